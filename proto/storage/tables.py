@@ -1,0 +1,172 @@
+"""The ClickHouse tables as writers and readers see them: column names and Native types, in insert order.
+
+The DDL is `sql/*.sql`; a test holds the two together. `SimpleAggregateFunction(f, T)` columns are written as T.
+"""
+
+from typing import Final, NamedTuple
+
+
+class Column(NamedTuple):
+    """One column of an insert block: its name and the ClickHouse type of the bytes that follow it."""
+
+    name: str
+    type: str
+
+
+class Table(NamedTuple):
+    """A table, its columns in insert order, and the column whose UTC day names the partition."""
+
+    name: str
+    columns: tuple[Column, ...]
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names in insert order."""
+        return tuple(column.name for column in self.columns)
+
+
+U8: Final = "UInt8"
+U32: Final = "UInt32"
+U64: Final = "UInt64"
+I64: Final = "Int64"
+ID16: Final = "FixedString(16)"
+ID8: Final = "FixedString(8)"
+TEXT: Final = "String"
+SYMBOL: Final = "LowCardinality(String)"
+NANOS: Final = "DateTime64(9, 'UTC')"
+TEXTS: Final = "Map(LowCardinality(String), String)"
+NUMBERS: Final = "Map(LowCardinality(String), Float64)"
+
+# What spans and logs share, in the same order in both tables.
+_ORIGIN: Final = (
+    Column("service_name", SYMBOL),
+    Column("environment", SYMBOL),
+    Column("release", SYMBOL),
+    Column("attributes", TEXTS),
+    Column("attribute_types", SYMBOL),
+    Column("numbers", NUMBERS),
+    Column("dropped_attributes_count", U32),
+    Column("resource_attributes", TEXTS),
+    Column("resource_attribute_types", SYMBOL),
+    Column("resource_dropped_attributes_count", U32),
+    Column("resource_schema_url", SYMBOL),
+    Column("entity_refs", SYMBOL),
+    Column("scope_name", SYMBOL),
+    Column("scope_version", SYMBOL),
+    Column("scope_attributes", TEXTS),
+    Column("scope_attribute_types", SYMBOL),
+    Column("scope_dropped_attributes_count", U32),
+    Column("scope_schema_url", SYMBOL),
+)
+
+SPANS: Final = Table(
+    "spans",
+    (
+        Column("project_id", U64),
+        Column("start_time", NANOS),
+        Column("duration", I64),
+        Column("trace_id", ID16),
+        Column("span_id", ID8),
+        Column("parent_span_id", ID8),
+        Column("trace_state", TEXT),
+        Column("flags", U32),
+        Column("name", SYMBOL),
+        Column("kind", U8),
+        Column("status_code", U8),
+        Column("status_message", TEXT),
+        Column("events", TEXT),
+        Column("dropped_events_count", U32),
+        Column("links", TEXT),
+        Column("dropped_links_count", U32),
+        *_ORIGIN,
+        Column("batch_id", U64),
+        Column("row", U32),
+    ),
+)
+
+LOGS: Final = Table(
+    "logs",
+    (
+        Column("project_id", U64),
+        Column("time", NANOS),
+        Column("time_source", U8),
+        Column("observed_time", NANOS),
+        Column("trace_id", ID16),
+        Column("span_id", ID8),
+        Column("flags", U32),
+        Column("severity_number", U8),
+        Column("severity_text", SYMBOL),
+        Column("event_name", SYMBOL),
+        Column("body", TEXT),
+        Column("body_type", SYMBOL),
+        *_ORIGIN,
+        Column("batch_id", U64),
+        Column("row", U32),
+    ),
+)
+
+TRACE_INDEX: Final = Table(
+    "trace_index",
+    (
+        Column("project_id", U64),
+        Column("trace_id", ID16),
+        Column("signal", U8),
+        Column("day", "Date"),
+        Column("min_time", NANOS),
+        Column("max_time", NANOS),
+        Column("items", U64),
+    ),
+)
+
+ATTRIBUTE_KEYS: Final = Table(
+    "attribute_keys",
+    (
+        Column("project_id", U64),
+        Column("bucket", "DateTime('UTC')"),
+        Column("key", SYMBOL),
+        Column("spans", U64),
+        Column("numeric", U64),
+    ),
+)
+
+INGEST_OUTCOMES: Final = Table(
+    "ingest_outcomes",
+    (
+        Column("project_id", U64),
+        Column("time", "DateTime64(3, 'UTC')"),
+        Column("signal", SYMBOL),
+        Column("outcome", SYMBOL),
+        Column("reason", SYMBOL),
+        Column("items", U64),
+        Column("requests", U64),
+        Column("wire_bytes", U64),
+        Column("modified", "Map(LowCardinality(String), UInt64)"),
+        Column("batch_id", U64),
+        Column("row", U32),
+    ),
+)
+
+ERROR_OCCURRENCES: Final = Table(
+    "error_occurrences",
+    (
+        Column("project_id", U64),
+        Column("time", NANOS),
+        Column("fingerprint", ID16),
+        Column("type", SYMBOL),
+        Column("message", TEXT),
+        Column("stacktrace", TEXT),
+        Column("source", SYMBOL),
+        Column("trace_id", ID16),
+        Column("span_id", ID8),
+        Column("service_name", SYMBOL),
+        Column("environment", SYMBOL),
+        Column("release", SYMBOL),
+        Column("batch_id", U64),
+        Column("row", U32),
+    ),
+)
+
+TABLES: Final = (SPANS, LOGS, TRACE_INDEX, ATTRIBUTE_KEYS, INGEST_OUTCOMES, ERROR_OCCURRENCES)
+
+SIGNAL_SPANS: Final = 1
+SIGNAL_LOGS: Final = 2
