@@ -1,0 +1,101 @@
+# The first reading: is the encoding sound, and how much is in it? Nothing is allocated. docs/codec.md section 1.
+
+cdef enum Kind:
+    NOTHING = 0
+    REQUEST
+    RESOURCE_ITEMS      # ResourceSpans, ResourceLogs
+    SCOPE_ITEMS         # ScopeSpans, ScopeLogs
+    RESOURCE
+    SCOPE
+    SPAN
+    LOG_RECORD
+    EVENT
+    LINK
+    STATUS
+    ENTITY_REF
+    KEY_VALUE
+    ANY
+    ARRAY
+    KEY_VALUE_LIST
+    KINDS
+
+cdef enum:
+    FIELDS = 16         # every message field has a number below
+
+cdef struct Member:
+    uint8_t kind
+    bint singular       # not repeated: counted as a part from the second occurrence on
+    bint counted        # counted as a part at every occurrence
+
+cdef struct Survey:
+    Member members[KINDS][FIELDS]
+    uint64_t items
+    uint64_t parts
+    uint64_t max_items
+    uint64_t max_parts
+
+
+cdef void member(Survey* survey, Kind kind, int field, Kind child, bint counted) noexcept nogil:
+    survey.members[<int> kind][field].kind = <uint8_t> child
+    survey.members[<int> kind][field].counted = counted
+    survey.members[<int> kind][field].singular = not counted
+
+
+cdef void describe(Survey* survey, bint traces) noexcept nogil:
+    # The message fields of OTLP 1.11, by number.
+    memset(survey, 0, sizeof(Survey))
+    member(survey, REQUEST, 1, RESOURCE_ITEMS, True)
+    member(survey, RESOURCE_ITEMS, 1, RESOURCE, False)
+    member(survey, RESOURCE_ITEMS, 2, SCOPE_ITEMS, True)
+    member(survey, SCOPE_ITEMS, 1, SCOPE, False)
+    member(survey, SCOPE_ITEMS, 2, SPAN if traces else LOG_RECORD, True)
+    member(survey, RESOURCE, 1, KEY_VALUE, True)
+    member(survey, RESOURCE, 3, ENTITY_REF, True)
+    member(survey, SCOPE, 3, KEY_VALUE, True)
+    member(survey, SPAN, 9, KEY_VALUE, True)
+    member(survey, SPAN, 11, EVENT, True)
+    member(survey, SPAN, 13, LINK, True)
+    member(survey, SPAN, 15, STATUS, False)
+    member(survey, EVENT, 3, KEY_VALUE, True)
+    member(survey, LINK, 4, KEY_VALUE, True)
+    member(survey, LOG_RECORD, 5, ANY, False)
+    member(survey, LOG_RECORD, 6, KEY_VALUE, True)
+    member(survey, KEY_VALUE, 2, ANY, False)
+    member(survey, ANY, 5, ARRAY, False)
+    member(survey, ANY, 6, KEY_VALUE_LIST, False)
+    member(survey, ARRAY, 1, ANY, True)
+    member(survey, KEY_VALUE_LIST, 1, KEY_VALUE, True)
+
+
+cdef int look_through(Survey* survey, int kind, Chunk message, int depth) noexcept nogil:
+    # 0, or why the request is refused. `depth` counts the values around this one.
+    cdef Cursor c = cursor(message)
+    cdef Field field
+    cdef Member* member
+    cdef uint32_t seen = 0
+    cdef int status
+    if kind == ANY:
+        depth += 1
+        if depth > VALUE_DEPTH:
+            return TOO_DEEP
+    while True:
+        status = next_field(&c, &field)
+        if status != FIELD:
+            return status
+        if field.wire != LENGTH or field.number >= FIELDS:
+            continue
+        member = &survey.members[kind][field.number]
+        if member.kind == NOTHING:
+            continue
+        if member.kind == SPAN or member.kind == LOG_RECORD:
+            survey.items += 1
+            if survey.items > survey.max_items:
+                return TOO_MANY_ITEMS
+        if member.counted or seen >> field.number & 1:
+            survey.parts += 1
+            if survey.parts > survey.max_parts:
+                return TOO_MANY_PARTS
+        seen |= <uint32_t> 1 << field.number
+        status = look_through(survey, member.kind, field.chunk, depth)
+        if status < 0:
+            return status
