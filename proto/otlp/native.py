@@ -1,0 +1,144 @@
+"""Blocks in ClickHouse's Native format, for the column types of `proto.storage.tables`.
+
+A block is the number of columns and of rows as varints, then per column its name, its type and its data. A column that
+holds a LowCardinality somewhere begins its data with that serialization's version. Nothing is written for the rows of a
+LowCardinality column that has none. https://clickhouse.com/docs/interfaces/formats/Native
+"""
+
+import re
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from proto.storage.tables import Column, Table
+
+# ClickHouse's type -> struct code. Dates and times are written as the integers that stand for them:
+# days (Date), seconds (DateTime), ticks (DateTime64).
+_NUMBERS: Final = {
+    "UInt8": "B",
+    "UInt32": "I",
+    "UInt64": "Q",
+    "Int64": "q",
+    "Float64": "d",
+    "Date": "H",
+    "DateTime('UTC')": "I",
+}
+_TICKS: Final = re.compile(r"DateTime64\(\d, 'UTC'\)")
+_FIXED: Final = re.compile(r"FixedString\((\d+)\)")
+_MAP: Final = re.compile(r"Map\((.+?), (.+)\)")
+_SYMBOL: Final = "LowCardinality(String)"
+
+_DICTIONARY_VERSION: Final = struct.pack("<Q", 1)
+_OWN_DICTIONARY: Final = 1 << 9  # the keys come with the block,
+_NEW_DICTIONARY: Final = 1 << 10  # and replace those of any block before it
+_INDEXES: Final = ((1 << 8, 0, "B"), (1 << 16, 1, "H"), (1 << 32, 2, "I"))  # up to so many keys: index type, its code
+
+
+def write_block(table: Table, rows: Sequence[Sequence[object]]) -> list[bytes]:
+    """`rows` of cells in the order of `table.columns`, as pieces of one Native block; see `write_columns` for cells."""
+    cells = list(zip(*rows, strict=True)) if rows else [()] * len(table.columns)
+    return write_columns(table.columns, cells, len(rows))
+
+
+def write_columns(columns: Sequence[Column], cells: Sequence[Sequence[Any]], rows: int) -> list[bytes]:
+    """One Native block from a sequence of `rows` cells per column: a head, then a piece per column.
+
+    Cells are `int`, `float`, `bytes` or `str` (written as UTF-8); a Map's are mappings or sequences of pairs.
+    Raises ValueError for a cell that its type cannot hold or a column of another length.
+    """
+    pieces = [varint(len(columns)) + varint(rows)]
+    for column, values in zip(columns, cells, strict=True):
+        if len(values) != rows:
+            raise ValueError(f"column {column.name} has {len(values)} cells in a block of {rows} rows")
+        head = _string(column.name) + _string(column.type)
+        try:
+            data = _prefix(column.type) + _data(column.type, values) if rows else b""
+        except (struct.error, TypeError, ValueError) as error:
+            raise ValueError(f"column {column.name} ({column.type}): {error}") from error
+        pieces.append(head + data)
+    return pieces
+
+
+def varint(value: int) -> bytes:
+    """Base-128, least significant group first, as ClickHouse and protobuf write lengths."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _prefix(kind: str) -> bytes:
+    if kind == _SYMBOL:
+        return _DICTIONARY_VERSION
+    pair = _MAP.fullmatch(kind)
+    return _prefix(pair[1]) + _prefix(pair[2]) if pair else b""
+
+
+def _data(kind: str, values: Sequence[Any]) -> bytes:
+    if kind == _SYMBOL:
+        return _symbols(values)
+    if kind == "String":
+        return b"".join(map(_string, values))
+    if code := ("q" if _TICKS.fullmatch(kind) else _NUMBERS.get(kind)):
+        return struct.pack(f"<{len(values)}{code}", *values)
+    if fixed := _FIXED.fullmatch(kind):
+        return _fixed(values, int(fixed[1]))
+    if pair := _MAP.fullmatch(kind):
+        return _maps(pair[1], pair[2], values)
+    raise ValueError("no writer for this type")
+
+
+def _string(value: str | bytes) -> bytes:
+    raw = _bytes(value)
+    return varint(len(raw)) + raw
+
+
+def _bytes(value: str | bytes) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    return value.encode()
+
+
+def _fixed(values: Sequence[bytes], size: int) -> bytes:
+    for value in values:
+        if len(value) != size:
+            raise ValueError(f"{len(value)} bytes instead of {size}")
+    return b"".join(values)
+
+
+def _symbols(values: Sequence[str | bytes]) -> bytes:
+    """Keys in order of first appearance, then an index per row, as wide as the number of keys needs."""
+    if not values:
+        return b""
+    keys: dict[bytes, int] = {}
+    places = [keys.setdefault(_bytes(value), len(keys)) for value in values]
+    index_type, code = next((number, code) for most, number, code in _INDEXES if len(keys) <= most)
+    return b"".join(
+        (
+            struct.pack("<QQ", _OWN_DICTIONARY | _NEW_DICTIONARY | index_type, len(keys)),
+            *map(_string, keys),
+            struct.pack(f"<Q{len(places)}{code}", len(places), *places),
+        )
+    )
+
+
+def _maps(key_type: str, value_type: str, values: Sequence[Mapping[Any, Any] | Sequence[tuple[Any, Any]]]) -> bytes:
+    """Where each row's entries end, then all keys, then all values."""
+    ends: list[int] = []
+    pairs: list[tuple[Any, Any]] = []
+    for value in values:
+        pairs.extend(_pairs(value))
+        ends.append(len(pairs))
+    return b"".join(
+        (
+            struct.pack(f"<{len(ends)}Q", *ends),
+            _data(key_type, [key for key, _ in pairs]),
+            _data(value_type, [text for _, text in pairs]),
+        )
+    )
+
+
+def _pairs(value: Mapping[Any, Any] | Sequence[tuple[Any, Any]]) -> Iterable[tuple[Any, Any]]:
+    return value.items() if isinstance(value, Mapping) else value
