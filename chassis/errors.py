@@ -1,0 +1,152 @@
+"""What a request can be refused with: one family of exceptions, one JSON shape on the wire.
+
+A handler raises one of these wherever it can decide; the application skeleton (`chassis.web`) renders it. An error says
+whose fault it is (`code`), and `retry_after` says when the same request may succeed. Messages name the field or the
+limit and never carry secrets, exception texts or anything of another tenant.
+"""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from proto.errors import STATUS, ErrorCode
+
+MAX_RETRY_SECONDS = 5  # exporters give up on a batch when told to wait longer than their own deadline (10 s)
+
+
+class Issue(msgspec.Struct, frozen=True):
+    """One offending field of a request. `path` is its JSON path or query name, `code` a machine-readable reason."""
+
+    path: str
+    message: str
+    code: str
+
+
+class StartupError(Exception):
+    """A service cannot start; the message is one clear sentence for the person who started it."""
+
+    def __init__(self, message: str, *, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class ApiError(Exception):
+    """A refused request. `close` closes the connection after the answer, leaving an unread body unread."""
+
+    def __init__(
+        self,
+        code: ErrorCode,
+        message: str,
+        *,
+        details: Sequence[Issue] | None = None,
+        retry_after: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        close: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details = list(details) if details else None
+        self.retry_after = retry_after
+        self.headers = dict(headers) if headers else {}
+        self.close = close
+
+    @property
+    def status(self) -> int:
+        """The HTTP status of `code`."""
+        return STATUS[self.code]
+
+
+class BadRequest(ApiError):
+    """400: the request itself is wrong; sending it again cannot help."""
+
+    def __init__(self, message: str, details: Sequence[Issue] | None = None, *, close: bool = False) -> None:
+        super().__init__(ErrorCode.BAD_REQUEST, message, details=details, close=close)
+
+
+class Unauthorized(ApiError):
+    """401: no credential, or one that is not valid; unknown, expired and revoked look the same."""
+
+    def __init__(self, message: str = "Authentication is required.", *, close: bool = False) -> None:
+        super().__init__(ErrorCode.UNAUTHORIZED, message, headers={"WWW-Authenticate": "Bearer"}, close=close)
+
+
+class Forbidden(ApiError):
+    """403: the credential is good but does not reach this far."""
+
+    def __init__(self, message: str = "This credential does not permit the operation.", *, close: bool = False) -> None:
+        super().__init__(ErrorCode.FORBIDDEN, message, close=close)
+
+
+class NotFound(ApiError):
+    """404: missing and invisible are the same answer, byte for byte."""
+
+    def __init__(self) -> None:
+        super().__init__(ErrorCode.NOT_FOUND, "Not found.")
+
+
+class MethodNotAllowed(ApiError):
+    """405, with the methods that the path does have."""
+
+    def __init__(self, allowed: Sequence[str]) -> None:
+        names = ", ".join(sorted(allowed))
+        super().__init__(
+            ErrorCode.METHOD_NOT_ALLOWED, f"The method is not allowed here; use {names}.", headers={"Allow": names}
+        )
+
+
+class Conflict(ApiError):
+    """409: the state of the resource stands against it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.CONFLICT, message)
+
+
+class PayloadTooLarge(ApiError):
+    """413: over a size limit, which the message names. The rest of the body is not read."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.PAYLOAD_TOO_LARGE, message, close=True)
+
+
+class UnsupportedMediaType(ApiError):
+    """415: a content type or content encoding that this path does not take."""
+
+    def __init__(self, message: str, *, close: bool = False) -> None:
+        super().__init__(ErrorCode.UNSUPPORTED_MEDIA_TYPE, message, close=close)
+
+
+class RateLimited(ApiError):
+    """429: too fast; `retry_after` whole seconds."""
+
+    def __init__(self, message: str, retry_after: int, *, close: bool = False) -> None:
+        super().__init__(ErrorCode.RATE_LIMITED, message, retry_after=retry_after, close=close)
+
+
+class ServiceUnavailable(ApiError):
+    """503: overload or a dependency that is away; the same request may succeed after `retry_after` seconds.
+
+    Without a value it is drawn from 1 to 5 s, so that clients refused together do not come back together.
+    """
+
+    def __init__(self, message: str, retry_after: int | None = None, *, close: bool = False) -> None:
+        seconds = retry_after if retry_after is not None else 1 + secrets.randbelow(MAX_RETRY_SECONDS)
+        super().__init__(ErrorCode.SERVICE_UNAVAILABLE, message, retry_after=seconds, close=close)
+
+
+class InternalError(ApiError):
+    """500: our fault, said without detail; the log has the rest under the request id."""
+
+    def __init__(self) -> None:
+        super().__init__(ErrorCode.INTERNAL_ERROR, "An internal error occurred.")
+
+
+def envelope(error: ApiError, request_id: str) -> dict[str, Any]:
+    """The body of every refusal: `{"error": {"code", "message", "details"?, "requestId"}}`."""
+    body: dict[str, Any] = {"code": error.code.value, "message": error.message}
+    if error.details is not None:
+        body["details"] = error.details
+    body["requestId"] = request_id
+    return {"error": body}
