@@ -1,0 +1,44 @@
+"""What the guards find out about a caller; small frozen values that handlers read."""
+
+from dataclasses import dataclass
+
+from proto.identity import PrincipalKind, Role, Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Someone or something that holds credentials. `owner_id` is set for agents and services."""
+
+    id: str
+    kind: PrincipalKind
+    name: str
+    owner_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What one bearer may do in the organization its token is pinned to, as of at most five seconds ago.
+
+    `project_id` and `project_slug` are set on routes below a project.
+    """
+
+    principal_id: str
+    token_id: str
+    org_id: str
+    org_slug: str
+    role: Role
+    scopes: frozenset[Scope]
+    project_id: int | None = None
+    project_slug: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectIdentity:
+    """The project that a project key speaks for. `sensitive_words` are lower-case words scrubbed on top of the built-in ones."""
+
+    project_id: int
+    project_slug: str
+    org_id: str
+    org_slug: str
+    key_id: str
+    sensitive_words: tuple[str, ...] = ()

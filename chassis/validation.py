@@ -1,0 +1,203 @@
+"""Validation of request input: typed bodies, bounded query parameters, one issue per offending field.
+
+The good path costs one typed decode. msgspec stops at the first fault, so on the bad path the input is walked again, field by
+field; that walk is bounded by the size of the body and by MAX_ISSUES.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from types import UnionType
+from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
+
+import msgspec
+
+from chassis.errors import BadRequest, Issue
+
+MAX_ISSUES: Final = 100  # a body of a million bad elements gets a readable answer, not a megabyte
+MAX_MESSAGE_LENGTH: Final = 300
+_INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
+_LOCATION: Final = re.compile(r" - at `[^`]*`\Z")
+
+# msgspec has one exception class; its wording is what tells the faults apart.
+_CODES: Final = (
+    (re.compile(r"^Object missing required field"), "missing"),
+    (re.compile(r"^Object contains unknown field"), "unknown_field"),
+    (re.compile(r"^Expected `\w+` of length <="), "too_long"),
+    (re.compile(r"^Expected `\w+` of length >="), "too_short"),
+    (re.compile(r"^Expected `\w+` of length"), "wrong_length"),
+    (re.compile(r"^Expected `\w+` (?:<|<=) "), "too_large"),
+    (re.compile(r"^Expected `\w+` (?:>|>=) "), "too_small"),
+    (re.compile(r"^Expected `\w+` matching regex"), "format"),
+    (re.compile(r"^Invalid enum value"), "not_allowed"),
+    (re.compile(r"^Expected `.*`, got `"), "type"),
+)
+
+T = TypeVar("T")
+
+
+class Issues:
+    """Collects what is wrong with one request; `raise_if_any` turns it into one 400."""
+
+    def __init__(self) -> None:
+        self._issues: list[Issue] = []
+
+    def __len__(self) -> int:
+        return len(self._issues)
+
+    @property
+    def full(self) -> bool:
+        return len(self._issues) >= MAX_ISSUES
+
+    def add(self, path: str, message: str, code: str) -> None:
+        """`path` as in `query.limit`, `body.filters[0].op`; `code` is one short word a program can switch on."""
+        if not self.full:
+            self._issues.append(Issue(path=path, message=message[:MAX_MESSAGE_LENGTH], code=code))
+
+    def raise_if_any(self, message: str = "The request is not valid.") -> None:
+        if self._issues:
+            raise BadRequest(message, self._issues)
+
+
+def single(query: Mapping[str, str], name: str, issues: Issues) -> str | None:
+    """The value of a query parameter, None when absent; given more than once is an issue."""
+    getall = getattr(query, "getall", None)
+    if getall is not None and len(getall(name, ())) > 1:
+        issues.add(f"query.{name}", "Must be given once.", "repeated")
+        return None
+    return query.get(name)
+
+
+def bounded_int(query: Mapping[str, str], name: str, default: int, lo: int, hi: int, issues: Issues) -> int:
+    """A decimal integer within [lo, hi]; `default` when absent, and after an issue was recorded."""
+    text = single(query, name, issues)
+    if text is None:
+        return default
+    if _INTEGER.fullmatch(text) is None:
+        issues.add(f"query.{name}", "Must be an integer.", "type")
+    elif int(text) < lo:
+        issues.add(f"query.{name}", f"Must be at least {lo}.", "too_small")
+    elif int(text) > hi:
+        issues.add(f"query.{name}", f"Must be at most {hi}.", "too_large")
+    else:
+        return int(text)
+    return default
+
+
+def bounded_text(query: Mapping[str, str], name: str, lo: int, hi: int, issues: Issues) -> str | None:
+    """A text of lo to hi characters; None when absent, and after an issue was recorded."""
+    text = single(query, name, issues)
+    if text is None:
+        return None
+    return text if check_length(f"query.{name}", text, lo, hi, issues) else None
+
+
+def check_length(path: str, text: str, lo: int, hi: int, issues: Issues) -> bool:
+    """Whether the text has lo to hi characters; records an issue when not."""
+    if len(text) > hi:
+        issues.add(path, f"Must have at most {hi} characters.", "too_long")
+    elif len(text) < lo:
+        issues.add(path, f"Must have at least {lo} character{'s' if lo != 1 else ''}.", "too_short")
+    else:
+        return True
+    return False
+
+
+def decode_json(type_: type[T], raw: bytes, path: str, issues: Issues) -> T | None:
+    """JSON bytes as `type_`; None after recording an issue for every offending field under `path`."""
+    try:
+        return msgspec.json.decode(raw, type=type_)
+    except msgspec.ValidationError as error:
+        _explain(type_, raw, path, error, issues)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        issues.add(path, "Must be valid JSON.", "malformed")
+    except RecursionError:
+        issues.add(path, "Is nested too deeply.", "malformed")
+    return None
+
+
+def decode_body(type_: type[T], raw: bytes) -> T:
+    """A JSON body as `type_`, else BadRequest with one issue per offending field, paths starting with `body`."""
+    issues = Issues()
+    decoded = decode_json(type_, raw, "body", issues)
+    issues.raise_if_any("The request body is not valid.")
+    return decoded  # type: ignore[return-value]  # None only for types that admit null: otherwise an issue was raised
+
+
+def _explain(type_: Any, raw: bytes, path: str, error: msgspec.ValidationError, issues: Issues) -> None:
+    before = len(issues)
+    _walk(type_, msgspec.json.decode(raw), path, issues)
+    if len(issues) == before:  # the typed decoder is stricter than the walk: report what it said
+        _report(path, error, issues)
+
+
+def _walk(type_: Any, value: Any, path: str, issues: Issues) -> None:
+    """Record the innermost faults: a container is blamed only when none of its parts is."""
+    try:
+        msgspec.convert(value, type_)
+        return
+    except msgspec.ValidationError as error:
+        fault = error
+    before = len(issues)
+    shape = _container(type_, value)
+    if shape is not None:
+        for part_type, part, part_path in _parts(shape, value, path, issues):
+            if issues.full:
+                return
+            _walk(part_type, part, part_path, issues)
+    if len(issues) == before:
+        _report(path, fault, issues)
+
+
+def _container(type_: Any, value: Any) -> Any:
+    """The one alternative of `type_` that has parts and fits the kind of `value`; None when there is none or a choice."""
+    origin = get_origin(type_)
+    if origin is Annotated:
+        return _container(get_args(type_)[0], value)
+    if origin in (Union, UnionType):
+        found = [shape for shape in (_container(arm, value) for arm in get_args(type_)) if shape is not None]
+        return found[0] if len(found) == 1 else None
+    if isinstance(value, dict) and (_is_struct(type_) or (origin is dict)):
+        return type_
+    if isinstance(value, list) and origin in (list, tuple, frozenset, set):
+        return type_
+    return None
+
+
+def _parts(shape: Any, value: Any, path: str, issues: Issues) -> Iterator[tuple[Any, Any, str]]:
+    arguments = get_args(shape)
+    if _is_struct(shape):
+        yield from _fields(shape, value, path, issues)
+    elif get_origin(shape) is dict:
+        yield from ((arguments[1], part, f"{path}.{key}") for key, part in value.items())
+    elif get_origin(shape) is tuple and arguments[-1] is not Ellipsis:
+        yield from (
+            (type_, part, f"{path}[{n}]") for n, (type_, part) in enumerate(zip(arguments, value, strict=False))
+        )
+    else:
+        yield from ((arguments[0], part, f"{path}[{n}]") for n, part in enumerate(value))
+
+
+def _fields(
+    shape: type[msgspec.Struct], value: dict[str, Any], path: str, issues: Issues
+) -> Iterator[tuple[Any, Any, str]]:
+    known = {field.encode_name: field for field in msgspec.structs.fields(shape)}
+    for name, field in known.items():
+        if name in value:
+            yield field.type, value[name], f"{path}.{name}"
+        elif field.required:
+            issues.add(f"{path}.{name}", "Is required.", "missing")
+    config = shape.__struct_config__
+    if config.forbid_unknown_fields:
+        for name in value:
+            if name not in known and name != config.tag_field:
+                issues.add(f"{path}.{name[:64]}", "Is not a known field.", "unknown_field")
+
+
+def _is_struct(type_: Any) -> bool:
+    return isinstance(type_, type) and issubclass(type_, msgspec.Struct)
+
+
+def _report(path: str, error: msgspec.ValidationError, issues: Issues) -> None:
+    message = _LOCATION.sub("", str(error))
+    code = next((code for pattern, code in _CODES if pattern.search(message)), "invalid")
+    issues.add(path, f"{message.replace('`', '')}.", code)

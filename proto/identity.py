@@ -1,0 +1,189 @@
+"""Formats and vocabulary of identity: tokens, project keys, DSNs, slugs, roles and scopes.
+
+Everything here is a pure function of its input. Random bytes come in as an argument; `chassis.identity.minting` draws them.
+A secret is high-entropy by construction, so a plain SHA-256 of it is what gets stored and looked up.
+"""
+
+import hashlib
+import re
+import zlib
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+TOKEN_PREFIX: Final = "pat_"
+TOKEN_ENTROPY_BYTES: Final = 32
+PROJECT_KEY_ENTROPY_BYTES: Final = 16
+MAX_PROJECT_ID: Final = 2**53 - 1  # every JSON consumer holds integers up to here exactly
+MAX_SLUG_LENGTH: Final = 64
+MAX_NAME_LENGTH: Final = 200
+
+# `$` alone would let a trailing newline through, hence the look-ahead; both are also valid in JSON Schema.
+SLUG_PATTERN: Final = r"^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?!\n)$"
+NAME_PATTERN: Final = r"^(?!\s)[^\x00-\x1f\x7f-\x9f\u2028\u2029]+(?<!\s)(?!\n)$"
+
+_BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_TOKEN_BODY_LENGTH: Final = 43  # ceil(256 / log2(62))
+_CHECKSUM_LENGTH: Final = 6  # ceil(32 / log2(62))
+_TOKEN: Final = re.compile(rf"{TOKEN_PREFIX}[0-9A-Za-z]{{{_TOKEN_BODY_LENGTH + _CHECKSUM_LENGTH}}}")
+_PROJECT_KEY: Final = re.compile(r"[0-9a-f]{32}")
+_SLUG: Final = re.compile(SLUG_PATTERN)
+_DSN: Final = re.compile(
+    r"(https?)://([0-9a-zA-Z_-]{1,128})@([^\s@/?#]{1,255}(?:/[^\s@?#]{1,255})?)/([1-9][0-9]{0,15})"
+)
+
+
+class PrincipalKind(StrEnum):
+    """Who a credential speaks for; agents and services have an owner."""
+
+    USER = "user"
+    AGENT = "agent"
+    SERVICE = "service"
+
+
+class Role(StrEnum):
+    """What a principal is in one organization, from least to most."""
+
+    VIEWER = "VIEWER"
+    BILLING = "BILLING"
+    MEMBER = "MEMBER"
+    ADMIN = "ADMIN"
+    OWNER = "OWNER"
+
+
+class Scope(StrEnum):
+    """One right over one kind of resource; a token may carry a subset."""
+
+    EXPLORE_READ = "explore:read"
+    APPROVALS_READ = "approvals:read"
+    APPROVALS_WRITE = "approvals:write"
+    APPROVALS_DECIDE = "approvals:decide"
+    POLICIES_READ = "policies:read"
+    POLICIES_WRITE = "policies:write"
+    CHANNELS_READ = "channels:read"
+    CHANNELS_WRITE = "channels:write"
+    SINKS_READ = "sinks:read"
+    SINKS_WRITE = "sinks:write"
+    SINKS_EXPORT = "sinks:export"
+    SSO_READ = "sso:read"
+    SSO_WRITE = "sso:write"
+    PROJECTS_READ = "projects:read"
+    PROJECTS_WRITE = "projects:write"
+    KEYS_READ = "keys:read"
+    KEYS_WRITE = "keys:write"
+    MEMBERS_READ = "members:read"
+    MEMBERS_WRITE = "members:write"
+    TOKENS_WRITE = "tokens:write"
+    PROOFS_READ = "proofs:read"
+    PROOFS_WRITE = "proofs:write"
+    INTEGRATIONS_READ = "integrations:read"
+    INTEGRATIONS_WRITE = "integrations:write"
+    AUDIT_READ = "audit:read"
+
+
+_VIEWER: Final = frozenset(
+    {Scope.EXPLORE_READ, Scope.APPROVALS_READ, Scope.CHANNELS_READ, Scope.PROJECTS_READ, Scope.PROOFS_READ}
+)
+_MEMBER: Final = _VIEWER | {
+    Scope.APPROVALS_WRITE,
+    Scope.APPROVALS_DECIDE,
+    Scope.CHANNELS_WRITE,
+    Scope.PROOFS_WRITE,
+    Scope.TOKENS_WRITE,
+}
+# ADMIN and OWNER hold the same scopes; that only an OWNER grants OWNER is a rule of granting, not a scope.
+ROLE_SCOPES: Final[Mapping[Role, frozenset[Scope]]] = MappingProxyType(
+    {
+        Role.VIEWER: _VIEWER,
+        Role.BILLING: frozenset({Scope.PROJECTS_READ}),
+        Role.MEMBER: _MEMBER,
+        Role.ADMIN: frozenset(Scope),
+        Role.OWNER: frozenset(Scope),
+    }
+)
+
+
+def effective_scopes(role: Role, granted: frozenset[Scope] | None) -> frozenset[Scope]:
+    """A token's reach: its own scopes (None = all of the role's) intersected with those of its holder's role."""
+    return ROLE_SCOPES[role] if granted is None else ROLE_SCOPES[role] & granted
+
+
+class Dsn(NamedTuple):
+    """`{scheme}://{key}@{host}/{projectId}`; `host` carries the port and, behind a proxy, a path prefix."""
+
+    scheme: str
+    key: str
+    host: str
+    project_id: int
+
+
+def parse_dsn(text: str) -> Dsn:
+    """Raises ValueError, without quoting the text: it holds a secret."""
+    match = _DSN.fullmatch(text)
+    if match is None or int(match[4]) > MAX_PROJECT_ID:
+        raise ValueError("not a DSN of the form {scheme}://{key}@{host}/{projectId}")
+    return Dsn(match[1], match[2], match[3], int(match[4]))
+
+
+def format_dsn(base_url: str, key: str, project_id: int) -> str:
+    """`http://127.0.0.1:4318`, key, 42 -> `http://key@127.0.0.1:4318/42`. ValueError for a base URL that is not http(s)."""
+    scheme, separator, host = base_url.partition("://")
+    text = f"{scheme}://{key}@{host.rstrip('/')}/{project_id}"
+    if not separator or _DSN.fullmatch(text) is None:
+        raise ValueError(f"not an http(s) base URL to build a DSN from: {base_url}")
+    return text
+
+
+def hash_secret(secret: str) -> bytes:
+    """32 bytes: SHA-256. Slow hashes are for passwords; these secrets hold 128 bits of entropy or more."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
+
+
+def secret_hint(secret: str) -> str:
+    """The last four characters, to tell one's own secrets apart in a list."""
+    return secret[-4:]
+
+
+def encode_token(entropy: bytes) -> str:
+    """`pat_` + 43 base62 digits + 6 of checksum, from 32 random bytes; the checksum lets secret scanners be sure."""
+    if len(entropy) != TOKEN_ENTROPY_BYTES:
+        raise ValueError(f"a personal access token holds {TOKEN_ENTROPY_BYTES} random bytes")
+    text = TOKEN_PREFIX + _base62(int.from_bytes(entropy, "big"), _TOKEN_BODY_LENGTH)
+    return text + _checksum(text)
+
+
+def is_token(text: str) -> bool:
+    """Whether the text has the shape and the checksum of a personal access token."""
+    if _TOKEN.fullmatch(text) is None:
+        return False
+    return text[-_CHECKSUM_LENGTH:] == _checksum(text[:-_CHECKSUM_LENGTH])
+
+
+def encode_project_key(entropy: bytes) -> str:
+    """32 lower-case hex digits from 16 random bytes: safe in a URL, a header and the user part of a DSN."""
+    if len(entropy) != PROJECT_KEY_ENTROPY_BYTES:
+        raise ValueError(f"a project key holds {PROJECT_KEY_ENTROPY_BYTES} random bytes")
+    return entropy.hex()
+
+
+def is_project_key(text: str) -> bool:
+    """Whether the text has the shape of a project key; anything else needs no look-up."""
+    return _PROJECT_KEY.fullmatch(text) is not None
+
+
+def is_slug(text: str) -> bool:
+    """1 to 64 lower-case letters, digits and inner dashes."""
+    return len(text) <= MAX_SLUG_LENGTH and _SLUG.search(text) is not None
+
+
+def _base62(number: int, length: int) -> str:
+    digits = []
+    for _ in range(length):
+        number, digit = divmod(number, 62)
+        digits.append(_BASE62[digit])
+    return "".join(reversed(digits))
+
+
+def _checksum(text: str) -> str:
+    return _base62(zlib.crc32(text.encode("ascii")), _CHECKSUM_LENGTH)
