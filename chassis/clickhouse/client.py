@@ -1,0 +1,294 @@
+"""A few engine handles behind one bounded queue; every call runs on a thread of its own pool."""
+
+import asyncio
+import os
+import secrets
+import tempfile
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from clickhouse_connect.driver.client import Client
+from clickhouse_connect.driver.exceptions import ClickHouseError, Error
+from urllib3.exceptions import HTTPError
+
+from chassis.clickhouse import errors
+from chassis.clickhouse.target import Target, open_client, parse
+
+T = TypeVar("T")
+
+
+class QueryLimits(NamedTuple):
+    """What one read may cost: seconds, bytes and rows. 0 means without limit."""
+
+    max_seconds: float = 30.0
+    max_memory_bytes: int = 2 * 2**30
+    max_result_rows: int = 100_000
+    max_rows_to_read: int = 0
+    max_threads: int = 0  # 0: the engine chooses
+
+
+# Defaults of these changed between ClickHouse releases, or differ between installations: each is sent with every
+# insert.
+_INSERT_SETTINGS: Final[Mapping[str, str | int]] = {
+    "async_insert": 0,
+    "insert_deduplicate": 1,
+    "deduplicate_blocks_in_dependent_materialized_views": 1,
+    "max_partitions_per_insert_block": 100,
+    "throw_on_max_partitions_per_insert_block": 1,
+    "max_insert_block_size": 1_048_576,
+    "input_format_parallel_parsing": 0,
+    "session_timezone": "UTC",
+}
+# Sent where the server knows them: older ones refuse the name.
+_INSERT_SETTINGS_IF_KNOWN: Final[Mapping[str, str | int]] = {"deduplicate_insert": "enable"}
+
+_QUERY_SETTINGS: Final[Mapping[str, str | int]] = {
+    "session_timezone": "UTC",
+    "timeout_overflow_mode": "throw",
+    "read_overflow_mode": "throw",
+    "result_overflow_mode": "throw",
+    "join_use_nulls": 0,
+    "group_by_use_nulls": 0,
+    "use_query_cache": 0,
+    "cancel_http_readonly_queries_on_client_close": 1,
+}
+
+_KILL: Final = "KILL QUERY WHERE Settings['log_comment'] = {comment:String} ASYNC"
+_KILL_PAUSE_S: Final = 0.2
+
+
+class _Handle:
+    """One clickhouse-connect client, opened when first used and again after it failed to open."""
+
+    def __init__(self, target: Target, timeout_s: float) -> None:
+        self._target = target
+        self._timeout_s = timeout_s
+        self._client: Client | None = None
+
+    def client(self) -> Client:
+        if self._client is None:
+            self._client = open_client(self._target, self._timeout_s)
+        return self._client
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+
+class ClickHouse:
+    """ClickHouse at `url`: `chdb:///DIR` or `http(s)://user:pw@host:port/db`.
+
+    At most `handles` calls run at once and `max_waiting` wait; the next is refused with StoreBusy. `timeout_s` bounds
+    the wait for a server's answer. `database` overrides the URL's. `scratch` is where the embedded engine's insert
+    files go (they live for one call; default: the process's temporary directory). Every method raises a `StoreError`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        handles: int = 2,
+        max_waiting: int = 64,
+        timeout_s: float = 30.0,
+        database: str | None = None,
+        scratch: Path | None = None,
+    ) -> None:
+        self._target = parse(url, database)
+        self._timeout_s = timeout_s
+        self._max_waiting = max_waiting
+        self._scratch = scratch
+        self._handles = [_Handle(self._target, timeout_s) for _ in range(handles)]
+        self._idle = list(self._handles)
+        self._waiters: deque[asyncio.Future[_Handle]] = deque()
+        # Kills need a handle and a thread that no query can hold.
+        self._killer = _Handle(self._target, timeout_s)
+        self._kills: set[asyncio.Task[None]] = set()
+        self._threads = ThreadPoolExecutor(handles + 1, thread_name_prefix="clickhouse")
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the engine runs in this process."""
+        return self._target.directory is not None
+
+    @property
+    def address(self) -> str:
+        """Where it is, for messages; without credentials."""
+        return self._target.shown
+
+    async def start(self) -> None:
+        """Open the embedded engine, so that a bad or taken directory stops the start. A server is met at the first
+        call.
+        """
+        if not self.embedded:
+            return
+        if self._scratch is not None:
+            self._prepare_scratch(self._scratch)
+        await self._call(lambda client: None)
+
+    async def close(self) -> None:
+        """Wait for running calls and close the handles."""
+        for kill in self._kills:
+            kill.cancel()
+        await asyncio.get_running_loop().run_in_executor(None, self._close_handles)
+
+    async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
+        """Insert one block in Native format, given in pieces. The same token again is a no-op in the table."""
+
+        def call(client: Client) -> None:
+            settings: dict[str, str | int] = {**_INSERT_SETTINGS, "insert_deduplication_token": token}
+            for name, value in _INSERT_SETTINGS_IF_KNOWN.items():
+                if name in client.server_settings:
+                    settings[name] = value
+            client.raw_insert(
+                table, column_names=columns, insert_block=(piece for piece in pieces), settings=settings, fmt="Native"
+            )
+
+        await self._call(call, errors.from_insert)
+
+    async def query(
+        self, sql: str, parameters: Mapping[str, object], *, limits: QueryLimits
+    ) -> list[tuple[object, ...]]:
+        """Rows of a read. Values are bound by the engine: `{name:Type}` in the statement, `name` in `parameters`.
+
+        FixedString comes back as bytes. Cancelling the caller cancels the query in the engine.
+        """
+        unbound = [name for name in parameters if f"{{{name}:" not in sql]
+        if unbound:
+            raise ValueError(f"parameters without a place in the statement: {unbound}")
+        comment = f"sluice:{secrets.token_hex(12)}"
+
+        def call(client: Client) -> list[tuple[object, ...]]:
+            settings = {**_QUERY_SETTINGS, **_limit_settings(limits), "log_comment": comment}
+            # A user whose profile is read-only already may not send the setting.
+            if client.server_settings["readonly"].value == "0":
+                settings["readonly"] = 1
+            rows = client.query(sql, parameters=dict(parameters) or None, settings=settings).result_rows
+            return [tuple(row) for row in rows]
+
+        return await self._call(call, errors.from_query, comment)
+
+    async def command(self, sql: str) -> None:
+        """Run a statement of ours (DDL); never text with a caller's values in it."""
+        await self._call(lambda client: client.command(sql), errors.from_query)
+
+    async def create_database(self) -> None:
+        """Create the URL's database if it names one and it is missing."""
+        name = self._target.database
+        if name is None:
+            return
+
+        def create() -> None:
+            client = open_client(self._target._replace(database=None), self._timeout_s)
+            try:
+                client.command(f"CREATE DATABASE IF NOT EXISTS {name}")
+            finally:
+                client.close()
+
+        await asyncio.get_running_loop().run_in_executor(self._threads, _translated, create, errors.from_query)
+
+    async def probe(self) -> None:
+        """A round trip that reads nothing; raises when ClickHouse does not answer."""
+        await self.query("SELECT 1", {}, limits=QueryLimits(max_seconds=5))
+
+    async def _call(
+        self,
+        call: Callable[[Client], T],
+        classify: Callable[[int | None, str], errors.StoreError] = errors.from_query,
+        comment: str | None = None,
+    ) -> T:
+        handle = await self._borrow()
+        loop = asyncio.get_running_loop()
+        done = loop.run_in_executor(self._threads, _translated, lambda: call(handle.client()), classify)
+        done.add_done_callback(lambda future: self._settle(handle, future))
+        try:
+            return await asyncio.shield(done)
+        except asyncio.CancelledError:
+            if comment is not None and not done.done():
+                kill = loop.create_task(self._kill(comment, done))
+                self._kills.add(kill)
+                kill.add_done_callback(self._kills.discard)
+            raise
+
+    async def _borrow(self) -> _Handle:
+        if self._idle:
+            return self._idle.pop()
+        if len(self._waiters) >= self._max_waiting:
+            raise errors.StoreBusy(f"{len(self._waiters)} calls already wait for ClickHouse.")
+        waiter: asyncio.Future[_Handle] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            if waiter.cancelled():
+                self._waiters.remove(waiter)
+            else:  # the handle arrived in the moment of the cancellation
+                self._release(waiter.result())
+            raise
+
+    def _settle(self, handle: _Handle, future: "asyncio.Future[T]") -> None:
+        if not future.cancelled():
+            future.exception()  # an abandoned call's error is nobody's
+        self._release(handle)
+
+    def _release(self, handle: _Handle) -> None:
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(handle)
+                return
+        self._idle.append(handle)
+
+    async def _kill(self, comment: str, running: "asyncio.Future[T]") -> None:
+        """Cancel the query in the engine; again while it runs, since it may not have begun when the first kill came."""
+        loop = asyncio.get_running_loop()
+
+        def kill() -> None:
+            self._killer.client().command(_KILL, parameters={"comment": comment})
+
+        while not running.done():
+            try:
+                await loop.run_in_executor(self._threads, _translated, kill, errors.from_query)
+            except errors.StoreError:
+                return  # the query's own time limit ends it
+            await asyncio.wait((running,), timeout=_KILL_PAUSE_S)
+
+    def _close_handles(self) -> None:
+        self._threads.shutdown(wait=True)
+        for handle in (*self._handles, self._killer):
+            handle.close()
+
+    @staticmethod
+    def _prepare_scratch(scratch: Path) -> None:
+        try:
+            scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for left_over in scratch.glob("*.raw"):
+                left_over.unlink()
+        except OSError as error:
+            raise errors.StoreMisconfigured(f"The directory {scratch} cannot be used: {error.strerror}.") from error
+        # clickhouse-connect asks `tempfile` for a place; the system's may be small or another file system.
+        tempfile.tempdir = os.fspath(scratch)
+
+
+def _translated(call: Callable[[], T], classify: Callable[[int | None, str], errors.StoreError]) -> T:
+    try:
+        return call()
+    except Error as error:
+        raise classify(error.code, str(error)) from error
+    except (ClickHouseError, HTTPError, OSError) as error:
+        raise errors.StoreUnavailable(f"ClickHouse does not answer: {error}") from error
+
+
+def _limit_settings(limits: QueryLimits) -> dict[str, str | int | float]:
+    settings: dict[str, str | int | float] = {
+        "max_execution_time": limits.max_seconds,
+        "max_memory_usage": limits.max_memory_bytes,
+        "max_result_rows": limits.max_result_rows,
+        "max_rows_to_read": limits.max_rows_to_read,
+    }
+    if limits.max_threads:
+        settings["max_threads"] = limits.max_threads
+    return settings

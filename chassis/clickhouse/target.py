@@ -1,0 +1,150 @@
+"""Where ClickHouse is: a URL read once, and the clickhouse-connect client it opens."""
+
+import fcntl
+import os
+import re
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+import clickhouse_connect
+from clickhouse_connect.driver.client import Client
+from clickhouse_connect.driver.exceptions import ClickHouseError, Error
+from clickhouse_connect.driver.httpclient import HttpClient
+
+from chassis.clickhouse import errors
+
+_DATABASE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_TLS_OPTIONS: Final = frozenset(("ca_cert", "client_cert", "client_cert_key"))
+_PORTS: Final = {"http": 8123, "https": 8443}
+
+
+class Target(NamedTuple):
+    """A ClickHouse URL, taken apart. `directory` is set for the embedded engine, `host` for a server."""
+
+    database: str | None
+    directory: Path | None = None
+    scheme: str = ""
+    host: str = ""
+    port: int = 0
+    username: str | None = None
+    password: str = ""
+    options: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """The address for messages, without credentials."""
+        return f"chdb://{self.directory}" if self.directory is not None else f"{self.scheme}://{self.host}:{self.port}"
+
+
+def parse(url: str, database: str | None = None) -> Target:
+    """Read `chdb:///DIR` or `http(s)://user:pw@host:port/db`; StoreMisconfigured says what is wrong with it.
+
+    `database` overrides the one of the URL.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise errors.StoreMisconfigured(f"The ClickHouse URL cannot be read: {error}.") from error
+    if parts.scheme == "chdb":
+        return _embedded(parts, database)
+    if parts.scheme not in _PORTS:
+        raise errors.StoreMisconfigured(
+            f"The ClickHouse URL has the scheme {parts.scheme!r}; it must be chdb:///DIR, http://HOST:PORT/DB or https://HOST:PORT/DB."
+        )
+    if not parts.hostname:
+        raise errors.StoreMisconfigured("The ClickHouse URL names no host.")
+    options = tuple(parse_qsl(parts.query))
+    unknown = sorted({name for name, _ in options} - _TLS_OPTIONS)
+    if unknown:
+        raise errors.StoreMisconfigured(f"The ClickHouse URL has the unknown option {unknown[0]!r}.")
+    return Target(
+        database=_database_name(database or unquote(parts.path.strip("/")) or None),
+        scheme=parts.scheme,
+        host=parts.hostname,
+        port=port or _PORTS[parts.scheme],
+        username=unquote(parts.username) if parts.username else None,
+        password=unquote(parts.password or ""),
+        options=options,
+    )
+
+
+def _embedded(parts: SplitResult, database: str | None) -> Target:
+    if parts.netloc or not parts.path.startswith("/") or parts.path == "/" or parts.query:
+        raise errors.StoreMisconfigured(
+            "The embedded ClickHouse URL must be chdb:///DIR with an absolute directory and nothing else."
+        )
+    return Target(database=_database_name(database), directory=Path(unquote(parts.path)))
+
+
+def _database_name(name: str | None) -> str | None:
+    if name is not None and not _DATABASE.fullmatch(name):
+        raise errors.StoreMisconfigured(
+            f"{name!r} is not a ClickHouse database name (letters, digits and _, at most 64)."
+        )
+    return name
+
+
+def open_client(target: Target, timeout_s: float) -> Client:
+    """A connected client. Blocks; raises StoreMisconfigured or StoreUnavailable."""
+    return _open_embedded(target, target.directory) if target.directory is not None else _open_server(target, timeout_s)
+
+
+def _open_server(target: Target, timeout_s: float) -> Client:
+    options = dict(target.options)
+    try:
+        client = clickhouse_connect.get_client(
+            interface=target.scheme,
+            host=target.host,
+            port=target.port,
+            username=target.username,
+            password=target.password,
+            database=target.database,
+            # A session would serialise the calls; a hidden retry would send an insert again without our knowing.
+            autogenerate_session_id=False,
+            query_retries=0,
+            connect_timeout=5,
+            send_receive_timeout=max(1, round(timeout_s)),
+            # Blocks travel uncompressed: the gateway's CPU is dearer than the network between it and its store.
+            compress=False,
+            ca_cert=options.get("ca_cert"),
+            client_cert=options.get("client_cert"),
+            client_cert_key=options.get("client_cert_key"),
+        )
+    except (ClickHouseError, OSError) as error:
+        raise errors.from_open(getattr(error, "code", None), f"{target.shown}: {error}") from error
+    if isinstance(client, HttpClient):
+        client.http_retries = 0
+    return client
+
+
+def _open_embedded(target: Target, directory: Path) -> Client:
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise errors.StoreMisconfigured(f"The directory {directory} cannot be created: {error.strerror}.") from error
+    if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
+        raise errors.StoreMisconfigured(f"The directory {directory} is not writable.")
+    try:
+        return clickhouse_connect.get_client(interface="chdb", path=str(directory), database=target.database)
+    except Error as error:
+        if error.code is None and _held_by_another_process(directory):
+            raise errors.StoreMisconfigured(
+                f"Another process uses the directory {directory}; the embedded engine allows one."
+            ) from error
+        if error.code == errors.UNKNOWN_DATABASE:
+            raise errors.from_open(error.code, str(error)) from error
+        raise errors.StoreMisconfigured(f"The embedded engine cannot open {directory}: {error}") from error
+
+
+def _held_by_another_process(directory: Path) -> bool:
+    """Whether somebody holds the engine's lock on `directory/status`; its own message does not say so."""
+    try:
+        with (directory / "status").open("rb") as status:
+            fcntl.flock(status, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False

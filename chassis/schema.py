@@ -1,0 +1,149 @@
+"""ClickHouse migrations: the numbered statements of `proto/storage/sql`, applied in order and recorded in
+`sluice_schema`.
+
+ClickHouse has no transactions over DDL, so each statement is one that may be repeated (`IF NOT EXISTS`) and a
+migration is recorded after its last statement: an interrupted run is finished by the next.
+"""
+
+import re
+from importlib.resources import files
+from typing import Final, NamedTuple
+
+from chassis.clickhouse import ClickHouse, QueryLimits
+
+_FILE: Final = re.compile(r"(\d{4})_\w+\.sql")
+_COMMENT: Final = re.compile(r"--[^\n]*")
+_RETENTION: Final = re.compile(r"\{retention:([^}]+)\}")
+_TABLE: Final = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+)")
+_LIMITS: Final = QueryLimits(max_seconds=30)
+
+_RECORD: Final = """
+CREATE TABLE IF NOT EXISTS sluice_schema
+(version UInt32, name String, applied_at DateTime('UTC') DEFAULT now('UTC'))
+ENGINE = MergeTree ORDER BY version
+"""
+
+
+class SchemaError(Exception):
+    """The tables in ClickHouse are not those of this release; the message is one sentence for an operator."""
+
+
+class SchemaTooOld(SchemaError):
+    """Migrations are missing."""
+
+
+class SchemaTooNew(SchemaError):
+    """A later release has migrated the tables."""
+
+
+class Migration(NamedTuple):
+    """One numbered file: its statements, still with placeholders."""
+
+    version: int
+    name: str
+    statements: tuple[str, ...]
+
+
+def migrations() -> list[Migration]:
+    """The migrations of this release, ascending."""
+    found = []
+    for entry in files("proto.storage").joinpath("sql").iterdir():
+        match = _FILE.fullmatch(entry.name)
+        if match:
+            found.append(Migration(int(match[1]), entry.name, _statements(entry.read_text("utf-8"))))
+    return sorted(found)
+
+
+def render(statement: str, *, embedded: bool, retention_days: int) -> str:
+    """Fill in the placeholders `{fsync}` and `{retention:EXPR}`."""
+    ttl = rf"TTL \1 + INTERVAL {int(retention_days)} DAY" if retention_days else ""
+    # The embedded engine has no replica to fall back on: what it acknowledges must be on disk.
+    return _RETENTION.sub(ttl, statement).replace("{fsync}", "1" if embedded else "0")
+
+
+async def migrate(clickhouse: ClickHouse, *, retention_days: int) -> list[str]:
+    """Bring the tables up to this release and to `retention_days` (0: keep for ever); names what was applied.
+
+    Idempotent. SchemaTooNew when a later release was here.
+    """
+    await clickhouse.create_database()
+    await clickhouse.command(_RECORD)
+    current = await _version(clickhouse)
+    known = migrations()
+    _refuse_newer(current, known)
+    applied = []
+    for migration in known:
+        if migration.version <= current:
+            continue
+        for statement in migration.statements:
+            await clickhouse.command(render(statement, embedded=clickhouse.embedded, retention_days=retention_days))
+        # Both values come from our own files.
+        await clickhouse.command(
+            f"INSERT INTO sluice_schema (version, name) VALUES ({migration.version}, '{migration.name}')"
+        )
+        applied.append(migration.name)
+    await _apply_retention(clickhouse, known, retention_days)
+    return applied
+
+
+async def check(clickhouse: ClickHouse) -> None:
+    """SchemaTooOld or SchemaTooNew when the tables are not those of this release."""
+    exists = await clickhouse.query(
+        "SELECT 1 FROM system.tables WHERE database = currentDatabase() AND name = 'sluice_schema'", {}, limits=_LIMITS
+    )
+    known = migrations()
+    current = await _version(clickhouse) if exists else 0
+    _refuse_newer(current, known)
+    if current < known[-1].version:
+        raise SchemaTooOld(
+            f"The ClickHouse tables have version {current} and this release needs {known[-1].version}:"
+            " run `sluice migrate`."
+        )
+
+
+async def _version(clickhouse: ClickHouse) -> int:
+    ((version,),) = await clickhouse.query("SELECT toInt64(max(version)) FROM sluice_schema", {}, limits=_LIMITS)
+    return int(str(version))
+
+
+def _refuse_newer(current: int, known: list[Migration]) -> None:
+    if current > known[-1].version:
+        raise SchemaTooNew(
+            f"The ClickHouse tables have version {current}, made by a later release; this one knows"
+            f" {known[-1].version}: upgrade Sluice."
+        )
+
+
+async def _apply_retention(clickhouse: ClickHouse, known: list[Migration], retention_days: int) -> None:
+    """Change the TTL of tables that were created with another retention."""
+    rows = await clickhouse.query(
+        "SELECT name, extract(create_table_query, 'TTL .* toIntervalDay\\\\((\\\\d+)\\\\)') FROM system.tables"
+        " WHERE database = currentDatabase()",
+        {},
+        limits=_LIMITS,
+    )
+    current = {str(name): int(str(days) or 0) for name, days in rows}
+    for table, expression in _retained_tables(known):
+        if current.get(table) == retention_days:
+            continue
+        if retention_days:
+            await clickhouse.command(
+                f"ALTER TABLE {table} MODIFY TTL {expression} + INTERVAL {int(retention_days)} DAY"
+            )
+        else:
+            await clickhouse.command(f"ALTER TABLE {table} REMOVE TTL")
+
+
+def _retained_tables(known: list[Migration]) -> list[tuple[str, str]]:
+    found = []
+    for migration in known:
+        for statement in migration.statements:
+            table, expression = _TABLE.search(statement), _RETENTION.search(statement)
+            if table and expression:
+                found.append((table[1], expression[1]))
+    return found
+
+
+def _statements(text: str) -> tuple[str, ...]:
+    # Comments go first: they may hold semicolons.
+    return tuple(part.strip() for part in _COMMENT.sub("", text).split(";") if part.strip())
