@@ -1,0 +1,125 @@
+"""A batch of decoded requests as insert blocks: items by day, and what is derived from them (docs/codec.md 5)."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from proto.otlp.native import write_block
+from proto.otlp.policy import NANOS_PER_DAY, Block, RaisedException, Signal
+from proto.otlp.reference.items import Row
+from proto.storage.tables import (
+    ATTRIBUTE_KEYS,
+    LOGS,
+    SIGNAL_LOGS,
+    SIGNAL_SPANS,
+    SPANS,
+    TRACE_INDEX,
+    Table,
+)
+
+_BUCKET_S: Final = 300
+_NANOS_PER_BUCKET: Final = _BUCKET_S * 10**9
+_SECONDS_PER_DAY: Final = 86_400
+_NO_TRACE: Final = bytes(16)
+
+
+@dataclass(frozen=True)
+class DecodedRequest:
+    """`proto.otlp.policy.Decoded`, with the rows of its accepted items."""
+
+    signal: Signal
+    project_id: int
+    rows: Sequence[Row]
+    rejected: Mapping[str, int]
+    modified: Mapping[str, int]
+    exceptions: Sequence[RaisedException]
+    exceptions_over_limit: int
+    nbytes: int
+
+    @property
+    def accepted(self) -> int:
+        return len(self.rows)
+
+
+def assemble(decoded: Sequence[Any], batch_id: int) -> list[Block]:
+    """The blocks of one batch: spans, logs, trace index, attribute keys; each by day, days ascending, none empty."""
+    requests = [_own(request) for request in decoded]
+    spans = [row for request in requests if request.signal == "traces" for row in request.rows]
+    logs = [row for request in requests if request.signal == "logs" for row in request.rows]
+    return [
+        *_item_blocks(SPANS, spans, batch_id),
+        *_item_blocks(LOGS, logs, batch_id),
+        *_blocks(TRACE_INDEX, _trace_index(spans, logs)),
+        *_blocks(ATTRIBUTE_KEYS, _attribute_keys(spans)),
+    ]
+
+
+def _own(request: Any) -> DecodedRequest:
+    if not isinstance(request, DecodedRequest):
+        raise TypeError(f"not decoded by this decoder: {type(request).__name__}")
+    return request
+
+
+def _blocks(table: Table, rows_by_day: Mapping[int, Sequence[Sequence[object]]]) -> Iterable[Block]:
+    for day in sorted(rows_by_day):
+        rows = rows_by_day[day]
+        yield Block(table.name, day, len(rows), write_block(table, rows))
+
+
+def _item_blocks(table: Table, rows: Sequence[Row], batch_id: int) -> Iterable[Block]:
+    by_day = defaultdict(list)
+    for row in rows:
+        by_day[row.time_ns // NANOS_PER_DAY].append(row.cells)
+    numbered: dict[int, list[tuple[object, ...]]] = {}
+    number = 0
+    for day in sorted(by_day):
+        numbered[day] = [(*cells, batch_id, number + place) for place, cells in enumerate(by_day[day])]
+        number += len(by_day[day])
+    return _blocks(table, numbered)
+
+
+def _trace_index(spans: Sequence[Row], logs: Sequence[Row]) -> Mapping[int, list[list[object]]]:
+    """By day: project, trace, signal, day, first and last time, items; in order of first appearance."""
+    found: dict[tuple[int, Any, Any, int], list[int]] = {}
+    for signal, table, rows in ((SIGNAL_SPANS, SPANS, spans), (SIGNAL_LOGS, LOGS, logs)):
+        trace_at = table.column_names.index("trace_id")
+        for row in rows:
+            trace_id = row.cells[trace_at]
+            if trace_id == _NO_TRACE:
+                continue
+            day = row.time_ns // NANOS_PER_DAY
+            times_and_count = found.setdefault((day, row.cells[0], trace_id, signal), [row.time_ns, row.time_ns, 0])
+            times_and_count[0] = min(times_and_count[0], row.time_ns)
+            times_and_count[1] = max(times_and_count[1], row.time_ns)
+            times_and_count[2] += 1
+    by_day = defaultdict(list)
+    for (day, project_id, trace_id, signal), times_and_count in found.items():
+        by_day[day].append([project_id, trace_id, signal, day, *times_and_count])
+    return by_day
+
+
+def _attribute_keys(spans: Sequence[Row]) -> Mapping[int, list[list[object]]]:
+    """By day: project, bucket, key, spans that carry it, spans where it is a number; sorted."""
+    found: dict[tuple[Any, int, bytes], list[int]] = defaultdict(lambda: [0, 0])
+    for row in spans:
+        cells: dict[str, Any] = dict(zip(SPANS.column_names, row.cells, strict=False))
+        bucket = row.time_ns // _NANOS_PER_BUCKET * _BUCKET_S
+        numeric = dict(cells["numbers"])
+        for key in _keys(cells):
+            counts = found[cells["project_id"], bucket, key]
+            counts[0] += 1
+            counts[1] += key in numeric
+    by_day = defaultdict(list)
+    for (project_id, bucket, key), counts in sorted(found.items()):
+        by_day[bucket // _SECONDS_PER_DAY].append([project_id, bucket, key, *counts])
+    return by_day
+
+
+def _keys(cells: Mapping[str, Any]) -> set[bytes]:
+    """Every name that a span can be asked for, each once."""
+    keys = {key for key, _ in cells["attributes"]}
+    keys |= {b"resource." + key for key, _ in cells["resource_attributes"]}
+    keys |= {b"scope." + key for key, _ in cells["scope_attributes"]}
+    keys |= {b"scope." + name for name in (b"name", b"version") if cells["scope_" + name.decode()]}
+    return keys

@@ -1,0 +1,216 @@
+"""Spans and log records as rows: which are accepted, and what is changed in those that are (docs/codec.md 3)."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from proto.otlp.policy import MAX_NANOS, DecodeError, Modification, Policy, RaisedException, Reason, Refusal, Signal
+from proto.otlp.reference.origin import (
+    Attributes,
+    Resource,
+    Scope,
+    dropped_count,
+    origin_cells,
+    read_resource,
+    read_scope,
+    repeated_bytes,
+)
+from proto.otlp.reference.schema import merged
+from proto.otlp.reference.text import clean, compact_json
+from proto.otlp.reference.values import NO_VALUE, Flags, Values
+
+_NO_TRACE: Final = bytes(16)
+_NO_SPAN: Final = bytes(8)
+_SEVERITY_ERROR: Final = 17
+
+
+class Row(NamedTuple):
+    """An accepted item: its own time, and the cells of its table but `batch_id` and `row`."""
+
+    time_ns: int
+    cells: tuple[object, ...]
+
+
+class Reader:
+    """Reads the items of one request, after the survey; what it finds is in its public attributes."""
+
+    def __init__(self, project_id: int, policy: Policy, now_ns: int) -> None:
+        self.rows: list[Row] = []
+        self.rejected: Counter[str] = Counter()
+        self.modified: Counter[str] = Counter()
+        self.exceptions: list[RaisedException] = []
+        self.exceptions_over_limit = 0
+        self._project_id = project_id
+        self._policy = policy
+        self._now_ns = now_ns
+        self._earliest_ns = policy.min_time_ns(now_ns)
+        self._latest_ns = now_ns + policy.max_future_ns
+        self._values = Values(policy)
+        self._expanded_bytes = 0
+
+    def read(self, signal: Signal, request: Any) -> None:
+        for sent in request.resource_spans if signal == "traces" else request.resource_logs:
+            resource = read_resource(sent.resource, sent.schema_url, self._values, self._policy)
+            for scoped in sent.scope_spans if signal == "traces" else sent.scope_logs:
+                scope = read_scope(scoped.scope, scoped.schema_url, self._values, self._policy)
+                size = repeated_bytes(resource.attributes) + repeated_bytes(scope.attributes)
+                for item in scoped.spans if signal == "traces" else scoped.log_records:
+                    flags = resource.flags | scope.flags
+                    read = self._span if signal == "traces" else self._log
+                    row = read(item, resource, scope, flags)
+                    if isinstance(row, Reason):
+                        self.rejected[row] += 1
+                    else:
+                        self._accept(row, flags, size)
+
+    def _accept(self, row: Row, flags: Flags, size: int) -> None:
+        self._expanded_bytes += size
+        if self._expanded_bytes > self._policy.max_expanded_bytes:
+            limit = (
+                f"resource and scope attributes take more than {self._policy.max_expanded_bytes} bytes over all items"
+            )
+            raise DecodeError(Refusal.TOO_EXPANDED, limit)
+        self.rows.append(row)
+        self.modified.update(flags)
+
+    def _span(self, span: Any, resource: Resource, scope: Scope, flags: Flags) -> Row | Reason:
+        if reason := self._span_fault(span):
+            return reason
+        policy = self._policy
+        start_ns = span.start_time_unix_nano
+        duration = clamp(span.end_time_unix_nano, flags) - start_ns
+        if duration < 0:
+            flags.add(Modification.REVERSED)
+        attributes, over_limit = self._values.attributes(span.attributes, flags)
+        events = [self._event(event, flags) for event in span.events[: policy.max_events]]
+        links = [self._link(link, flags) for link in span.links[: policy.max_links]]
+        cells = (
+            self._project_id,
+            start_ns,
+            duration,
+            span.trace_id,
+            span.span_id,
+            _own_id(span.parent_span_id, _NO_SPAN, flags),
+            clean(span.trace_state, policy.max_value_bytes, flags),
+            span.flags,
+            clean(span.name, policy.max_name_bytes, flags),
+            _within(span.kind, 5, flags),
+            _within(span.status.code, 2, flags),
+            clean(span.status.message, policy.max_value_bytes, flags),
+            compact_json([data for data, _ in events]) if events else b"",
+            dropped_count(span.dropped_events_count, len(span.events) - len(events)),
+            compact_json(links) if links else b"",
+            dropped_count(span.dropped_links_count, len(span.links) - len(links)),
+            *origin_cells(attributes, dropped_count(span.dropped_attributes_count, over_limit), resource, scope),
+        )
+        for data, raised in events:
+            if data["name"] == "exception":
+                self._raised(start_ns, span.trace_id, span.span_id, raised, resource)
+        return Row(start_ns, cells)
+
+    def _span_fault(self, span: Any) -> Reason | None:
+        if len(span.trace_id) != 16 or span.trace_id == _NO_TRACE:
+            return Reason.INVALID_TRACE_ID
+        if len(span.span_id) != 8 or span.span_id == _NO_SPAN:
+            return Reason.INVALID_SPAN_ID
+        if span.start_time_unix_nano == 0:
+            return Reason.MISSING_START_TIME
+        if span.start_time_unix_nano > self._latest_ns:
+            return Reason.START_TIME_IN_FUTURE
+        if span.start_time_unix_nano < self._earliest_ns:
+            return Reason.START_TIME_TOO_OLD
+        return None
+
+    def _event(self, event: Any, flags: Flags) -> tuple[dict[str, object], Attributes]:
+        attributes, over_limit = self._values.attributes(event.attributes, flags)
+        data: dict[str, object] = {
+            "timeUnixNano": clamp(event.time_unix_nano, flags),
+            "name": clean(event.name, self._policy.max_name_bytes, flags).decode(),
+            "attributes": _json_data(attributes),
+            "droppedAttributesCount": dropped_count(event.dropped_attributes_count, over_limit),
+        }
+        return data, attributes
+
+    def _link(self, link: Any, flags: Flags) -> dict[str, object]:
+        attributes, over_limit = self._values.attributes(link.attributes, flags)
+        return {
+            "traceId": _own_id(link.trace_id, _NO_TRACE, flags, b"").hex(),
+            "spanId": _own_id(link.span_id, _NO_SPAN, flags, b"").hex(),
+            "traceState": clean(link.trace_state, self._policy.max_value_bytes, flags).decode(),
+            "attributes": _json_data(attributes),
+            "droppedAttributesCount": dropped_count(link.dropped_attributes_count, over_limit),
+            "flags": link.flags,
+        }
+
+    def _log(self, log: Any, resource: Resource, scope: Scope, flags: Flags) -> Row | Reason:
+        policy = self._policy
+        times = (log.time_unix_nano, log.observed_time_unix_nano, self._now_ns)
+        time_source, time_ns = next((source, time) for source, time in enumerate(times) if time or source == 2)
+        if time_ns > self._latest_ns:
+            return Reason.TIME_IN_FUTURE
+        if time_ns < self._earliest_ns:
+            return Reason.TIME_TOO_OLD
+        trace_id = _own_id(log.trace_id, _NO_TRACE, flags)
+        span_id = _own_id(log.span_id, _NO_SPAN, flags)
+        severity = _within(log.severity_number, 24, flags)
+        attributes, over_limit = self._values.attributes(log.attributes, flags)
+        body = self._values.read(merged(log.body), policy.max_body_bytes, flags) if log.body else NO_VALUE
+        cells = (
+            self._project_id,
+            time_ns,
+            time_source,
+            clamp(log.observed_time_unix_nano, flags),
+            trace_id,
+            span_id,
+            log.flags,
+            severity,
+            clean(log.severity_text, policy.max_name_bytes, flags),
+            clean(log.event_name, policy.max_name_bytes, flags),
+            body.text,
+            body.letter,
+            *origin_cells(attributes, dropped_count(log.dropped_attributes_count, over_limit), resource, scope),
+        )
+        if severity >= _SEVERITY_ERROR and any(_exception_texts(attributes)[:2]):
+            self._raised(time_ns, trace_id, span_id, attributes, resource)
+        return Row(time_ns, cells)
+
+    def _raised(self, time_ns: int, trace_id: bytes, span_id: bytes, attributes: Attributes, origin: Resource) -> None:
+        if len(self.exceptions) >= self._policy.max_exceptions:
+            self.exceptions_over_limit += 1
+            return
+        texts = (*_exception_texts(attributes), origin.service_name, origin.environment, origin.release)
+        self.exceptions.append(RaisedException(time_ns, trace_id, span_id, *(text.decode() for text in texts)))
+
+
+def clamp(time_ns: int, flags: Flags) -> int:
+    """`time_ns`, or the last nanosecond that DateTime64(9) holds."""
+    if time_ns > MAX_NANOS:
+        flags.add(Modification.CLAMPED)
+        return MAX_NANOS
+    return time_ns
+
+
+def _own_id(sent: bytes, none: bytes, flags: Flags, absent: bytes | None = None) -> bytes:
+    """An id of the length of `none`; else `absent`, which is `none` unless given. Empty is no fault."""
+    if len(sent) == len(none):
+        return sent
+    if sent:
+        flags.add(Modification.REPAIRED)
+    return none if absent is None else absent
+
+
+def _within(number: int, most: int, flags: Flags) -> int:
+    """An enum's number, 0 when it is not one of those that OTLP names."""
+    if 0 <= number <= most:
+        return number
+    flags.add(Modification.REPAIRED)
+    return 0
+
+
+def _json_data(attributes: Attributes) -> dict[str, object]:
+    return {key.decode(): value.data for key, value in attributes.items()}
+
+
+def _exception_texts(attributes: Attributes) -> Sequence[bytes]:
+    """Type, message and stack trace, empty where missing."""
+    return [attributes.get(b"exception." + name, NO_VALUE).text for name in (b"type", b"message", b"stacktrace")]

@@ -1,0 +1,105 @@
+"""Scrubbing: which keys give away a secret, and which runs of digits in a text are one (docs/codec.md 4)."""
+
+import itertools
+import re
+from typing import Final
+
+SCRUBBED: Final = b"[scrubbed]"
+
+_GROUP: Final = re.compile(rb"[0-9]+")
+_SOCIAL_SECURITY: Final = (3, 2, 4)
+_CARD_DIGITS: Final = range(13, 20)
+# First and last issuer prefix, and how many digits such a card number has.
+_ISSUERS: Final = (
+    ("4", "4", (13, 16, 18, 19)),
+    ("51", "55", (16,)),
+    ("2221", "2720", (16,)),
+    ("34", "34", (15,)),
+    ("37", "37", (15,)),
+    ("36", "36", range(14, 20)),
+    ("38", "39", range(14, 20)),
+    ("300", "305", range(14, 20)),
+    ("6011", "6011", range(16, 20)),
+    ("644", "649", range(16, 20)),
+    ("65", "65", range(16, 20)),
+    ("3528", "3589", range(16, 20)),
+    ("62", "62", range(16, 20)),
+    ("50", "50", _CARD_DIGITS),
+    ("56", "58", _CARD_DIGITS),
+    ("67", "67", _CARD_DIGITS),
+)
+
+
+class Words:
+    """The listed words, ready to be looked for in keys."""
+
+    def __init__(self, words: tuple[str, ...]) -> None:
+        self._words = frozenset(_normal(word.encode()) for word in words if word)
+        self._longest = max((word.count(b"_") + 1 for word in self._words), default=0)  # in pieces
+
+    def in_key(self, key: bytes) -> bool:
+        """Whether a run of neighbouring pieces of `key` is a listed word."""
+        pieces = _normal(key).split(b"_")
+        return any(
+            b"_".join(pieces[start : start + length]) in self._words
+            for start in range(len(pieces))
+            for length in range(1, min(self._longest, len(pieces) - start) + 1)
+        )
+
+
+def _normal(name: bytes) -> bytes:
+    return name.lower().replace(b".", b"_").replace(b"-", b"_")
+
+
+def scrub(text: bytes) -> bytes:
+    """`text` with `[scrubbed]` for each payment card number and US social security number."""
+    groups = [match.span() for match in _GROUP.finditer(text)]
+    out: list[bytes] = []
+    done = 0
+    first = 0
+    while first < len(groups):
+        taken = _card(text, groups, first) or _social_security(text, groups, first)
+        if taken:
+            out += (text[done : groups[first][0]], SCRUBBED)
+            done = groups[first + taken - 1][1]
+        first += taken or 1
+    return b"".join((*out, text[done:]))
+
+
+def _card(text: bytes, groups: list[tuple[int, int]], first: int) -> int:
+    """How many groups from `first` on make up the longest card number; 0 for none."""
+    digits = ""
+    taken = 0
+    for at in range(first, len(groups)):
+        start, end = groups[at]
+        if at > first and not _joined(text, groups[at - 1], groups[at], b" -"):
+            break
+        if len(digits) + end - start > _CARD_DIGITS[-1]:
+            break
+        digits += text[start:end].decode()
+        if len(digits) in _CARD_DIGITS and _issued(digits) and _luhn(digits):
+            taken = at - first + 1
+    return taken
+
+
+def _social_security(text: bytes, groups: list[tuple[int, int]], first: int) -> int:
+    three = groups[first : first + 3]
+    if tuple(end - start for start, end in three) != _SOCIAL_SECURITY:
+        return 0
+    if not all(_joined(text, left, right, b"-") for left, right in itertools.pairwise(three)):
+        return 0
+    return 3
+
+
+def _joined(text: bytes, left: tuple[int, int], right: tuple[int, int], by: bytes) -> bool:
+    return right[0] - left[1] == 1 and text[left[1]] in by
+
+
+def _issued(digits: str) -> bool:
+    return any(low <= digits[: len(low)] <= high and len(digits) in lengths for low, high, lengths in _ISSUERS)
+
+
+def _luhn(digits: str) -> bool:
+    """ISO/IEC 7812-1 annex B."""
+    doubled = (sum(divmod(2 * int(digit), 10)) for digit in digits[-2::-2])
+    return (sum(map(int, digits[::-2])) + sum(doubled)) % 10 == 0

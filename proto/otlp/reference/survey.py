@@ -1,0 +1,146 @@
+"""The survey: one pass over the wire format that refuses a request before memory is spent on it (docs/codec.md 1)."""
+
+from dataclasses import dataclass, field
+from typing import Final, Never, Self
+
+from proto.otlp.policy import GROUP_DEPTH, VALUE_DEPTH, DecodeError, Policy, Refusal, Signal
+
+_VARINT, _FIXED64, _LENGTH, _GROUP, _GROUP_END, _FIXED32 = range(6)
+
+
+@dataclass
+class _Message:
+    """A message type, as far as the survey cares: which of its fields are messages, repeated or not."""
+
+    repeated: dict[int, Self] = field(default_factory=dict)
+    single: dict[int, Self] = field(default_factory=dict)
+
+
+_LEAF: Final = _Message()  # Status, EntityRef: no messages inside
+_ANY: Final = _Message()
+_KEY_VALUE: Final = _Message(single={2: _ANY})
+_ANY.single = {5: _Message(repeated={1: _ANY}), 6: _Message(repeated={1: _KEY_VALUE})}
+_RESOURCE: Final = _Message(repeated={1: _KEY_VALUE, 3: _LEAF})
+_SCOPE: Final = _Message(repeated={3: _KEY_VALUE})
+_EVENT: Final = _Message(repeated={3: _KEY_VALUE})
+_LINK: Final = _Message(repeated={4: _KEY_VALUE})
+_SPAN: Final = _Message(repeated={9: _KEY_VALUE, 11: _EVENT, 13: _LINK}, single={15: _LEAF})
+_LOG: Final = _Message(repeated={6: _KEY_VALUE}, single={5: _ANY})
+
+
+def _request(item: _Message) -> _Message:
+    scoped = _Message(repeated={2: item}, single={1: _SCOPE})
+    return _Message(repeated={1: _Message(repeated={2: scoped}, single={1: _RESOURCE})})
+
+
+_REQUESTS: Final[dict[Signal, _Message]] = {"traces": _request(_SPAN), "logs": _request(_LOG)}
+
+
+def survey(signal: Signal, body: bytes, policy: Policy) -> None:
+    """Raises DecodeError for the first offence in wire order: malformed, too deep, too many items or parts."""
+    _Survey(body, policy).message(_REQUESTS[signal], 0, len(body), 0)
+
+
+def _malformed(fault: str, at: int) -> Never:
+    raise DecodeError(Refusal.MALFORMED, f"not a protobuf message: {fault} at byte {at}")
+
+
+class _Survey:
+    def __init__(self, body: bytes, policy: Policy) -> None:
+        self.body = body
+        self.policy = policy
+        self.items = 0
+        self.parts = 0
+
+    def message(self, message: _Message, at: int, end: int, depth: int) -> None:
+        """Walks the fields of `message` in body[at:end]; `depth` is that of the innermost value around it."""
+        seen: set[int] = set()
+        while at < end:
+            number, wire, at = self.tag(at, end)
+            if wire != _LENGTH:
+                at = self.skip(number, wire, at, end, 0)
+                continue
+            size, at = self.length(at, end)
+            inner = message.repeated.get(number)
+            if inner is not None:
+                self.count(inner)
+            else:
+                inner = message.single.get(number)
+                if inner is not None and number in seen:
+                    self.count(inner)
+                seen.add(number)
+            if inner is not None:
+                self.message(inner, at, at + size, self.deeper(depth) if inner is _ANY else depth)
+            at += size
+
+    def count(self, message: _Message) -> None:
+        if message is _SPAN or message is _LOG:
+            self.items += 1
+            if self.items > self.policy.max_items:
+                limit = f"more than {self.policy.max_items} spans or log records in one request"
+                raise DecodeError(Refusal.TOO_MANY_ITEMS, limit)
+        self.parts += 1
+        if self.parts > self.policy.max_parts:
+            limit = (
+                f"more than {self.policy.max_parts} parts (items, attributes, events, links, elements) in one request"
+            )
+            raise DecodeError(Refusal.TOO_MANY_PARTS, limit)
+
+    def deeper(self, depth: int) -> int:
+        if depth == VALUE_DEPTH:
+            raise DecodeError(Refusal.TOO_DEEP, f"a value is nested more than {VALUE_DEPTH} deep")
+        return depth + 1
+
+    def tag(self, at: int, end: int) -> tuple[int, int, int]:
+        tag, after = self.varint(at, end, 5)
+        if tag > 0xFFFFFFFF:
+            _malformed("a tag of more than 32 bits", at)
+        if tag >> 3 == 0:
+            _malformed("field number 0", at)
+        return tag >> 3, tag & 7, after
+
+    def length(self, at: int, end: int) -> tuple[int, int]:
+        size, after = self.varint(at, end, 5)
+        if size > end - after:
+            _malformed("a length beyond the end of its message", at)
+        return size, after
+
+    def varint(self, at: int, end: int, longest: int) -> tuple[int, int]:
+        value = 0
+        for place in range(longest):
+            if at + place >= end:
+                _malformed("a number that does not end", at)
+            byte = self.body[at + place]
+            value |= (byte & 0x7F) << 7 * place
+            if byte < 0x80:
+                return value, at + place + 1
+        _malformed(f"a number of more than {longest} bytes", at)
+
+    def skip(self, number: int, wire: int, at: int, end: int, groups: int) -> int:
+        """Where the field ends whose tag ended at `at`, inside so many groups."""
+        if wire == _VARINT:
+            value, after = self.varint(at, end, 10)
+            if value >= 1 << 64:
+                _malformed("a number of more than 64 bits", at)
+            return after
+        if wire == _LENGTH:
+            size, at = self.length(at, end)
+            return at + size
+        if wire in (_FIXED64, _FIXED32):
+            at += 8 if wire == _FIXED64 else 4
+            if at > end:
+                _malformed("a fixed-width number that does not end", at)
+            return at
+        if wire == _GROUP:
+            return self.group(number, at, end, groups + 1)
+        _malformed("the end of a group that was not begun" if wire == _GROUP_END else f"wire type {wire}", at)
+
+    def group(self, number: int, at: int, end: int, groups: int) -> int:
+        if groups > GROUP_DEPTH:
+            raise DecodeError(Refusal.TOO_DEEP, f"groups are nested more than {GROUP_DEPTH} deep")
+        while at < end:
+            inner, wire, at = self.tag(at, end)
+            if wire == _GROUP_END and inner == number:
+                return at
+            at = self.skip(inner, wire, at, end, groups)
+        _malformed("a group that does not end", at)

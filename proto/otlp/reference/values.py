@@ -1,0 +1,142 @@
+"""Attribute values: what type they have, their canonical text, and what they are in JSON (docs/codec.md 2)."""
+
+import base64
+import math
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from proto.otlp.policy import Modification, Policy
+from proto.otlp.reference.schema import merged, schema
+from proto.otlp.reference.scrub import SCRUBBED, Words, scrub
+from proto.otlp.reference.text import clean, compact_json, repair, truncate
+
+Flags = set[Modification]
+
+
+class Value(NamedTuple):
+    """A value as it is stored: its type letter, its text, and what stands for it inside JSON."""
+
+    letter: str
+    text: bytes
+    data: object
+
+    @property
+    def number(self) -> float | None:
+        """What goes into the column `numbers`, if anything."""
+        if self.letter == "i" or (self.letter == "d" and isinstance(self.data, float)):
+            return float(self.data)  # type: ignore[arg-type]  # an int or a finite float
+        return None
+
+
+NO_VALUE = Value("n", b"", None)
+SCRUBBED_VALUE = Value("s", SCRUBBED, SCRUBBED.decode())
+
+
+class Values:
+    """Reads values and attribute lists under one policy."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._words = Words(policy.sensitive_words)
+        self._any_value = schema().any_value
+
+    def attributes(self, pairs: Iterable[Any], flags: Flags) -> tuple[dict[bytes, Value], int]:
+        """An attribute list by key in stored order, and how many were dropped for being beyond the limit."""
+        chosen, dropped = self._choose(pairs, self._policy.max_attributes, flags)
+        return {key: self._attribute(key, raw, flags) for key, raw in chosen.items()}, dropped
+
+    def read(self, raw: bytes, limit: int, flags: Flags) -> Value:
+        """The value whose protobuf encoding is `raw`, its text at most `limit` bytes (of bytes: before base64)."""
+        value = self._any_value.FromString(raw)
+        kind = value.WhichOneof("value")
+        if kind == "string_value":
+            text = truncate(self._string(value.string_value, flags), limit, flags)
+            return Value("s", text, text.decode())
+        if kind == "bytes_value":
+            if len(value.bytes_value) > limit:
+                flags.add(Modification.TRUNCATED)
+            return _bytes(value.bytes_value[:limit])
+        if kind in ("array_value", "kvlist_value"):
+            data = self._nested(value, kind, flags)
+            text = compact_json(data)
+            if len(text) > limit:
+                text = truncate(text, limit, flags)
+                return Value("s", text, text.decode())
+            return Value("a" if kind == "array_value" else "m", text, data)
+        return _scalar(value, kind)
+
+    def _choose(self, pairs: Iterable[Any], most: int | None, flags: Flags) -> tuple[dict[bytes, bytes], int]:
+        """Keys in order of first appearance with the encoding of their last value."""
+        chosen: dict[bytes, bytes] = {}
+        dropped = 0
+        for pair in pairs:
+            key_flags: Flags = set()
+            key = clean(pair.key, self._policy.max_key_bytes, key_flags)
+            if key in chosen:
+                flags.add(Modification.DEDUPLICATED)
+            elif most is not None and len(chosen) >= most:
+                dropped += 1
+                continue
+            else:
+                flags |= key_flags
+            chosen[key] = merged(pair.value)
+        return chosen, dropped
+
+    def _attribute(self, key: bytes, raw: bytes, flags: Flags) -> Value:
+        if self._words.in_key(key):
+            flags.add(Modification.SCRUBBED)
+            return SCRUBBED_VALUE
+        return self.read(raw, self._policy.max_value_bytes, flags)
+
+    def _string(self, raw: bytes, flags: Flags) -> bytes:
+        text = repair(raw, flags)
+        scrubbed = scrub(text)
+        if scrubbed != text:
+            flags.add(Modification.SCRUBBED)
+        return scrubbed
+
+    def _nested(self, value: Any, kind: str, flags: Flags) -> object:
+        """An array or map as JSON data, nothing in it truncated but keys."""
+        if kind == "array_value":
+            return [self._element(raw, flags) for raw in value.array_value.values]
+        chosen, _ = self._choose(value.kvlist_value.values, None, flags)
+        return {key.decode(): self._entry(key, raw, flags) for key, raw in chosen.items()}
+
+    def _entry(self, key: bytes, raw: bytes, flags: Flags) -> object:
+        if self._words.in_key(key):
+            flags.add(Modification.SCRUBBED)
+            return SCRUBBED_VALUE.data
+        return self._element(raw, flags)
+
+    def _element(self, raw: bytes, flags: Flags) -> object:
+        value = self._any_value.FromString(raw)
+        kind = value.WhichOneof("value")
+        if kind == "string_value":
+            return self._string(value.string_value, flags).decode()
+        if kind == "bytes_value":
+            return _bytes(value.bytes_value).data
+        if kind in ("array_value", "kvlist_value"):
+            return self._nested(value, kind, flags)
+        return _scalar(value, kind).data
+
+
+def _bytes(raw: bytes) -> Value:
+    text = base64.b64encode(raw)
+    return Value("x", text, {"bytesValue": text.decode()})
+
+
+def _scalar(value: Any, kind: str | None) -> Value:
+    if kind == "bool_value":
+        return Value("b", b"true" if value.bool_value else b"false", value.bool_value)
+    if kind == "int_value":
+        return Value("i", str(value.int_value).encode(), value.int_value)
+    if kind == "double_value":
+        return _double(value.double_value)
+    return NO_VALUE  # not set, or an index into a table that only profiles have
+
+
+def _double(number: float) -> Value:
+    if math.isfinite(number):
+        return Value("d", repr(number).removesuffix(".0").encode(), number)
+    name = "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+    return Value("d", name.encode(), name)
