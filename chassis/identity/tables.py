@@ -1,0 +1,112 @@
+"""The tables of identity. Every row below an organization carries its `org_id`, and so does every index that finds it.
+
+Ids are text: a prefix and a ULID (`registry.new_id`), so that their order is the order of creation. Project ids are the exception: random
+positive 53-bit integers, because DSNs carry them and the telemetry tables are sorted by them. Secrets are SHA-256 only.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSONB
+
+from chassis.relational import UtcTime
+from proto.identity import MAX_NAME_LENGTH, MAX_SLUG_LENGTH, PrincipalKind, Role
+
+metadata: Final = sa.MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+    }
+)
+
+_Id: Final = sa.String(32)
+_Json: Final = sa.JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
+
+
+def _one_of(column: str, values: type[StrEnum]) -> sa.CheckConstraint:
+    listed = ", ".join(f"'{value}'" for value in values)
+    return sa.CheckConstraint(f"{column} IN ({listed})", name=column)
+
+
+organizations: Final = sa.Table(
+    "organizations",
+    metadata,
+    sa.Column("id", _Id, primary_key=True),
+    sa.Column("slug", sa.String(MAX_SLUG_LENGTH), nullable=False, unique=True),
+    sa.Column("name", sa.String(MAX_NAME_LENGTH), nullable=False),
+    sa.Column("created_at", UtcTime, nullable=False),
+)
+
+projects: Final = sa.Table(
+    "projects",
+    metadata,
+    sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("org_id", _Id, sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("slug", sa.String(MAX_SLUG_LENGTH), nullable=False),
+    sa.Column("name", sa.String(MAX_NAME_LENGTH), nullable=False),
+    sa.Column("sensitive_words", _Json, nullable=False),
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.UniqueConstraint("org_id", "slug"),
+)
+
+project_keys: Final = sa.Table(
+    "project_keys",
+    metadata,
+    sa.Column("id", _Id, primary_key=True),
+    sa.Column("org_id", _Id, sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("project_id", sa.BigInteger, sa.ForeignKey("projects.id"), nullable=False),
+    sa.Column("name", sa.String(MAX_NAME_LENGTH), nullable=False),
+    sa.Column("hash", sa.LargeBinary(32), nullable=False, unique=True),
+    sa.Column("hint", sa.String(8), nullable=False),
+    sa.Column("enabled", sa.Boolean, nullable=False),
+    sa.Column("revoked_at", UtcTime),
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("created_by", _Id, sa.ForeignKey("principals.id")),
+    sa.Index(None, "project_id", "id"),
+)
+
+principals: Final = sa.Table(
+    "principals",
+    metadata,
+    sa.Column("id", _Id, primary_key=True),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("name", sa.String(MAX_NAME_LENGTH), nullable=False),
+    sa.Column("owner_id", _Id, sa.ForeignKey("principals.id")),
+    sa.Column("disabled_at", UtcTime),
+    sa.Column("created_at", UtcTime, nullable=False),
+    _one_of("kind", PrincipalKind),
+    sa.CheckConstraint("(kind = 'user') = (owner_id IS NULL)", name="owner"),
+    sa.Index(None, "owner_id"),
+)
+
+memberships: Final = sa.Table(
+    "memberships",
+    metadata,
+    sa.Column("org_id", _Id, sa.ForeignKey("organizations.id"), primary_key=True),
+    sa.Column("principal_id", _Id, sa.ForeignKey("principals.id"), primary_key=True),
+    sa.Column("role", sa.String(16), nullable=False),
+    sa.Column("created_at", UtcTime, nullable=False),
+    _one_of("role", Role),
+    sa.Index(None, "principal_id"),
+)
+
+access_tokens: Final = sa.Table(
+    "access_tokens",
+    metadata,
+    sa.Column("id", _Id, primary_key=True),
+    sa.Column("org_id", _Id, sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("principal_id", _Id, sa.ForeignKey("principals.id"), nullable=False),
+    sa.Column("name", sa.String(MAX_NAME_LENGTH), nullable=False),
+    sa.Column("hash", sa.LargeBinary(32), nullable=False, unique=True),
+    sa.Column("hint", sa.String(8), nullable=False),
+    sa.Column("scopes", _Json),  # NULL: all that the holder's role has
+    sa.Column("expires_at", UtcTime),
+    sa.Column("last_used_at", UtcTime),
+    sa.Column("revoked_at", UtcTime),
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Index(None, "org_id", "principal_id", "id"),
+)

@@ -1,0 +1,110 @@
+"""The schema of the relational store: applied by `migrate`, compared with this release by `check`. Both block.
+
+The versions are Alembic's, found inside the installed package; there is no alembic.ini. One run is one transaction: a migration
+that fails leaves the schema as it was, and of two processes that migrate at once the second waits and finds nothing to do.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import exc
+
+from chassis.errors import StartupError
+from chassis.relational import DatabaseUnusable, migration_engine, shown, sqlite_file
+
+_SCRIPTS: Final = Path(__file__).parent
+
+
+class SchemaTooOld(StartupError):
+    """Migrations are missing; `sluice migrate` applies them."""
+
+
+class SchemaTooNew(StartupError):
+    """A newer release has migrated this store."""
+
+
+def migrate(url: str) -> list[str]:
+    """Bring the schema to this release; the revisions applied, in order (empty when there was nothing to do).
+
+    Raises SchemaTooNew, and DatabaseUnusable when the store cannot be opened or written.
+    """
+    file = sqlite_file(url)
+    if file is not None:
+        _create_private(file)
+    with _connection(url) as connection:
+        before = _current(connection)
+        scripts = _scripts()
+        _refuse_newer(scripts, before, url)
+        config = _config()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+        return [script.revision for script in scripts.iterate_revisions("head", before or "base")][::-1]
+
+
+def check(url: str) -> str:
+    """The revision of the store, when it is this release's. Raises SchemaTooOld, SchemaTooNew, DatabaseUnusable."""
+    file = sqlite_file(url)
+    if file is not None and not file.exists():
+        raise SchemaTooOld(f"The database {shown(url)} does not exist yet; run `sluice migrate` to create it.")
+    with _connection(url) as connection:
+        current = _current(connection)
+    scripts = _scripts()
+    _refuse_newer(scripts, current, url)
+    head = scripts.get_current_head()
+    if current is None or current != head:
+        found = "has no schema yet" if current is None else f"has the older schema {current}"
+        raise SchemaTooOld(f"The database {shown(url)} {found}, this release needs {head}; run `sluice migrate`.")
+    return current
+
+
+@contextmanager
+def _connection(url: str) -> Iterator[sa.Connection]:
+    """A writing transaction, so that a store which cannot be written is found out here."""
+    engine = migration_engine(url)
+    try:
+        with engine.begin() as connection:
+            yield connection
+    except exc.DBAPIError as error:
+        raise DatabaseUnusable(f"The database {shown(url)} cannot be used: {error.orig}.") from error
+    finally:
+        engine.dispose()
+
+
+def _create_private(file: Path) -> None:
+    """SQLite would create the file readable for everyone; its log files take over the mode of the file."""
+    try:
+        with closing(os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))):
+            pass
+    except OSError as error:
+        raise DatabaseUnusable(f"The database file {file} cannot be opened for writing: {error.strerror}.") from error
+
+
+def _refuse_newer(scripts: ScriptDirectory, current: str | None, url: str) -> None:
+    known = {script.revision for script in scripts.walk_revisions()}
+    if current is not None and current not in known:
+        raise SchemaTooNew(
+            f"The database {shown(url)} has the schema {current}, which this release does not know: "
+            "a newer release has migrated it. Start that release or a later one."
+        )
+
+
+def _current(connection: sa.Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(_SCRIPTS).replace("%", "%%"))
+    return config
+
+
+def _scripts() -> ScriptDirectory:
+    return ScriptDirectory.from_config(_config())

@@ -1,0 +1,1 @@
+"""One file per revision, `NNNN_subject.py`; a released one is never edited."""
