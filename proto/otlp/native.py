@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from proto.otlp.wire import varint
 from proto.storage.tables import Column, Table
 
 # ClickHouse's type -> struct code. Dates and times are written as the integers that stand for them:
@@ -57,16 +58,6 @@ def write_columns(columns: Sequence[Column], cells: Sequence[Sequence[Any]], row
             raise ValueError(f"column {column.name} ({column.type}): {error}") from error
         pieces.append(head + data)
     return pieces
-
-
-def varint(value: int) -> bytes:
-    """Base-128, least significant group first, as ClickHouse and protobuf write lengths."""
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def _prefix(kind: str) -> bytes:

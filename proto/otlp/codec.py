@@ -1,0 +1,32 @@
+"""The decoder in force: the kernel where it was built, else the reference. Both give the same result (docs/codec.md)."""
+
+import importlib
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Final
+
+from proto.otlp.policy import Block, Decoded, Policy, Signal
+
+
+def _load() -> ModuleType:
+    try:
+        kernel = importlib.import_module("proto.otlp.kernel")
+    except ImportError:  # not built for this Python
+        return importlib.import_module("proto.otlp.reference")
+    return kernel if hasattr(kernel, "decode") else importlib.import_module("proto.otlp.reference")
+
+
+_decoder = _load()
+KERNEL: Final = _decoder.__name__ == "proto.otlp.kernel"
+
+
+def decode(signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int) -> Decoded:
+    """One export request, `body` in OTLP's protobuf encoding. Raises DecodeError when it is refused as a whole."""
+    decoded: Decoded = _decoder.decode(signal, body, project_id, policy, now_ns)
+    return decoded
+
+
+def assemble(decoded: Sequence[Decoded], batch_id: int) -> list[Block]:
+    """One batch: a block per table and day of what these requests left, in the order given."""
+    blocks: list[Block] = _decoder.assemble(decoded, batch_id)
+    return blocks

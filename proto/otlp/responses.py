@@ -1,0 +1,104 @@
+"""What an OTLP/HTTP server answers: export responses and `google.rpc.Status`, in protobuf and in JSON.
+
+https://opentelemetry.io/docs/specs/otlp/#otlphttp-response. Counts in JSON are numbers.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from proto.otlp.policy import Signal
+from proto.otlp.wire import bytes_field, varint_field
+
+Media = Literal["protobuf", "json"]
+
+CONTENT_TYPES: Final[Mapping[Media, str]] = {"protobuf": "application/x-protobuf", "json": "application/json"}
+
+MAX_MESSAGE: Final = 1024  # characters; keeps an answer far below the 4 MiB that clients read
+
+_BAD_REQUEST: Final = "type.googleapis.com/google.rpc.BadRequest"
+_ITEMS: Final[Mapping[Signal, tuple[str, str]]] = {
+    "traces": ("rejectedSpans", "spans"),
+    "logs": ("rejectedLogRecords", "log records"),
+}
+# google/rpc/code.proto, by the HTTP status that stands for it.
+_CODES: Final[Mapping[int, int]] = {
+    400: 3,  # INVALID_ARGUMENT
+    401: 16,  # UNAUTHENTICATED
+    403: 7,  # PERMISSION_DENIED
+    404: 5,  # NOT_FOUND
+    405: 12,  # UNIMPLEMENTED
+    408: 4,  # DEADLINE_EXCEEDED
+    409: 10,  # ABORTED
+    413: 3,  # INVALID_ARGUMENT: sending it again would not help
+    415: 3,
+    429: 8,  # RESOURCE_EXHAUSTED
+    500: 13,  # INTERNAL
+    501: 12,
+    503: 14,  # UNAVAILABLE
+    504: 4,
+}
+_UNKNOWN: Final = 2
+
+
+class Violation(NamedTuple):
+    """One field of a request that is wrong: google.rpc.BadRequest.FieldViolation."""
+
+    field: str
+    description: str
+
+
+def export_response(signal: Signal, media: Media, rejected: Mapping[str, int]) -> bytes:
+    """The body of a 200. `rejected` counts items by reason; nothing rejected leaves `partial_success` unset."""
+    count = sum(rejected.values())
+    if count == 0:
+        return b"{}" if media == "json" else b""
+    message = rejection_message(signal, rejected)
+    if media == "json":
+        field, _ = _ITEMS[signal]
+        return msgspec.json.encode({"partialSuccess": {field: count, "errorMessage": message}})
+    return bytes_field(1, varint_field(1, count) + bytes_field(2, message.encode()))
+
+
+def rejection_message(signal: Signal, rejected: Mapping[str, int]) -> str:
+    """`3 spans rejected: invalid_trace_id 2, start_time_too_old 1`, the most frequent reason first."""
+    reasons = sorted(rejected.items(), key=lambda entry: (-entry[1], entry[0]))
+    _, items = _ITEMS[signal]
+    counts = ", ".join(f"{reason} {count}" for reason, count in reasons if count)
+    return _short(f"{sum(rejected.values())} {items} rejected: {counts}")
+
+
+def rpc_code(status: int) -> int:
+    """The google.rpc code for an HTTP status."""
+    return _CODES.get(status, _UNKNOWN)
+
+
+def status_protobuf(status: int, message: str, violations: Sequence[Violation] = ()) -> bytes:
+    """google.rpc.Status, with a google.rpc.BadRequest in its details when fields are named."""
+    out = varint_field(1, rpc_code(status)) + bytes_field(2, _short(message).encode())
+    if violations:
+        fields = (
+            bytes_field(1, bytes_field(1, field.encode()) + bytes_field(2, _short(description).encode()))
+            for field, description in violations
+        )
+        detail = bytes_field(1, _BAD_REQUEST.encode()) + bytes_field(2, b"".join(fields))
+        out += bytes_field(3, detail)
+    return out
+
+
+def status_json(
+    status: int, message: str, violations: Sequence[Violation] = (), error: Mapping[str, object] | None = None
+) -> bytes:
+    """google.rpc.Status in JSON; `error`, the envelope's inner object, goes in beside it."""
+    body: dict[str, object] = {"code": rpc_code(status), "message": _short(message)}
+    if violations:
+        fields = [{"field": field, "description": _short(description)} for field, description in violations]
+        body["details"] = [{"@type": _BAD_REQUEST, "fieldViolations": fields}]
+    if error is not None:
+        body["error"] = error
+    return msgspec.json.encode(body)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 1] + "…"
