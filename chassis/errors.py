@@ -131,9 +131,16 @@ class ServiceUnavailable(ApiError):
     Without a value it is drawn from 1 to 5 s, so that clients refused together do not come back together.
     """
 
-    def __init__(self, message: str, retry_after: int | None = None, *, close: bool = False) -> None:
+    def __init__(
+        self,
+        message: str,
+        retry_after: int | None = None,
+        *,
+        details: Sequence[Issue] | None = None,
+        close: bool = False,
+    ) -> None:
         seconds = retry_after if retry_after is not None else 1 + secrets.randbelow(MAX_RETRY_SECONDS)
-        super().__init__(ErrorCode.SERVICE_UNAVAILABLE, message, retry_after=seconds, close=close)
+        super().__init__(ErrorCode.SERVICE_UNAVAILABLE, message, details=details, retry_after=seconds, close=close)
 
 
 class InternalError(ApiError):

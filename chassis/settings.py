@@ -117,7 +117,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     ] = "store"
     retention_days: Annotated[
         int,
-        setting("Age at which spans, logs and outcomes are dropped.", unit="days", zero="kept for ever", ge=0, le=36_500),
+        setting("Age at which spans and logs are dropped.", unit="days", zero="kept for ever", ge=0, le=36_500),
     ] = 30
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], setting("Least severe log line that is written.")
@@ -238,7 +238,7 @@ def describe(settings: Settings) -> list[Description]:
 
 
 def _gather(prefix: str, environ: Mapping[str, str], toml_path: Path | None) -> tuple[dict[str, Any], dict[str, str]]:
-    """Raw values by field name, the environment over the file, and where each came from. Empty variables count as unset."""
+    """Values by field, the environment over the file, and where each came from; empty variables count as unset."""
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for name, value in _file_values(prefix, toml_path).items():

@@ -1,0 +1,140 @@
+"""Access rules of routes, and the checks that hold them before a handler runs.
+
+A rule is data (`public()`, `bearer(scope)`, `project_key()`); the guards are handed in. `guarded` joins the two, so a
+handler never runs unchecked and a route cannot be declared without its rule.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from aiohttp import web
+
+from chassis.errors import ApiError, Unauthorized
+from chassis.identity.model import ProjectIdentity, Reach
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+REACH: Final = web.RequestKey("reach", Reach)
+PROJECT: Final = web.RequestKey("project", ProjectIdentity)
+
+
+@dataclass(frozen=True, slots=True)
+class Public:
+    """Anyone may call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bearer:
+    """A bearer token whose reach has `scope` in the organization (and project) of the path."""
+
+    scope: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectKey:
+    """A project key, in a header or in the query."""
+
+
+Access = Public | Bearer | ProjectKey
+
+
+def public() -> Access:
+    """No credential."""
+    return Public()
+
+
+def bearer(scope: str) -> Access:
+    """401 without a good token, 404 when the path is out of its sight, 403 without `scope`."""
+    return Bearer(scope)
+
+
+def project_key() -> Access:
+    """A project key, checked before any byte of the body is read; a 401 closes the connection."""
+    return ProjectKey()
+
+
+class BearerCheck(Protocol):
+    """What `bearer` routes are guarded by. Raises ApiError: 401, then 404, then 403."""
+
+    async def check(self, authorization: str | None, org_slug: str, project_slug: str | None, scope: str) -> Reach: ...
+
+
+class ProjectKeyCheck(Protocol):
+    """What `project_key` routes are guarded by. Raises ApiError: 400 for over-long values, 401, 403, 503."""
+
+    async def check(
+        self,
+        *,
+        legacy_auth: str | None,
+        authorization: str | None,
+        legacy_key: str | None,
+        project_id: str | None,
+    ) -> ProjectIdentity: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """The checks a process has; a service deployed alone has only those that its routes name."""
+
+    bearer: BearerCheck | None = None
+    project_key: ProjectKeyCheck | None = None
+
+
+def reach(request: web.Request) -> Reach:
+    """What the caller may do; on `bearer` routes only."""
+    return request[REACH]
+
+
+def project(request: web.Request) -> ProjectIdentity:
+    """The project that the key speaks for; on `project_key` routes only."""
+    return request[PROJECT]
+
+
+def guarded(access: Access, handler: Handler, guards: Guards) -> Handler:
+    """`handler` behind its rule. Raises ValueError when the rule has no guard in this process."""
+    if isinstance(access, Public):
+        return handler
+    if isinstance(access, Bearer):
+        if guards.bearer is None:
+            raise ValueError(f"nothing guards {access}")
+        return _behind_bearer(guards.bearer, access.scope, handler)
+    if guards.project_key is None:
+        raise ValueError(f"nothing guards {access}")
+    return _behind_project_key(guards.project_key, handler)
+
+
+def _behind_bearer(guard: BearerCheck, scope: str, handler: Handler) -> Handler:
+    async def checked(request: web.Request) -> web.StreamResponse:
+        slugs = request.match_info
+        authorization = _only(request.headers.getall("Authorization", []))
+        request[REACH] = await guard.check(authorization, slugs["orgSlug"], slugs.get("projectSlug"), scope)
+        return await handler(request)
+
+    return checked
+
+
+def _behind_project_key(guard: ProjectKeyCheck, handler: Handler) -> Handler:
+    async def checked(request: web.Request) -> web.StreamResponse:
+        try:
+            request[PROJECT] = await guard.check(
+                legacy_auth=_only(request.headers.getall("X-Legacy-Auth", [])),
+                authorization=_only(request.headers.getall("Authorization", [])),
+                legacy_key=_only(request.query.getall("legacy_key", [])),
+                project_id=_only(request.query.getall("project_id", [])),
+            )
+        except ApiError as error:
+            error.close = True  # the body stays unread whatever the reason
+            if "WWW-Authenticate" in error.headers:
+                error.headers["WWW-Authenticate"] = "DSN"
+            raise
+        return await handler(request)
+
+    return checked
+
+
+def _only(values: list[str]) -> str | None:
+    """The one value; repeats must agree, for whichever of them counted would be a guess."""
+    if len(set(values)) > 1:
+        raise Unauthorized("A credential is given more than once, with different values.")
+    return values[0] if values else None

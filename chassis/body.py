@@ -1,0 +1,64 @@
+"""Reading a request body within a size and a time.
+
+aiohttp has no time limit on a body and answers `Expect: 100-continue` before any check. Here the interim answer goes
+out when a handler starts to read, which is after the access check, and a body over its limit is never drained.
+"""
+
+import asyncio
+
+from aiohttp import HttpVersion11, web
+from aiohttp.web_protocol import RequestPayloadError
+
+from chassis.errors import BadRequest, PayloadTooLarge, ServiceUnavailable
+
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+async def defer_continue(request: web.Request) -> None:
+    """Expect handler of every route: says nothing yet, `read_body` answers when the body is wanted."""
+
+
+async def read_body(request: web.Request, max_bytes: int, timeout_s: float) -> bytes:
+    """The body as it came on the wire (still encoded), at most `max_bytes`, all of it within `timeout_s` seconds.
+
+    Raises PayloadTooLarge (from Content-Length before a byte is read, or while reading), ServiceUnavailable when the
+    body does not arrive in time, BadRequest when it breaks off or its framing is wrong. All of them close the
+    connection.
+    """
+    _refuse_announced(request, max_bytes)
+    try:
+        async with asyncio.timeout(timeout_s):
+            await _continue(request)
+            return await _read_at_most(request, max_bytes)
+    except TimeoutError as error:
+        raise ServiceUnavailable(f"The body did not arrive within {timeout_s:g} s.", close=True) from error
+    except (RequestPayloadError, web.HTTPBadRequest) as error:
+        raise BadRequest("The body is not framed as its headers say.", close=True) from error
+
+
+def _refuse_announced(request: web.Request, max_bytes: int) -> None:
+    if request.content_length is not None and request.content_length > max_bytes:
+        raise _too_large(max_bytes)
+
+
+async def _continue(request: web.Request) -> None:
+    if request.version >= HttpVersion11 and request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(_CONTINUE)
+        request.writer.output_size = 0  # an interim answer is not the start of the response
+
+
+async def _read_at_most(request: web.Request, max_bytes: int) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        piece = await request.content.readany()
+        if not piece:
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        size += len(piece)
+        if size > max_bytes:
+            raise _too_large(max_bytes)
+        pieces.append(piece)
+
+
+def _too_large(max_bytes: int) -> PayloadTooLarge:
+    return PayloadTooLarge(f"The body is larger than {max_bytes} bytes.")

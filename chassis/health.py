@@ -1,0 +1,66 @@
+"""Whether a process lives, and whether it can do its work: `/livez` and `/readyz`."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+import msgspec
+from aiohttp import web
+
+PROBE_TIMEOUT_S: Final = 2.0
+REUSE_S: Final = 1.0  # how long one round of probes answers for: a flood of /readyz must not become a flood of probes
+_MAX_ERROR: Final = 200
+
+
+class Dependency(Protocol):
+    """Something a service cannot work without. `probe` raises, with a short text free of secrets, when it is away."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def probe(self) -> None: ...
+
+
+class Probe(msgspec.Struct, frozen=True):
+    """One dependency as seen at the last round; `error` is null when it is there."""
+
+    name: str
+    ok: bool
+    error: str | None
+
+
+class Health:
+    """What `/readyz` says: every dependency by name, and whether the process is on its way out."""
+
+    def __init__(
+        self, service: str, dependencies: Sequence[Dependency], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.service = service
+        self.draining = False
+        self._dependencies = dependencies
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._round: tuple[float, list[Probe]] | None = None
+
+    async def probes(self) -> list[Probe]:
+        """Ask all dependencies at once, each for at most `PROBE_TIMEOUT_S`; shared by callers within `REUSE_S`."""
+        async with self._lock:
+            if self._round is None or self._clock() - self._round[0] >= REUSE_S:
+                answers = await asyncio.gather(*(_ask(dependency) for dependency in self._dependencies))
+                self._round = (self._clock(), answers)
+            return self._round[1]
+
+
+HEALTH: Final = web.AppKey("health", Health)
+
+
+async def _ask(dependency: Dependency) -> Probe:
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT_S):
+            await dependency.probe()
+    except TimeoutError:
+        return Probe(dependency.name, False, f"no answer within {PROBE_TIMEOUT_S:g} s")
+    except Exception as error:  # whatever a driver raises means the same here: the dependency is away
+        return Probe(dependency.name, False, str(error)[:_MAX_ERROR] or type(error).__name__)
+    return Probe(dependency.name, True, None)

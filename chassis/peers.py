@@ -1,0 +1,60 @@
+"""Who is at the other end of a connection, when proxies that are configured may speak for others."""
+
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+
+from aiohttp import web
+
+_Address = IPv4Address | IPv6Address
+
+
+class Proxies:
+    """The networks whose `X-Forwarded-For` is believed; nobody else's is looked at."""
+
+    def __init__(self, networks: Sequence[str]) -> None:
+        self._networks = tuple(ip_network(text, strict=False) for text in networks)
+
+    def client(self, request: web.Request) -> str:
+        """The nearest address that is no trusted proxy, walking from this end; the peer itself by default."""
+        current = request.remote or ""
+        if not self._networks:
+            return current
+        for hop in reversed(_hops(request)):
+            if not self._trusts(current):
+                break
+            if _parse(hop) is None:
+                break
+            current = hop
+        return current
+
+    def is_local(self, request: web.Request) -> bool:
+        """Whether the request was made on this machine.
+
+        A loopback peer that forwards for somebody, without being trusted to say for whom, is not local.
+        """
+        address = _parse(self.client(request))
+        if address is None or not _is_loopback(address):
+            return False
+        forwards = "X-Forwarded-For" in request.headers or "Forwarded" in request.headers
+        return not forwards or self._trusts(request.remote or "")
+
+    def _trusts(self, text: str) -> bool:
+        address = _parse(text)
+        return address is not None and any(address in network for network in self._networks)
+
+
+def _hops(request: web.Request) -> list[str]:
+    return [hop.strip() for line in request.headers.getall("X-Forwarded-For", []) for hop in line.split(",")]
+
+
+def _parse(text: str) -> _Address | None:
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = getattr(address, "ipv4_mapped", None)
+    return mapped if mapped is not None else address
+
+
+def _is_loopback(address: _Address) -> bool:
+    return address.is_loopback

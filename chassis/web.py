@@ -1,0 +1,306 @@
+"""The application skeleton: what happens to a request before its handler and after it.
+
+    request id -> access log and metrics -> error rendering -> access check -> handler
+
+A service states its routes; each carries its access rule, and `build_app` refuses a rule that nothing guards. A handler
+answers or raises `ApiError`; whatever else comes out of it is a 500 without detail, and the log has the traceback under
+the request id.
+"""
+
+import hmac
+import re
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import structlog
+from aiohttp import web
+from aiohttp.typedefs import Handler as AiohttpHandler
+from aiohttp.typedefs import Middleware
+
+from chassis.access import (
+    PROJECT,
+    REACH,
+    Access,
+    Guards,
+    Handler,
+    bearer,
+    guarded,
+    project,
+    project_key,
+    public,
+    reach,
+)
+from chassis.body import defer_continue
+from chassis.errors import (
+    ApiError,
+    BadRequest,
+    Forbidden,
+    InternalError,
+    Issue,
+    MethodNotAllowed,
+    NotFound,
+    PayloadTooLarge,
+    ServiceUnavailable,
+    Unauthorized,
+    envelope,
+)
+from chassis.health import HEALTH, Dependency, Health
+from chassis.peers import Proxies
+from chassis.settings import ChassisSettings
+from chassis.telemetry import METRICS_TYPE, Telemetry
+
+__all__ = (
+    "PROJECT",
+    "REACH",
+    "Access",
+    "Dependency",
+    "Guards",
+    "Handler",
+    "Route",
+    "Service",
+    "bearer",
+    "build_app",
+    "json_response",
+    "project",
+    "project_key",
+    "public",
+    "reach",
+    "request_id",
+)
+
+ErrorRenderer = Callable[[web.Request, ApiError, str], web.Response]
+Resource = Callable[[web.Application], AsyncIterator[None]]
+
+JSON_TYPE: Final = "application/json"
+MAX_DEFAULT_BODY: Final = 2**20  # bytes; for handlers that read with aiohttp's own methods
+CLIENT_GONE: Final = 499  # in log and metrics only: nobody is there to read an answer
+UNROUTED: Final = "unrouted"
+KNOWN_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+REQUEST_ID: Final = web.RequestKey("request_id", str)
+CANCEL_ON_DISCONNECT: Final = web.RequestKey("cancel_on_disconnect", bool)
+
+_KEPT_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+def render_json(_request: web.Request, error: ApiError, rid: str) -> web.Response:
+    """The error envelope; what a route answers unless it names another renderer."""
+    return json_response(envelope(error, rid), status=error.status)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One method of one path, its access rule, and how its refusals look.
+
+    `cancel_on_disconnect`: cancel the handler when its client goes away; by default GET is, for nothing was promised.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    access: Access
+    render_error: ErrorRenderer | None = None
+    cancel_on_disconnect: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What a service brings into a process; the composition root joins several into one application.
+
+    Resources are started in order and closed in reverse; readiness lists what the service cannot work without.
+    """
+
+    name: str
+    routes: Sequence[Route]
+    resources: Sequence[Resource] = ()
+    readiness: Sequence[Dependency] = ()
+
+
+def json_response(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    """`body` (anything msgspec encodes) with exactly `Content-Type: application/json`: some clients mind a charset."""
+    answer = web.Response(body=msgspec.json.encode(body), status=status, headers=headers)
+    answer.headers["Content-Type"] = JSON_TYPE
+    return answer
+
+
+def request_id(request: web.Request) -> str:
+    """The id that this request is answered and logged under."""
+    return request[REQUEST_ID]
+
+
+def build_app(
+    routes: Sequence[Route],
+    *,
+    service: str,
+    settings: ChassisSettings,
+    telemetry: Telemetry,
+    resources: Sequence[Resource] = (),
+    guards: Guards | None = None,
+    readiness: Sequence[Dependency] = (),
+) -> web.Application:
+    """One application out of routes, resources and readiness; adds `/livez`, `/readyz` and `/metrics`.
+
+    Raises ValueError for a route whose access rule has no guard in this process.
+    """
+    proxies = Proxies(settings.trusted_proxies)
+    health = Health(service, readiness)
+    renderers: dict[web.AbstractResource, ErrorRenderer] = {}
+    app = web.Application(
+        middlewares=[_identification, _observation(telemetry, proxies), _error_rendering(telemetry, renderers)],
+        client_max_size=MAX_DEFAULT_BODY,
+    )
+    app[HEALTH] = health
+    app.cleanup_ctx.extend(resources)
+    resources_by_path: dict[str, web.Resource] = {}
+    for route in [*routes, *_own_routes(health, telemetry, settings, proxies)]:
+        resource = resources_by_path.get(route.path) or app.router.add_resource(route.path)
+        resources_by_path[route.path] = resource
+        handler = _prepared(route, guarded(route.access, route.handler, guards or Guards()))
+        resource.add_route(route.method, handler, expect_handler=defer_continue)
+        renderers.setdefault(resource, route.render_error or render_json)
+    return app
+
+
+def _prepared(route: Route, handler: Handler) -> Handler:
+    """Mark the request for the connection (`chassis.serve`), which sees the client go."""
+    cancel = route.method == "GET" if route.cancel_on_disconnect is None else route.cancel_on_disconnect
+
+    async def prepared(request: web.Request) -> web.StreamResponse:
+        request[CANCEL_ON_DISCONNECT] = cancel
+        return await handler(request)
+
+    return prepared
+
+
+@web.middleware
+async def _identification(request: web.Request, handler: AiohttpHandler) -> web.StreamResponse:
+    """Give the request its id, in the logs and on whatever is answered."""
+    rid = request_id_for(request.headers.get("X-Request-Id", ""))
+    request[REQUEST_ID] = rid
+    structlog.contextvars.bind_contextvars(request_id=rid)
+    answer = await handler(request)
+    answer.headers["X-Request-Id"] = rid
+    return answer
+
+
+def request_id_for(proposed: str) -> str:
+    """The id a client proposes when it is harmless (`[A-Za-z0-9._-]{1,64}`), else a fresh one."""
+    return proposed if _KEPT_REQUEST_ID.fullmatch(proposed) else secrets.token_hex(16)
+
+
+def _observation(telemetry: Telemetry, proxies: Proxies) -> Middleware:
+    @web.middleware
+    async def observe(request: web.Request, handler: AiohttpHandler) -> web.StreamResponse:
+        started = time.perf_counter()
+        status = CLIENT_GONE
+        try:
+            answer = await handler(request)
+            status = answer.status
+            return answer
+        finally:
+            resource = request.match_info.route.resource
+            telemetry.answered(
+                route=resource.canonical if resource is not None else UNROUTED,
+                method=request.method if request.method in KNOWN_METHODS else "other",
+                path=request.path,
+                status=status,
+                seconds=time.perf_counter() - started,
+                remote=proxies.client(request),
+                rid=request[REQUEST_ID],
+            )
+
+    return observe
+
+
+def _error_rendering(telemetry: Telemetry, renderers: Mapping[web.AbstractResource, ErrorRenderer]) -> Middleware:
+    @web.middleware
+    async def render(request: web.Request, handler: AiohttpHandler) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except ApiError as refusal:
+            error = refusal
+        except web.HTTPException as raised:
+            error = _from_aiohttp(raised)
+        except Exception as fault:
+            if isinstance(fault, ConnectionError) and request.transport is None:
+                return web.Response(status=CLIENT_GONE)
+            telemetry.log.exception("request failed", method=request.method, path=request.path)
+            error = InternalError()
+        renderer = await _renderer(request, renderers)
+        return _with_headers(renderer(request, error, request[REQUEST_ID]), error)
+
+    return render
+
+
+async def _renderer(request: web.Request, renderers: Mapping[web.AbstractResource, ErrorRenderer]) -> ErrorRenderer:
+    """That of the path, also when the path has other methods only."""
+    resource = request.match_info.route.resource
+    if resource is not None:
+        return renderers[resource]
+    for candidate, renderer in renderers.items():
+        _, allowed = await candidate.resolve(request)
+        if allowed:
+            return renderer
+    return render_json
+
+
+def _from_aiohttp(raised: web.HTTPException) -> ApiError:
+    """What aiohttp itself refuses, in our words."""
+    if isinstance(raised, web.HTTPMethodNotAllowed):
+        return MethodNotAllowed(sorted(raised.allowed_methods))
+    if raised.status == web.HTTPNotFound.status_code:
+        return NotFound()
+    if raised.status == web.HTTPRequestEntityTooLarge.status_code:
+        return PayloadTooLarge(f"The body is larger than {MAX_DEFAULT_BODY} bytes.")
+    return BadRequest("The request cannot be understood.") if raised.status < 500 else InternalError()
+
+
+def _with_headers(answer: web.Response, error: ApiError) -> web.Response:
+    answer.headers.update(error.headers)
+    if error.retry_after is not None:
+        answer.headers["Retry-After"] = str(error.retry_after)
+    if error.close:
+        answer.force_close()
+    return answer
+
+
+def _own_routes(health: Health, telemetry: Telemetry, settings: ChassisSettings, proxies: Proxies) -> list[Route]:
+    async def livez(_request: web.Request) -> web.StreamResponse:
+        return json_response({"status": "alive", "service": health.service})
+
+    async def readyz(request: web.Request) -> web.StreamResponse:
+        probes = await health.probes()
+        away = [probe for probe in probes if not probe.ok]
+        if not away and not health.draining:
+            return json_response({"status": "ready", "service": health.service, "dependencies": probes})
+        reason = f"away: {', '.join(probe.name for probe in away)}" if away else "the process is shutting down"
+        error = ServiceUnavailable(
+            f"Not ready, {reason}.", details=[Issue(probe.name, probe.error or "", "unavailable") for probe in away]
+        )
+        body = {"status": "unavailable", "service": health.service, "dependencies": probes}
+        return _with_headers(json_response(body | envelope(error, request_id(request)), status=error.status), error)
+
+    async def metrics(request: web.Request) -> web.StreamResponse:
+        _require_metrics_access(request, settings.metrics_token, proxies)
+        return web.Response(body=telemetry.exposition(), headers={"Content-Type": METRICS_TYPE})
+
+    return [
+        Route("GET", "/livez", livez, public()),
+        Route("GET", "/readyz", readyz, public()),
+        Route("GET", "/metrics", metrics, public()),
+    ]
+
+
+def _require_metrics_access(request: web.Request, token: str, proxies: Proxies) -> None:
+    """Loopback, or the configured token; the numbers tell an outsider how busy and how broken we are."""
+    given = request.headers.get("Authorization", "")
+    if token and hmac.compare_digest(given.encode("utf-8", "surrogateescape"), f"Bearer {token}".encode()):
+        return
+    if given:
+        raise Unauthorized("This token does not open the metrics.")
+    if not proxies.is_local(request):
+        raise Forbidden("Metrics are for loopback, or for the configured token.")
