@@ -143,6 +143,12 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             le=3_600,
         ),
     ] = 75.0
+    send_timeout_s: Annotated[
+        float,
+        setting(
+            "A connection whose client reads nothing of its answer is cut then.", unit="seconds", ge=0.05, le=3_600
+        ),
+    ] = 60.0
     drain_delay_s: Annotated[
         float,
         setting(

@@ -84,8 +84,11 @@ class Telemetry:
         self.refused_connections = Counter(
             "sluice_http_refused_connections", "Connections over the cap.", registry=self.registry
         )
-        self.expired_heads = Counter(
-            "sluice_http_expired_heads", "Connections closed without a whole request head.", registry=self.registry
+        self.expired = Counter(
+            "sluice_http_expired_connections",
+            "Connections closed by a deadline: no whole request head (head), answer not read (send).",
+            ("phase",),
+            registry=self.registry,
         )
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)

@@ -184,6 +184,7 @@ async def _identification(request: web.Request, handler: AiohttpHandler) -> web.
     structlog.contextvars.bind_contextvars(request_id=rid)
     answer = await handler(request)
     answer.headers["X-Request-Id"] = rid
+    answer.headers["Server"] = "sluice"  # without versions
     return answer
 
 

@@ -1,0 +1,204 @@
+"""One connection: aiohttp's protocol with the deadlines and the cap that it lacks.
+
+aiohttp has no time limit on a request head or on a client that does not read, and no limit on connections. Here a
+connection that has not sent a whole head in time is closed (from its first byte on when it was kept alive), so is one
+that takes nothing of its answer; one over the cap is answered 503 without a task being started for it; and a handler
+whose client went away is cancelled where its route says so. What aiohttp itself refuses (a head it cannot parse) is
+answered in the error envelope, without an echo of the input.
+"""
+
+import asyncio
+from typing import Any, Final, cast
+
+import msgspec
+from aiohttp import web
+from aiohttp.web_request import BaseRequest
+
+from chassis.errors import ApiError, BadRequest, InternalError, ServiceUnavailable, envelope
+from chassis.settings import ChassisSettings
+from chassis.telemetry import Telemetry
+from chassis.web import CANCEL_ON_DISCONNECT, JSON_TYPE, request_id_for
+
+LINGER_S: Final = 1.0  # how long a refused body is discarded, so that the client gets to read the answer before a reset
+
+
+class ConnectionPlan:
+    """What all connections of a process share: deadlines, the cap and how many there are. A factory of protocols."""
+
+    def __init__(self, server: web.Server, settings: ChassisSettings, telemetry: Telemetry) -> None:
+        self._server = server
+        self._loop = asyncio.get_running_loop()
+        self.settings = settings
+        self._telemetry = telemetry
+        self._held = 0
+
+    def __call__(self) -> "Connection":
+        return Connection(self._server, self._loop, self, self.settings)
+
+    def admit(self) -> bool:
+        """Count one more connection, or refuse it over the cap."""
+        if self._held >= self.settings.max_connections:
+            self._telemetry.refused_connections.inc()
+            return False
+        self._held += 1
+        self._telemetry.connections.set(self._held)
+        return True
+
+    def release(self) -> None:
+        """An admitted connection ended."""
+        self._held -= 1
+        self._telemetry.connections.set(self._held)
+
+    def head_expired(self) -> None:
+        """A connection was closed for want of a request head."""
+        self._telemetry.expired.labels("head").inc()
+
+    def send_expired(self) -> None:
+        """A connection was cut whose client did not read its answer."""
+        self._telemetry.expired.labels("send").inc()
+
+
+class Connection(web.RequestHandler):
+    """An HTTP/1.1 connection that cannot be held for nothing."""
+
+    __slots__ = ("_admitted", "_head_timer", "_plan", "_send_timer")
+
+    def __init__(
+        self, server: web.Server, loop: asyncio.AbstractEventLoop, plan: ConnectionPlan, settings: ChassisSettings
+    ) -> None:
+        super().__init__(
+            server,
+            loop=loop,
+            keepalive_timeout=settings.keepalive_timeout_s,
+            lingering_time=LINGER_S,
+            auto_decompress=False,  # bodies are inflated by whoever knows their limits
+            access_log=cast(Any, None),  # the skeleton writes one without queries
+        )
+        self._plan = plan
+        self._admitted = False
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._send_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start the connection and its first deadline, or turn it away."""
+        if not self._plan.admit():
+            _turn_away(cast(asyncio.Transport, transport))
+            self._manager = None  # makes connection_lost of the base class a no-op: it never started
+            self._force_close = True
+            return
+        self._admitted = True
+        super().connection_made(transport)
+        self._expect_head()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Release the place; cancel the handler whose answer nobody waits for any more."""
+        self._forget_head()
+        self._forget_send()
+        if self._admitted:
+            self._admitted = False
+            self._plan.release()
+        request, task = self._current_request, self._task_handler
+        super().connection_lost(exc)
+        if request is not None and task is not None and request.get(CANCEL_ON_DISCONNECT, False):
+            task.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse; a whole head ends its deadline, and the first piece of the next one starts another."""
+        heads = self._request_count
+        super().data_received(data)
+        if self._request_count > heads:
+            self._forget_head()
+        elif data and self._head_timer is None and self._is_idle():
+            self._expect_head()
+
+    def pause_writing(self) -> None:
+        """The client does not take what is sent; it has until the deadline."""
+        super().pause_writing()
+        self._send_timer = self._loop.call_later(self._plan.settings.send_timeout_s, self._expire_send)
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        self._forget_send()
+        super().resume_writing()
+
+    async def finish_response(
+        self, request: BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Answer; then, when this ends the connection with a body unread, say at once that nothing more is coming."""
+        if isinstance(resp, web.HTTPException):  # raised by aiohttp outside the skeleton
+            resp = _bare(BadRequest("The request cannot be understood."))
+        finished = await super().finish_response(request, resp, start_time)
+        transport = self.transport
+        if not resp.keep_alive and not request.content.is_eof() and transport is not None and transport.can_write_eof():
+            transport.write_eof()
+        return finished
+
+    def handle_error(
+        self,
+        request: BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """A head that cannot be parsed, or a fault outside the skeleton; closes the connection, echoes nothing."""
+        if status < 500:
+            return _bare(BadRequest("The request head cannot be parsed."))
+        self.log_exception("connection failed", exc_info=exc)
+        if request.writer.output_size > 0:
+            raise ConnectionError("a response was begun already")
+        return _bare(InternalError())
+
+    def _is_idle(self) -> bool:
+        """Waiting for a head, with nothing of the last request left to do."""
+        return self._waiter is not None and not self._messages
+
+    def _expect_head(self) -> None:
+        self._head_timer = self._loop.call_later(self._plan.settings.header_timeout_s, self._expire_head)
+
+    def _forget_head(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _expire_head(self) -> None:
+        self._head_timer = None
+        if self._current_request is None and not self._messages:
+            self._plan.head_expired()
+            self.force_close()
+
+    def _forget_send(self) -> None:
+        if self._send_timer is not None:
+            self._send_timer.cancel()
+            self._send_timer = None
+
+    def _expire_send(self) -> None:
+        self._send_timer = None
+        if self.transport is not None:
+            self._plan.send_expired()
+            self.transport.abort()
+
+
+def _bare(error: ApiError) -> web.Response:
+    """An answer outside the skeleton: the envelope under a fresh id."""
+    rid = request_id_for("")
+    answer = web.Response(
+        status=error.status,
+        body=msgspec.json.encode(envelope(error, rid)),
+        headers={"X-Request-Id": rid, "Content-Type": JSON_TYPE},
+    )
+    answer.force_close()
+    return answer
+
+
+def _turn_away(transport: asyncio.Transport) -> None:
+    """503 without reading, parsing or scheduling anything."""
+    error = ServiceUnavailable("Too many connections.")
+    rid = request_id_for("")
+    body = msgspec.json.encode(envelope(error, rid))
+    head = (
+        "HTTP/1.1 503 Service Unavailable\r\n"
+        f"Content-Type: {JSON_TYPE}\r\nContent-Length: {len(body)}\r\nRetry-After: {error.retry_after}\r\n"
+        f"X-Request-Id: {rid}\r\nConnection: close\r\n\r\n"
+    )
+    transport.write(head.encode() + body)
+    transport.close()

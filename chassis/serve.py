@@ -1,0 +1,118 @@
+"""Listen, serve until told to stop, drain.
+
+    bind -> start resources -> accept
+    SIGTERM -> /readyz says no -> stop accepting -> finish what is in flight -> close resources
+
+The port is bound before anything is started, so a port in use costs nothing and is one sentence.
+"""
+
+import asyncio
+import errno
+import signal
+import socket
+from collections.abc import Callable
+
+from aiohttp import http_parser, web
+
+from chassis.connections import ConnectionPlan
+from chassis.errors import StartupError
+from chassis.health import HEALTH
+from chassis.settings import ChassisSettings
+from chassis.telemetry import Telemetry
+
+BACKLOG = 1024  # connections the kernel holds while the loop is busy
+
+
+async def serve(
+    app: web.Application,
+    listener: socket.socket,
+    settings: ChassisSettings,
+    telemetry: Telemetry,
+    on_listening: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve `app` on a bound socket (`bind`) until SIGTERM or SIGINT, then drain; a second signal ends the process.
+
+    Raises StartupError when the socket cannot be listened on; whatever a resource raises at its start.
+    """
+    stop = asyncio.Event()
+    runner = web.AppRunner(app, shutdown_timeout=settings.drain_timeout_s, handle_signals=False)
+    await runner.setup()
+    try:
+        plan = ConnectionPlan(_server(runner), settings, telemetry)
+        accepting = await _listen(plan, listener)
+        _on_signals(stop)
+        on_listening()
+        await stop.wait()
+        app[HEALTH].draining = True
+        telemetry.log.info("draining", delay_s=settings.drain_delay_s, timeout_s=settings.drain_timeout_s)
+        await asyncio.sleep(settings.drain_delay_s)
+        accepting.close()
+    finally:
+        await runner.cleanup()
+    telemetry.log.info("stopped")
+
+
+def bind(host: str, port: int, *, share: bool = False) -> socket.socket:
+    """A TCP socket bound to the first address of `host`. `share`: others may bind the same port (SO_REUSEPORT).
+
+    Raises StartupError with one sentence for a port in use, a foreign address, a missing right, an unknown host.
+    """
+    _require_c_parser()
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except OSError as error:
+        raise StartupError(f"The host {host!r} cannot be resolved: {error.strerror}.") from error
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if share:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind(address)
+    except OSError as error:
+        listener.close()
+        raise _unbindable(host, port, error) from error
+    return listener
+
+
+async def _listen(plan: ConnectionPlan, listener: socket.socket) -> asyncio.Server:
+    host, port = listener.getsockname()[:2]
+    try:
+        return await asyncio.get_running_loop().create_server(plan, sock=listener, backlog=BACKLOG)
+    except OSError as error:
+        raise _unbindable(host, port, error) from error
+
+
+def _unbindable(host: str, port: int, error: OSError) -> StartupError:
+    if error.errno == errno.EADDRINUSE:
+        return StartupError(f"Port {port} on {host} is in use; stop the other program or choose another with --port.")
+    if error.errno == errno.EACCES:
+        return StartupError(f"Port {port} on {host} needs rights that this user does not have; choose one above 1023.")
+    if error.errno == errno.EADDRNOTAVAIL:
+        return StartupError(f"{host} is no address of this machine.")
+    return StartupError(f"Port {port} on {host} cannot be listened on: {error.strerror}.")
+
+
+def _require_c_parser() -> None:
+    """The parser in Python is many times slower and sees less testing; nobody should meet it in production."""
+    if http_parser.HttpRequestParser is http_parser.HttpRequestParserPy:
+        raise StartupError("aiohttp is installed without its C parser; install a build of aiohttp for this platform.")
+
+
+def _server(runner: web.AppRunner) -> web.Server:
+    if runner.server is None:
+        raise RuntimeError("the runner is not set up")
+    return runner.server
+
+
+def _on_signals(stop: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+
+    def asked() -> None:
+        for name in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(name)  # the second one has its default effect: it ends the process
+        stop.set()
+
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, asked)
