@@ -61,6 +61,6 @@ async def _ask(dependency: Dependency) -> Probe:
             await dependency.probe()
     except TimeoutError:
         return Probe(dependency.name, False, f"no answer within {PROBE_TIMEOUT_S:g} s")
-    except Exception as error:  # whatever a driver raises means the same here: the dependency is away
+    except Exception as error:  # noqa: BLE001 - whatever a driver raises means the same here: the dependency is away
         return Probe(dependency.name, False, str(error)[:_MAX_ERROR] or type(error).__name__)
     return Probe(dependency.name, True, None)
