@@ -11,6 +11,8 @@ Signal = Literal["traces", "logs"]
 MAX_NANOS: Final = 2**63 - 1  # 2262-04-11, the last DateTime64(9)
 NANOS_PER_DAY: Final = 86_400 * 10**9
 YEAR_2000_NS: Final = 946_684_800 * 10**9
+VALUE_DEPTH: Final = 32
+GROUP_DEPTH: Final = 32
 
 SENSITIVE_WORDS: Final = (
     "password",
@@ -117,8 +119,19 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         return max(now_ns - self.retention_ns, YEAR_2000_NS)
 
 
-VALUE_DEPTH: Final = 32
-GROUP_DEPTH: Final = 32
+def refusal(reason: Refusal, policy: Policy) -> DecodeError:
+    """The error for `reason`, its message naming the limit of `policy` that was passed."""
+    messages = {
+        Refusal.MALFORMED: "the body is not a well-formed protobuf message of its kind",
+        Refusal.TOO_DEEP: f"values nest deeper than {VALUE_DEPTH} levels, or unknown groups deeper than {GROUP_DEPTH}",
+        Refusal.TOO_MANY_ITEMS: f"more than {policy.max_items} spans or log records in one request",
+        Refusal.TOO_MANY_PARTS: f"more than {policy.max_parts} spans, attributes, events, links and array elements in all",
+        Refusal.TOO_EXPANDED: (
+            f"resource and scope attributes, stored with each of their items, exceed {policy.max_expanded_bytes} bytes"
+        ),
+    }
+    return DecodeError(reason, messages[reason])
+
 
 
 class RaisedException(NamedTuple):
@@ -156,9 +169,11 @@ class Decoded(Protocol):
     @property
     def rejected(self) -> Mapping[str, int]:
         """Rejected items by `Reason`; only reasons that occurred."""
+
     @property
     def modified(self) -> Mapping[str, int]:
         """Accepted items by `Modification`; only those that occurred."""
+
     @property
     def exceptions(self) -> Sequence[RaisedException]: ...
     @property

@@ -31,7 +31,7 @@ cdef int load_words(Words* words, tuple listed) except -1:
     cdef Chunk chunk
     cdef size_t start, i
     cdef int byte
-    cdef list normal = sorted({word.encode().lower().replace(b".", b"_").replace(b"-", b"_") for word in listed} - {b""})
+    cdef list normal = sorted({entry.encode().lower().replace(b".", b"_").replace(b"-", b"_") for entry in listed} - {b""})
     cdef bytes word
     # All text first: chunks point into it, so it must not move any more.
     for word in normal:

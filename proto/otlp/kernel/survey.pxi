@@ -5,8 +5,8 @@ cdef enum Kind:
     REQUEST
     RESOURCE_ITEMS      # ResourceSpans, ResourceLogs
     SCOPE_ITEMS         # ScopeSpans, ScopeLogs
-    RESOURCE
-    SCOPE
+    RESOURCE_KIND
+    SCOPE_KIND
     SPAN
     LOG_RECORD
     EVENT
@@ -45,13 +45,13 @@ cdef void describe(Survey* survey, bint traces) noexcept nogil:
     # The message fields of OTLP 1.11, by number.
     memset(survey, 0, sizeof(Survey))
     member(survey, REQUEST, 1, RESOURCE_ITEMS, True)
-    member(survey, RESOURCE_ITEMS, 1, RESOURCE, False)
+    member(survey, RESOURCE_ITEMS, 1, RESOURCE_KIND, False)
     member(survey, RESOURCE_ITEMS, 2, SCOPE_ITEMS, True)
-    member(survey, SCOPE_ITEMS, 1, SCOPE, False)
+    member(survey, SCOPE_ITEMS, 1, SCOPE_KIND, False)
     member(survey, SCOPE_ITEMS, 2, SPAN if traces else LOG_RECORD, True)
-    member(survey, RESOURCE, 1, KEY_VALUE, True)
-    member(survey, RESOURCE, 3, ENTITY_REF, True)
-    member(survey, SCOPE, 3, KEY_VALUE, True)
+    member(survey, RESOURCE_KIND, 1, KEY_VALUE, True)
+    member(survey, RESOURCE_KIND, 3, ENTITY_REF, True)
+    member(survey, SCOPE_KIND, 3, KEY_VALUE, True)
     member(survey, SPAN, 9, KEY_VALUE, True)
     member(survey, SPAN, 11, EVENT, True)
     member(survey, SPAN, 13, LINK, True)

@@ -65,7 +65,7 @@ cdef int resize_slots(Buf* slots, Buf* hashes, size_t count) except -1 nogil:
 cdef int start_symbols(Symbols* symbols) except -1 nogil:
     put_u64(&symbols.starts, 0)
     resize_slots(&symbols.slots, &symbols.hashes, 128)
-    add_symbol(symbols, literal(""), hash_bytes(<Bytes> "", 0))
+    add_symbol(symbols, literal(""), hash_bytes(literal("").at, 0))
     return 0
 
 

@@ -7,9 +7,6 @@ cdef extern from "<charconv>" namespace "std" nogil:
         char* ptr
     to_chars_result to_chars(char* first, char* last, double value, chars_format format)
 
-cdef uint64_t HIGH_BITS = 0x8080808080808080
-
-
 cdef inline bint is_ascii(Bytes at, size_t size) noexcept nogil:
     cdef uint64_t word, seen = 0
     cdef size_t i = 0
@@ -20,7 +17,7 @@ cdef inline bint is_ascii(Bytes at, size_t size) noexcept nogil:
     while i < size:
         seen |= at[i]
         i += 1
-    return (seen & HIGH_BITS) == 0
+    return (seen & 0x8080808080808080ULL) == 0
 
 
 cdef inline bint continues(Bytes at, size_t i, size_t size) noexcept nogil:

@@ -1,0 +1,385 @@
+# distutils: language = c++
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""The codec's kernel: OTLP protobuf to ClickHouse Native columns, without the GIL. docs/codec.md has the rules.
+
+Read in this order: bytes (buffers, the cursor), text, scrub, symbols, survey (first reading), values, items, spans,
+logs (second reading), blocks, derived (requests into blocks). Requests are read through `next_field` alone, whose
+every step is checked against the end of its message.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.math cimport INFINITY
+from libc.stdint cimport SIZE_MAX, UINT32_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport free, qsort, realloc
+from libc.string cimport memcmp, memcpy, memset, strlen
+
+import os
+
+from proto.otlp import policy as _policy
+from proto.storage import tables as _tables
+
+cdef extern from "Python.h":
+    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size)
+
+cdef int VALUE_DEPTH = _policy.VALUE_DEPTH
+cdef int GROUP_DEPTH = _policy.GROUP_DEPTH
+cdef uint64_t NANOS_PER_DAY = _policy.NANOS_PER_DAY
+cdef uint64_t SIGNAL_SPANS = _tables.SIGNAL_SPANS
+cdef uint64_t SIGNAL_LOGS = _tables.SIGNAL_LOGS
+cdef const char* SCRUBBED = "[scrubbed]"
+cdef uint64_t HASH_SEED = int.from_bytes(os.urandom(8), "little")
+
+include "bytes.pxi"
+include "text.pxi"
+include "scrub.pxi"
+include "symbols.pxi"
+include "survey.pxi"
+include "values.pxi"
+include "items.pxi"
+include "spans.pxi"
+include "logs.pxi"
+include "blocks.pxi"
+include "derived.pxi"
+
+REASON_NAMES = (
+    _policy.Reason.INVALID_TRACE_ID,
+    _policy.Reason.INVALID_SPAN_ID,
+    _policy.Reason.MISSING_START_TIME,
+    _policy.Reason.START_TIME_IN_FUTURE,
+    _policy.Reason.START_TIME_TOO_OLD,
+    _policy.Reason.TIME_IN_FUTURE,
+    _policy.Reason.TIME_TOO_OLD,
+)
+MODIFICATION_NAMES = (
+    _policy.Modification.TRUNCATED,
+    _policy.Modification.REPAIRED,
+    _policy.Modification.CLAMPED,
+    _policy.Modification.SCRUBBED,
+    _policy.Modification.DEDUPLICATED,
+    _policy.Modification.REVERSED,
+)
+
+
+cdef class Lexicon:
+    """The sensitive words of a policy, laid out for the kernel; kept between requests of the same policy."""
+
+    cdef Words words
+
+    def __cinit__(self, tuple listed):
+        load_words(&self.words, listed)
+
+    def __dealloc__(self):
+        free(self.words.text.data)
+        free(self.words.chunks.data)
+
+
+cdef class Segment:
+    """One decoded request (`proto.otlp.policy.Decoded`): its columns, until they are assembled."""
+
+    cdef Columns columns
+
+    def __dealloc__(self):
+        release_columns(&self.columns)
+
+    @property
+    def signal(self):
+        return "traces" if self.columns.traces else "logs"
+
+    @property
+    def project_id(self):
+        return self.columns.project_id
+
+    @property
+    def accepted(self):
+        return self.columns.accepted
+
+    @property
+    def rejected(self):
+        return {REASON_NAMES[i]: self.columns.rejected[i] for i in range(REASONS) if self.columns.rejected[i]}
+
+    @property
+    def modified(self):
+        return {MODIFICATION_NAMES[i]: self.columns.modified[i] for i in range(MODIFICATIONS) if self.columns.modified[i]}
+
+    @property
+    def exceptions(self):
+        cdef Raised* raised = <Raised*> self.columns.raised.data
+        cdef size_t i
+        return [self._exception(&raised[i]) for i in range(self.columns.raised.size // sizeof(Raised))]
+
+    cdef object _exception(self, Raised* raised):
+        cdef Origin* resource = &origins(&self.columns)[raised.resource]
+        cdef const char* text = <const char*> self.columns.raised_text.data
+        cdef const uint64_t* starts = raised.starts
+        return _policy.RaisedException(
+            raised.time,
+            PyBytes_FromStringAndSize(<const char*> raised.trace_id, 16),
+            PyBytes_FromStringAndSize(<const char*> raised.span_id, 8),
+            PyUnicode_DecodeUTF8(text + starts[0], <Py_ssize_t> (starts[1] - starts[0]), NULL),
+            PyUnicode_DecodeUTF8(text + starts[1], <Py_ssize_t> (starts[2] - starts[1]), NULL),
+            PyUnicode_DecodeUTF8(text + starts[2], <Py_ssize_t> (starts[3] - starts[2]), NULL),
+            self._symbol(resource.service_name),
+            self._symbol(resource.environment),
+            self._symbol(resource.release),
+        )
+
+    cdef str _symbol(self, uint32_t symbol):
+        cdef Chunk text = symbol_text(&self.columns.symbols, symbol)
+        return PyUnicode_DecodeUTF8(<const char*> text.at, <Py_ssize_t> text.size, NULL)
+
+    @property
+    def exceptions_over_limit(self):
+        return self.columns.raised_over_limit
+
+    @property
+    def nbytes(self):
+        cdef size_t total = columns_bytes(<Buf*> &self.columns, COLUMNS_BUFS), i
+        for i in range(count_parts(&self.columns)):
+            total += columns_bytes(<Buf*> &parts(&self.columns)[i], PART_BUFS)
+        for i in range(count_origins(&self.columns)):
+            total += columns_bytes(<Buf*> &origins(&self.columns)[i], ORIGIN_BUFS)
+        return total + self.columns.expanded
+
+
+cdef size_t columns_bytes(const Buf* bufs, size_t count) noexcept nogil:
+    cdef size_t i, total = 0
+    for i in range(count):
+        total += bufs[i].cap
+    return total
+
+
+def decode(str signal, bytes body, uint64_t project_id, policy, uint64_t now_ns):
+    """Decode one OTLP request of `signal` ("traces", "logs") for `project_id`, received at `now_ns` (Unix epoch).
+
+    Raises `DecodeError` for a body that is refused as a whole.
+    """
+    cdef Segment segment = Segment()
+    cdef Columns* columns = &segment.columns
+    cdef Lexicon lexicon = lexicon_of(policy.sensitive_words)
+    cdef Chunk chunk
+    cdef Work work
+    cdef Survey survey
+    cdef int status
+    if signal != "traces" and signal != "logs":
+        raise ValueError(f"unknown signal {signal!r}")
+    chunk.at = <Bytes> PyBytes_AS_STRING(body)
+    chunk.size = <size_t> PyBytes_GET_SIZE(body)
+    memset(&work, 0, sizeof(Work))
+    load_limits(&work.limits, policy)
+    work.words = &lexicon.words
+    work.symbols = &columns.symbols
+    columns.traces = signal == "traces"
+    columns.project_id = project_id
+    columns.now = now_ns
+    columns.min_time = policy.min_time_ns(now_ns)
+    columns.max_time = now_ns + <uint64_t> policy.max_future_ns
+    describe(&survey, columns.traces)
+    survey.max_items = work.limits.items
+    survey.max_parts = work.limits.parts
+    try:
+        with nogil:
+            status = look_through(&survey, REQUEST, chunk, 0)
+            if status == 0:
+                start_symbols(&columns.symbols)
+                know(columns)
+                read_request(&work, columns, chunk)
+                if columns.expanded > work.limits.expanded:
+                    status = TOO_EXPANDED
+    finally:
+        release(<Buf*> &work, WORK_BUFS)
+    if status:
+        raise refusal(status, policy)
+    return segment
+
+
+cdef int load_limits(Limits* limits, policy) except -1:
+    limits.items = policy.max_items
+    limits.parts = policy.max_parts
+    limits.expanded = policy.max_expanded_bytes
+    limits.key = policy.max_key_bytes
+    limits.value = policy.max_value_bytes
+    limits.name = policy.max_name_bytes
+    limits.body = policy.max_body_bytes
+    limits.attributes = policy.max_attributes
+    limits.events = policy.max_events
+    limits.links = policy.max_links
+    limits.exceptions = policy.max_exceptions
+    return 0
+
+
+cdef dict _lexicons = {}
+
+
+cdef Lexicon lexicon_of(tuple words):
+    lexicon = _lexicons.get(words)
+    if lexicon is None:
+        if len(_lexicons) >= 64:  # as many policies as are likely to be in use at once
+            _lexicons.clear()
+        lexicon = _lexicons[words] = Lexicon(words)
+    return lexicon
+
+
+cdef object refusal(int status, policy):
+    return _policy.refusal(
+        {
+            MALFORMED: _policy.Refusal.MALFORMED,
+            TOO_DEEP: _policy.Refusal.TOO_DEEP,
+            TOO_MANY_ITEMS: _policy.Refusal.TOO_MANY_ITEMS,
+            TOO_MANY_PARTS: _policy.Refusal.TOO_MANY_PARTS,
+            TOO_EXPANDED: _policy.Refusal.TOO_EXPANDED,
+        }[status],
+        policy,
+    )
+
+
+# --- assembling ------------------------------------------------------------------------------------------------------
+
+
+cdef class Heads:
+    """What stands before each column of a table's blocks: its name and type as Native strings."""
+
+    cdef Buf chunks
+    cdef Buf text
+
+    def __cinit__(self, table):
+        cdef Chunk chunk
+        cdef size_t start, i = 0
+        cdef list sizes = []
+        for column in table.columns:
+            start = self.text.size
+            for part in (column.name.encode(), column.type.encode()):
+                put_varint(&self.text, len(part))
+                put(&self.text, <const char*> <bytes> part, len(part))
+            sizes.append(self.text.size - start)
+        start = 0
+        for size in sizes:
+            chunk.at = self.text.data + start
+            chunk.size = size
+            push_chunk(&self.chunks, chunk)
+            start += chunk.size
+
+    def __dealloc__(self):
+        free(self.chunks.data)
+        free(self.text.data)
+
+
+cdef Heads SPAN_HEADS = Heads(_tables.SPANS)
+cdef Heads LOG_HEADS = Heads(_tables.LOGS)
+cdef Heads TRACE_HEADS = Heads(_tables.TRACE_INDEX)
+cdef Heads KEY_HEADS = Heads(_tables.ATTRIBUTE_KEYS)
+
+
+cdef class Assembly:
+    """One batch being made: its segments, and the buffers that its blocks are made in, one block at a time."""
+
+    cdef list segments
+    cdef uint64_t batch_id
+    cdef Block block
+    cdef Derived derived
+
+    def __cinit__(self, list segments, uint64_t batch_id):
+        self.segments = segments
+        self.batch_id = batch_id
+
+    def __dealloc__(self):
+        release(<Buf*> &self.block, BLOCK_BUFS)
+        release(<Buf*> &self.derived, DERIVED_BUFS)
+
+    def days(self):
+        cdef Segment segment
+        cdef size_t i
+        days = set()
+        for segment in self.segments:
+            for i in range(count_parts(&segment.columns)):
+                days.add(parts(&segment.columns)[i].day)
+        return sorted(days)
+
+    cdef size_t gather(self, int64_t day, bint traces) except? 999:
+        # The rows of one signal and day, in the order of requests.
+        cdef Segment segment
+        cdef Source source
+        cdef size_t i, rows = 0
+        self.block.sources.size = 0
+        for segment in self.segments:
+            if segment.columns.traces != traces:
+                continue
+            for i in range(count_parts(&segment.columns)):
+                source.columns = &segment.columns
+                source.part = &parts(&segment.columns)[i]
+                if source.part.day == day:
+                    put(&self.block.sources, &source, sizeof(Source))
+                    rows += source.part.rows
+        return rows
+
+    cdef object finish(self, table, int64_t day):
+        piece = PyBytes_FromStringAndSize(<const char*> self.block.out.data, <Py_ssize_t> self.block.out.size)
+        return _policy.Block(table.name, day, self.block.rows, (piece,))
+
+    def items(self, list days, bint traces):
+        cdef Block* block = &self.block
+        cdef uint32_t row = 0
+        cdef size_t rows
+        blocks = []
+        for day in days:
+            rows = self.gather(day, traces)
+            if rows == 0:
+                continue
+            with nogil:
+                begin_block(block, &SPAN_HEADS.chunks if traces else &LOG_HEADS.chunks, rows)
+                if traces:
+                    put_span_block(block, self.batch_id, &row)
+                else:
+                    put_log_block(block, self.batch_id, &row)
+            blocks.append(self.finish(_tables.SPANS if traces else _tables.LOGS, day))
+        return blocks
+
+    def traces(self, list days):
+        cdef size_t i
+        cdef int64_t day
+        blocks = []
+        for day in days:
+            self.derived.traces.size = 0
+            begin_index(&self.derived.by_trace)
+            for traces in (True, False):
+                self.gather(day, traces)
+                with nogil:
+                    for i in range(count_sources(&self.block)):
+                        count_traces(&self.derived, &sources(&self.block)[i], SIGNAL_SPANS if traces else SIGNAL_LOGS)
+            if self.derived.traces.size:
+                with nogil:
+                    begin_block(&self.block, &TRACE_HEADS.chunks, self.derived.traces.size // sizeof(TraceRow))
+                    put_trace_block(&self.block, &self.derived, day)
+                blocks.append(self.finish(_tables.TRACE_INDEX, day))
+        return blocks
+
+    def keys(self, list days):
+        cdef size_t i
+        blocks = []
+        for day in days:
+            self.gather(day, True)
+            self.derived.cells.size = 0
+            self.derived.buckets.size = 0
+            begin_index(&self.derived.by_bucket)
+            begin_index(&self.derived.by_cell)
+            begin_dictionary(&self.block.dictionary)
+            with nogil:
+                for i in range(count_sources(&self.block)):
+                    count_keys(&self.derived, &self.block.dictionary, &sources(&self.block)[i])
+            if self.derived.cells.size:
+                with nogil:
+                    begin_block(&self.block, &KEY_HEADS.chunks, self.derived.cells.size // sizeof(KeyCell))
+                    put_key_block(&self.block, &self.derived)
+                blocks.append(self.finish(_tables.ATTRIBUTE_KEYS, day))
+        return blocks
+
+
+def assemble(decoded, uint64_t batch_id):
+    """The blocks of one batch, in the order of docs/codec.md section 5. `decoded` are segments of this kernel."""
+    cdef Segment segment
+    segments = []
+    for segment in decoded:
+        segments.append(segment)
+    assembly = Assembly(segments, batch_id)
+    days = assembly.days()
+    return [*assembly.items(days, True), *assembly.items(days, False), *assembly.traces(days), *assembly.keys(days)]

@@ -1,0 +1,602 @@
+# Items into columns: one Part per day, resources and scopes once per request. docs/codec.md section 3.
+
+cdef enum:
+    REASONS = 7
+    MODIFICATIONS = 6
+    PART_BUFS = 28
+    ORIGIN_BUFS = 9
+    COLUMNS_BUFS = 9
+
+cdef enum Reason:
+    INVALID_TRACE_ID
+    INVALID_SPAN_ID
+    MISSING_START_TIME
+    START_TIME_IN_FUTURE
+    START_TIME_TOO_OLD
+    TIME_IN_FUTURE
+    TIME_TOO_OLD
+
+cdef struct Attributes:
+    # A column of attribute lists: per row their number, then keys and texts one after the other.
+    Buf counts          # uint32
+    Buf keys            # uint32 symbols
+    Buf texts           # Native strings
+    Buf types           # uint32 symbols
+    Buf number_counts   # uint32
+    Buf number_keys     # uint32 symbols
+    Buf numbers         # float64
+
+cdef struct Part:
+    # The rows of one day. Fixed-width columns and strings are what ClickHouse gets; symbols are translated later.
+    # PartBuf names these buffers by place, in this order.
+    Attributes attributes
+    Buf time            # int64
+    Buf other           # int64: duration of a span, observed time of a log record
+    Buf trace_id
+    Buf span_id
+    Buf parent
+    Buf flags           # uint32
+    Buf dropped         # uint32
+    Buf dropped_events  # uint32
+    Buf dropped_links   # uint32
+    Buf kind            # uint8: span kind, time source of a log record
+    Buf level           # uint8: status code, severity number
+    Buf text            # Native strings: status message, log body
+    Buf trace_state     # Native strings
+    Buf events          # Native strings
+    Buf links           # Native strings
+    Buf name            # uint32 symbols: span name, event name of a log record
+    Buf label           # uint32 symbols: severity text
+    Buf body_type       # uint32 symbols
+    Buf resource        # uint32, index into Columns.origins
+    Buf scope           # uint32, likewise
+    Buf prefixed        # uint8: some key begins with "resource." or "scope."
+    int64_t day
+    size_t rows
+
+cdef enum PartBuf:
+    TEXTS = 2
+    TYPES = 3
+    TIME = 7
+    OTHER
+    TRACE_ID
+    SPAN_ID
+    PARENT
+    FLAGS
+    DROPPED
+    DROPPED_EVENTS
+    DROPPED_LINKS
+    KIND
+    LEVEL
+    TEXT
+    TRACE_STATE
+    EVENTS
+    LINKS
+    NAME
+    LABEL
+    BODY_TYPE
+    RESOURCE
+    SCOPE
+    PREFIXED
+
+cdef struct Origin:
+    # A resource, or a scope: stored with every item of it.
+    Attributes attributes
+    Buf full_keys       # uint32 symbols: "resource.<key>", "scope.<key>", in the order of the attributes
+    Buf full_number_keys
+    uint32_t schema_url
+    uint32_t dropped
+    uint32_t flags
+    uint64_t text_bytes
+    uint32_t entity_refs    # of a resource, as the next three
+    uint32_t service_name
+    uint32_t environment
+    uint32_t release
+    uint32_t name           # of a scope
+    uint32_t version
+    uint32_t full_name      # "scope.name" where the roll-up counts it, else UINT32_MAX
+    uint32_t full_version
+
+cdef struct Raised:
+    int64_t time
+    uint8_t trace_id[16]
+    uint8_t span_id[8]
+    uint64_t starts[4]      # of type, message, stack trace and their end in Columns.raised_text
+    uint32_t resource
+
+cdef struct Known:
+    # Symbols that are looked for.
+    uint32_t service_name
+    uint32_t service_version
+    uint32_t environment_name
+    uint32_t environment
+    uint32_t unknown
+    uint32_t exception
+    uint32_t exception_type
+    uint32_t exception_message
+    uint32_t exception_stacktrace
+
+cdef struct Columns:
+    # A decoded request.
+    Symbols symbols
+    Buf parts               # Part
+    Buf origins             # Origin
+    Buf raised              # Raised
+    Buf raised_text
+    Known known
+    bint traces
+    uint64_t project_id
+    uint64_t accepted
+    uint64_t rejected[REASONS]
+    uint64_t modified[MODIFICATIONS]
+    uint64_t raised_over_limit
+    uint64_t expanded
+    uint64_t now
+    uint64_t min_time
+    uint64_t max_time
+
+
+cdef inline Part* parts(Columns* columns) noexcept nogil:
+    return <Part*> columns.parts.data
+
+
+cdef inline size_t count_parts(Columns* columns) noexcept nogil:
+    return columns.parts.size // sizeof(Part)
+
+
+cdef inline Origin* origins(Columns* columns) noexcept nogil:
+    return <Origin*> columns.origins.data
+
+
+cdef inline size_t count_origins(Columns* columns) noexcept nogil:
+    return columns.origins.size // sizeof(Origin)
+
+
+cdef int know(Columns* columns) except -1 nogil:
+    cdef Symbols* symbols = &columns.symbols
+    intern(symbols, literal("service.name"), &columns.known.service_name)
+    intern(symbols, literal("service.version"), &columns.known.service_version)
+    intern(symbols, literal("deployment.environment.name"), &columns.known.environment_name)
+    intern(symbols, literal("deployment.environment"), &columns.known.environment)
+    intern(symbols, literal("unknown"), &columns.known.unknown)
+    intern(symbols, literal("exception"), &columns.known.exception)
+    intern(symbols, literal("exception.type"), &columns.known.exception_type)
+    intern(symbols, literal("exception.message"), &columns.known.exception_message)
+    return intern(symbols, literal("exception.stacktrace"), &columns.known.exception_stacktrace)
+
+
+cdef void release_columns(Columns* columns) noexcept nogil:
+    cdef size_t i
+    for i in range(count_parts(columns)):
+        release(<Buf*> &parts(columns)[i], PART_BUFS)
+    for i in range(count_origins(columns)):
+        release(<Buf*> &origins(columns)[i], ORIGIN_BUFS)
+    release(<Buf*> columns, COLUMNS_BUFS)
+
+
+cdef int part_of_day(Columns* columns, int64_t day, Part** found) except -1 nogil:
+    # The latest part first: items of a request are mostly of one day. (Pointers last until the next part is added.)
+    cdef size_t i = count_parts(columns)
+    cdef Part fresh
+    while i > 0:
+        i -= 1
+        if parts(columns)[i].day == day:
+            found[0] = &parts(columns)[i]
+            return 0
+    memset(&fresh, 0, sizeof(Part))
+    fresh.day = day
+    put(&columns.parts, &fresh, sizeof(Part))
+    found[0] = &parts(columns)[count_parts(columns) - 1]
+    return 0
+
+
+# --- attribute lists into columns ------------------------------------------------------------------------------------
+
+
+cdef int put_attributes(Work* work, Attributes* out, Known* catch) except -1 nogil:
+    # The collected entries as one more row. With `catch` the texts of an exception are kept aside.
+    cdef size_t i, count = count_entries(work), base = work.arena.size
+    cdef uint32_t numbers = 0
+    cdef Entry entry
+    cdef Value value
+    cdef uint32_t types = 0
+    work.types.size = 0
+    put_u32(&out.counts, <uint32_t> count)
+    for i in range(count):
+        entry = entries(work)[i]
+        put_u32(&out.keys, entry.key)
+        read_value_text(work, &entry.value, is_sensitive_key(work, entry.key), work.limits.value, &value)
+        work.arena.size = base
+        put_string(&out.texts, value.text)
+        if catch != NULL:
+            catch_text(work, catch, entry.key, value.text)
+        if value.letter != 115:
+            put_type(work, value.letter, entry.key)
+        if value.finite:
+            numbers += 1
+            put_u32(&out.number_keys, entry.key)
+            put_f64(&out.numbers, value.number)
+    put_u32(&out.number_counts, numbers)
+    if work.types.size:
+        intern(work.symbols, chunk_of(&work.types, 0), &types)
+    return put_u32(&out.types, types)
+
+
+cdef inline int put_type(Work* work, uint8_t letter, uint32_t key) except -1 nogil:
+    cdef Chunk text = symbol_text(work.symbols, key)
+    put_u8(&work.types, letter)
+    put_integer(&work.types, <int64_t> text.size)
+    put_u8(&work.types, 58)
+    return put_chunk(&work.types, text)
+
+
+cdef int forget_caught(Work* work) noexcept nogil:
+    work.caught_type.size = 0
+    work.caught_message.size = 0
+    work.caught_stack.size = 0
+    return 0
+
+
+cdef inline int catch_text(Work* work, Known* known, uint32_t key, Chunk text) except -1 nogil:
+    if key == known.exception_type:
+        return put_chunk(&work.caught_type, text)
+    if key == known.exception_message:
+        return put_chunk(&work.caught_message, text)
+    if key == known.exception_stacktrace:
+        return put_chunk(&work.caught_stack, text)
+    return 0
+
+
+cdef int put_json_attributes(Work* work, Buf* fields, Buf* out, uint32_t* dropped, Known* catch) except -1 nogil:
+    cdef size_t i, base
+    cdef Value value
+    cdef Entry entry
+    collect_all(work, fields, dropped)
+    base = work.arena.size
+    put_u8(out, 123)
+    for i in range(count_entries(work)):
+        if i:
+            put_u8(out, 44)
+        entry = entries(work)[i]
+        put_json_string(out, symbol_text(work.symbols, entry.key))
+        put_u8(out, 58)
+        read_value_text(work, &entry.value, is_sensitive_key(work, entry.key), work.limits.value, &value)
+        work.arena.size = base
+        put_json_value(work, &value, out)
+        if catch != NULL:
+            catch_text(work, catch, entry.key, value.text)
+    return put_u8(out, 125)
+
+
+cdef inline uint32_t saturated(uint64_t count) noexcept nogil:
+    return <uint32_t> count if count < UINT32_MAX else UINT32_MAX
+
+
+# --- resources and scopes --------------------------------------------------------------------------------------------
+
+
+cdef int new_origin(Work* work, Columns* columns, Buf* messages, bint is_resource, Chunk schema_url, uint32_t* index) except -1 nogil:
+    cdef Origin origin
+    memset(&origin, 0, sizeof(Origin))
+    origin.full_name = origin.full_version = UINT32_MAX
+    index[0] = <uint32_t> count_origins(columns)
+    # Stored first: from here on its buffers are released with the columns, whatever happens.
+    put(&columns.origins, &origin, sizeof(Origin))
+    return fill_origin(work, columns, messages, is_resource, schema_url, &origins(columns)[index[0]])
+
+
+cdef int fill_origin(Work* work, Columns* columns, Buf* messages, bint is_resource, Chunk schema_url, Origin* origin) except -1 nogil:
+    cdef Cursor c
+    cdef Field field
+    cdef size_t i
+    cdef uint32_t attributes_field = 1 if is_resource else 3, dropped_field = 2 if is_resource else 4
+    cdef Chunk name = literal(""), version = literal("")
+    cdef uint32_t outer_flags = work.flags
+    work.flags = 0
+    work.origin_fields.size = 0
+    work.origin_refs.size = 0
+    for i in range(count_chunks(messages)):
+        c = cursor(chunks(messages)[i])
+        while next_field(&c, &field) == FIELD:
+            if field.wire == LENGTH:
+                if field.number == attributes_field:
+                    push_chunk(&work.origin_fields, field.chunk)
+                elif is_resource and field.number == 3:
+                    push_chunk(&work.origin_refs, field.chunk)
+                elif not is_resource and field.number == 1:
+                    name = field.chunk
+                elif not is_resource and field.number == 2:
+                    version = field.chunk
+            elif field.wire == VARINT and field.number == dropped_field:
+                origin.dropped = <uint32_t> field.value
+    collect_all(work, &work.origin_fields, &origin.dropped)
+    put_attributes(work, &origin.attributes, NULL)
+    intern_text(work, schema_url, work.limits.name, &origin.schema_url)
+    if is_resource:
+        put_entity_refs(work, origin)
+        derive_service(work, columns, origin)
+    else:
+        intern_text(work, name, work.limits.name, &origin.name)
+        intern_text(work, version, work.limits.name, &origin.version)
+    put_full_keys(work, origin, "resource." if is_resource else "scope.", is_resource)
+    origin.flags = work.flags
+    work.flags = outer_flags
+    return 0
+
+
+cdef int put_entity_refs(Work* work, Origin* origin) except -1 nogil:
+    cdef size_t i
+    if count_chunks(&work.origin_refs) == 0:
+        return 0
+    work.json.size = 0
+    put_u8(&work.json, 91)
+    for i in range(count_chunks(&work.origin_refs)):
+        if i:
+            put_u8(&work.json, 44)
+        put_entity_ref(work, chunks(&work.origin_refs)[i])
+    put_u8(&work.json, 93)
+    if work.json.size > work.limits.value:
+        work.flags |= TRUNCATED
+        return 0
+    return intern(work.symbols, chunk_of(&work.json, 0), &origin.entity_refs)
+
+
+cdef int put_entity_ref(Work* work, Chunk message) except -1 nogil:
+    cdef Cursor c = cursor(message)
+    cdef Field field
+    cdef Chunk schema_url = literal(""), kind = literal("")
+    while next_field(&c, &field) == FIELD:
+        if field.wire == LENGTH and field.number == 1:
+            schema_url = field.chunk
+        elif field.wire == LENGTH and field.number == 2:
+            kind = field.chunk
+    put_literal(&work.json, '{"schemaUrl":')
+    put_clean_json(work, schema_url)
+    put_literal(&work.json, ',"type":')
+    put_clean_json(work, kind)
+    put_literal(&work.json, ',"idKeys":[')
+    put_key_list(work, message, 3)
+    put_literal(&work.json, '],"descriptionKeys":[')
+    put_key_list(work, message, 4)
+    return put_literal(&work.json, "]}")
+
+
+cdef int put_clean_json(Work* work, Chunk text) except -1 nogil:
+    clean_text(work, &text, False, SIZE_MAX)
+    return put_json_string(&work.json, text)
+
+
+cdef int put_key_list(Work* work, Chunk message, uint32_t number) except -1 nogil:
+    cdef Cursor c = cursor(message)
+    cdef Field field
+    cdef bint first = True
+    while next_field(&c, &field) == FIELD:
+        if field.wire == LENGTH and field.number == number:
+            if not first:
+                put_u8(&work.json, 44)
+            first = False
+            put_clean_json(work, field.chunk)
+    return 0
+
+
+cdef int derive_service(Work* work, Columns* columns, Origin* origin) except -1 nogil:
+    cdef Cursor texts
+    cdef uint64_t size = 0
+    cdef size_t i
+    cdef Chunk text
+    cdef uint32_t key
+    cdef Chunk service = literal(""), release_text = literal(""), named = literal(""), environment = literal("")
+    texts.at = origin.attributes.texts.data
+    texts.end = texts.at + origin.attributes.texts.size
+    for i in range(count_u32(&origin.attributes.keys)):
+        key = u32s(&origin.attributes.keys)[i]
+        read_varint(&texts, 10, &size)
+        text.at = texts.at
+        text.size = size
+        texts.at += size
+        if key == columns.known.service_name:
+            service = text
+        elif key == columns.known.service_version:
+            release_text = text
+        elif key == columns.known.environment_name:
+            named = text
+        elif key == columns.known.environment:
+            environment = text
+    if named.size == 0:
+        named = environment
+    if named.size == 0:
+        named = literal("unknown")
+    intern_cut(work, service, &origin.service_name)
+    intern_cut(work, named, &origin.environment)
+    return intern_cut(work, release_text, &origin.release)
+
+
+cdef inline int intern_cut(Work* work, Chunk text, uint32_t* symbol) except -1 nogil:
+    text.size = character_boundary(text.at, text.size, work.limits.name)
+    return intern(work.symbols, text, symbol)
+
+
+cdef int intern_prefixed(Work* work, const char* prefix, uint32_t key, uint32_t* symbol) except -1 nogil:
+    work.types.size = 0
+    put_literal(&work.types, prefix)
+    put_chunk(&work.types, symbol_text(work.symbols, key))
+    return intern(work.symbols, chunk_of(&work.types, 0), symbol)
+
+
+cdef int put_full_keys(Work* work, Origin* origin, const char* prefix, bint is_resource) except -1 nogil:
+    # Also weighs what every item will repeat: the bytes of keys and texts.
+    cdef size_t i, keys = count_u32(&origin.attributes.keys)
+    cdef uint32_t full = 0, name = UINT32_MAX, version = UINT32_MAX
+    cdef Cursor texts
+    cdef uint64_t size = 0
+    texts.at = origin.attributes.texts.data
+    texts.end = texts.at + origin.attributes.texts.size
+    if not is_resource:
+        intern(work.symbols, literal("scope.name"), &name)
+        intern(work.symbols, literal("scope.version"), &version)
+    origin.full_name = name if origin.name else UINT32_MAX
+    origin.full_version = version if origin.version else UINT32_MAX
+    for i in range(keys):
+        read_varint(&texts, 10, &size)
+        texts.at += size
+        origin.text_bytes += size + symbol_text(work.symbols, u32s(&origin.attributes.keys)[i]).size
+        intern_prefixed(work, prefix, u32s(&origin.attributes.keys)[i], &full)
+        put_u32(&origin.full_keys, full)
+        if full == name:
+            origin.full_name = UINT32_MAX
+        if full == version:
+            origin.full_version = UINT32_MAX
+    for i in range(count_u32(&origin.attributes.number_keys)):
+        intern_prefixed(work, prefix, u32s(&origin.attributes.number_keys)[i], &full)
+        put_u32(&origin.full_number_keys, full)
+    return 0
+
+
+# --- the walk down to items ------------------------------------------------------------------------------------------
+
+
+cdef struct Place:
+    # Where the walk stands: the resource and scope of the items that come, made when the first of them is accepted.
+    uint32_t resource
+    uint32_t scope
+    Chunk resource_schema_url
+    Chunk scope_schema_url
+
+
+cdef int settle(Work* work, Columns* columns, Place* place) except -1 nogil:
+    if place.resource == UINT32_MAX:
+        new_origin(work, columns, &work.resources, True, place.resource_schema_url, &place.resource)
+    if place.scope == UINT32_MAX:
+        new_origin(work, columns, &work.scopes, False, place.scope_schema_url, &place.scope)
+    return 0
+
+
+cdef int read_request(Work* work, Columns* columns, Chunk body) except -1 nogil:
+    cdef Cursor c = cursor(body)
+    cdef Field field
+    while next_field(&c, &field) == FIELD:
+        if field.number == 1 and field.wire == LENGTH:
+            read_resource_items(work, columns, field.chunk)
+    return 0
+
+
+cdef int read_resource_items(Work* work, Columns* columns, Chunk message) except -1 nogil:
+    cdef Cursor c = cursor(message)
+    cdef Field field
+    cdef Place place
+    place.resource = UINT32_MAX
+    place.resource_schema_url = literal("")
+    work.resources.size = 0
+    while next_field(&c, &field) == FIELD:
+        if field.wire == LENGTH and field.number == 1:
+            push_chunk(&work.resources, field.chunk)
+        elif field.wire == LENGTH and field.number == 3:
+            place.resource_schema_url = field.chunk
+    c = cursor(message)
+    while next_field(&c, &field) == FIELD:
+        if field.wire == LENGTH and field.number == 2:
+            read_scope_items(work, columns, field.chunk, &place)
+    return 0
+
+
+cdef int read_scope_items(Work* work, Columns* columns, Chunk message, Place* place) except -1 nogil:
+    cdef Cursor c = cursor(message)
+    cdef Field field
+    place.scope = UINT32_MAX
+    place.scope_schema_url = literal("")
+    work.scopes.size = 0
+    while next_field(&c, &field) == FIELD:
+        if field.wire == LENGTH and field.number == 1:
+            push_chunk(&work.scopes, field.chunk)
+        elif field.wire == LENGTH and field.number == 3:
+            place.scope_schema_url = field.chunk
+    c = cursor(message)
+    while next_field(&c, &field) == FIELD:
+        if field.wire == LENGTH and field.number == 2:
+            work.flags = 0
+            if columns.traces:
+                read_span(work, columns, field.chunk, place)
+            else:
+                read_log_record(work, columns, field.chunk, place)
+    return 0
+
+
+cdef int accept(Work* work, Columns* columns, Part* part, Place* place) except -1 nogil:
+    # What every accepted item ends with.
+    cdef Origin* resource = &origins(columns)[place.resource]
+    cdef Origin* scope = &origins(columns)[place.scope]
+    cdef uint32_t flags = work.flags | resource.flags | scope.flags
+    cdef int i
+    put_u32(&part.resource, place.resource)
+    put_u32(&part.scope, place.scope)
+    columns.accepted += 1
+    columns.expanded += resource.text_bytes + scope.text_bytes
+    part.rows += 1
+    for i in range(MODIFICATIONS):
+        columns.modified[i] += flags >> i & 1
+    return 0
+
+
+cdef inline bint any_prefixed(Work* work) noexcept nogil:
+    cdef size_t i
+    for i in range(count_entries(work)):
+        if key_state(work.symbols, work.words, entries(work)[i].key) & KEY_PREFIXED:
+            return True
+    return False
+
+
+cdef inline bint all_zero(Bytes at, size_t size) noexcept nogil:
+    cdef size_t i
+    for i in range(size):
+        if at[i]:
+            return False
+    return True
+
+
+cdef inline int put_id(Work* work, Buf* out, Chunk id, size_t size) except -1 nogil:
+    # An id that may be missing: zeros unless it has the right length.
+    cdef uint8_t zeros[16]
+    if id.size == size:
+        return put_chunk(out, id)
+    if id.size:
+        work.flags |= REPAIRED
+    memset(zeros, 0, 16)
+    return put(out, zeros, size)
+
+
+cdef inline uint64_t clamped(Work* work, uint64_t nanos) noexcept nogil:
+    if nanos >> 63:
+        work.flags |= CLAMPED
+        return 0x7FFFFFFFFFFFFFFFULL
+    return nanos
+
+
+cdef inline uint8_t enumerated(Work* work, uint64_t value, int last) noexcept nogil:
+    cdef int32_t number = <int32_t> <uint32_t> value
+    if 0 <= number <= last:
+        return <uint8_t> number
+    work.flags |= REPAIRED
+    return 0
+
+
+# --- exceptions ------------------------------------------------------------------------------------------------------
+
+
+cdef int put_raised(Work* work, Columns* columns, int64_t time, Bytes trace_id, Bytes span_id, uint32_t resource) except -1 nogil:
+    # What was caught, as one exception of the item.
+    cdef Raised raised
+    if columns.raised.size // sizeof(Raised) >= work.limits.exceptions:
+        columns.raised_over_limit += 1
+        return 0
+    raised.time = time
+    raised.resource = resource
+    memcpy(raised.trace_id, trace_id, 16)
+    memcpy(raised.span_id, span_id, 8)
+    raised.starts[0] = columns.raised_text.size
+    put_chunk(&columns.raised_text, chunk_of(&work.caught_type, 0))
+    raised.starts[1] = columns.raised_text.size
+    put_chunk(&columns.raised_text, chunk_of(&work.caught_message, 0))
+    raised.starts[2] = columns.raised_text.size
+    put_chunk(&columns.raised_text, chunk_of(&work.caught_stack, 0))
+    raised.starts[3] = columns.raised_text.size
+    return put(&columns.raised, &raised, sizeof(Raised))

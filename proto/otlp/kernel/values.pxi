@@ -1,0 +1,428 @@
+# Attribute values: protobuf's merging rules, canonical text, JSON. docs/codec.md section 2.
+
+cdef enum:
+    TRUNCATED = 1
+    REPAIRED = 2
+    CLAMPED = 4
+    SCRUBBED_FLAG = 8
+    DEDUPLICATED = 16
+    REVERSED = 32
+
+cdef enum AnyKind:
+    ANY_NONE
+    ANY_STRING
+    ANY_BOOL
+    ANY_INT
+    ANY_DOUBLE
+    ANY_ARRAY
+    ANY_MAP
+    ANY_BYTES
+
+cdef struct Encoded:
+    # A message as it came: nowhere (count 0), in one piece, or in several that stand in Work.arena from `first` on.
+    Chunk piece
+    uint32_t first
+    uint32_t count
+
+cdef struct Entry:
+    uint32_t key
+    Encoded value
+
+cdef struct AnyValue:
+    AnyKind kind
+    Chunk bytes         # of ANY_STRING, ANY_BYTES
+    int64_t integer     # of ANY_INT, ANY_BOOL
+    double number       # of ANY_DOUBLE
+    Encoded body        # of ANY_ARRAY, ANY_MAP: the ArrayValue or KeyValueList
+
+cdef struct Value:
+    # A value as it is stored; `text` is valid until the next value is read.
+    uint8_t letter
+    Chunk text
+    bint finite         # letter i, or d with a finite number
+    double number
+
+cdef struct Limits:
+    uint64_t items
+    uint64_t parts
+    uint64_t expanded
+    size_t key
+    size_t value
+    size_t name
+    size_t body
+    size_t attributes
+    size_t events
+    size_t links
+    size_t exceptions
+
+cdef struct Work:
+    # What one decoding needs besides its result. All Bufs first, so that they are released together.
+    Buf arena           # Chunk: pieces of merged messages, used as a stack
+    Buf entries         # Entry: attribute lists under way, used as a stack
+    Buf marks           # uint64 per symbol: list << 32 | place, where a key stands in the list under way
+    Buf clean           # text that had to be changed
+    Buf text            # the text of a value that had to be made
+    Buf types           # attribute_types under way
+    Buf json            # events, links, entity references under way
+    Buf attributes      # Chunk: fields of the item under way
+    Buf events          # Chunk
+    Buf links           # Chunk
+    Buf resources       # Chunk
+    Buf scopes          # Chunk
+    Buf bodies          # Chunk
+    Buf origin_fields   # Chunk: attributes of the resource or scope under way
+    Buf origin_refs     # Chunk: its entity references
+    Buf caught_type     # exception.type, .message, .stacktrace of the event or log record under way
+    Buf caught_message
+    Buf caught_stack
+    Limits limits
+    Words* words
+    Symbols* symbols
+    uint32_t lists
+    uint32_t flags      # modifications of the item, resource or scope under way
+
+cdef enum:
+    WORK_BUFS = 18
+
+
+cdef inline Entry* entries(Work* work) noexcept nogil:
+    return <Entry*> work.entries.data
+
+
+cdef inline size_t count_entries(Work* work) noexcept nogil:
+    return work.entries.size // sizeof(Entry)
+
+
+cdef inline int clean_text(Work* work, Chunk* text, bint scrub, size_t limit) except -1 nogil:
+    # Repaired, scrubbed, truncated in place: usually still the very bytes that came. Valid until the next call.
+    if not is_utf8(text.at, text.size) or (scrub and may_hold_number(text.at, text.size)):
+        change_text(work, text, scrub)
+    if text.size > limit:
+        text.size = character_boundary(text.at, text.size, limit)
+        work.flags |= TRUNCATED
+    return 0
+
+
+cdef int change_text(Work* work, Chunk* text, bint scrub) except -1 nogil:
+    cdef size_t start
+    work.clean.size = 0
+    if not is_utf8(text.at, text.size):
+        put_repaired(&work.clean, text[0])
+        text[0] = chunk_of(&work.clean, 0)
+        work.flags |= REPAIRED
+    if not scrub or not may_hold_number(text.at, text.size):
+        return 0
+    start = work.clean.size
+    # What is read may stand in the buffer that is written: it must not move. A match of 11 bytes becomes 10.
+    reserve(&work.clean, text.size)
+    if start:
+        text[0] = chunk_of(&work.clean, 0)
+    if put_scrubbed(&work.clean, text[0]):
+        work.flags |= SCRUBBED_FLAG
+    text[0] = chunk_of(&work.clean, start)
+    return 0
+
+
+cdef inline int intern_text(Work* work, Chunk text, size_t limit, uint32_t* symbol) except -1 nogil:
+    # A key or name; what is known already needs no second look at its bytes.
+    cdef uint64_t hashed
+    if text.size <= limit:
+        hashed = hash_bytes(text.at, text.size)
+        if find_symbol(work.symbols, text, hashed, symbol):
+            return 0
+        if is_utf8(text.at, text.size):
+            symbol[0] = symbol_count(work.symbols)
+            return add_symbol(work.symbols, text, hashed)
+    clean_text(work, &text, False, limit)
+    return intern(work.symbols, text, symbol)
+
+
+cdef inline bint is_sensitive_key(Work* work, uint32_t key) noexcept nogil:
+    return key_state(work.symbols, work.words, key) & KEY_SENSITIVE
+
+
+# --- attribute lists -------------------------------------------------------------------------------------------------
+
+
+cdef int add_piece(Work* work, Encoded* message, Chunk piece) except -1 nogil:
+    # One more occurrence of a message field that is not repeated. Pieces of one message stand together in the arena:
+    # nothing else is pushed while they are gathered.
+    if message.count == 0:
+        message.piece = piece
+    else:
+        if message.count == 1:
+            message.first = <uint32_t> count_chunks(&work.arena)
+            push_chunk(&work.arena, message.piece)
+        push_chunk(&work.arena, piece)
+    message.count += 1
+    return 0
+
+
+cdef inline Chunk piece_of(Work* work, Encoded* message, uint32_t i) noexcept nogil:
+    if message.count == 1:
+        return message.piece
+    return chunks(&work.arena)[message.first + i]
+
+
+cdef inline uint64_t* mark_of(Work* work, uint32_t symbol) except NULL nogil:
+    cdef size_t size = <size_t> symbol_count(work.symbols) * 8
+    if work.marks.size < size:
+        reserve(&work.marks, size - work.marks.size)
+        memset(work.marks.data + work.marks.size, 0, work.marks.cap - work.marks.size)
+        work.marks.size = work.marks.cap & ~<size_t> 7
+    return <uint64_t*> work.marks.data + symbol
+
+
+cdef int collect(Work* work, Chunk key_value, size_t start, size_t limit, uint32_t* dropped) except -1 nogil:
+    # One KeyValue into the list that begins at entry `start`: added, put in the place of its like, or dropped.
+    cdef Cursor c = cursor(key_value)
+    cdef Field field
+    cdef Entry entry
+    cdef Chunk key = literal("")
+    cdef uint64_t* mark
+    cdef uint32_t flags = work.flags
+    memset(&entry.value, 0, sizeof(Encoded))
+    while next_field(&c, &field) == FIELD:
+        if field.wire != LENGTH:
+            continue
+        if field.number == 1:
+            key = field.chunk
+        elif field.number == 2:
+            add_piece(work, &entry.value, field.chunk)
+    work.flags = 0
+    intern_text(work, key, work.limits.key, &entry.key)
+    mark = mark_of(work, entry.key)
+    if mark[0] >> 32 == work.lists:
+        entries(work)[start + <uint32_t> mark[0]].value = entry.value
+        work.flags = flags | DEDUPLICATED
+    elif limit and count_entries(work) - start >= limit:
+        work.flags = flags
+        if dropped[0] != UINT32_MAX:
+            dropped[0] += 1
+    else:
+        mark[0] = <uint64_t> work.lists << 32 | (count_entries(work) - start)
+        put(&work.entries, &entry, sizeof(Entry))
+        work.flags |= flags
+    return 0
+
+
+cdef int collect_all(Work* work, Buf* fields, uint32_t* dropped) except -1 nogil:
+    # An attribute list of an item, from its occurrences in `fields`, onto the empty stack of entries.
+    cdef size_t i
+    work.lists += 1
+    work.entries.size = 0
+    work.arena.size = 0
+    for i in range(count_chunks(fields)):
+        collect(work, chunks(fields)[i], 0, work.limits.attributes, dropped)
+    return 0
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+
+cdef int read_any(Work* work, Encoded* message, AnyValue* value) except -1 nogil:
+    cdef Cursor c
+    cdef Field field
+    cdef uint32_t i
+    cdef size_t base = work.arena.size
+    value.kind = ANY_NONE
+    for i in range(message.count):
+        c = cursor(piece_of(work, message, i))
+        while next_field(&c, &field) == FIELD:
+            if field.wire == LENGTH:
+                if field.number == 1:
+                    value.kind = ANY_STRING
+                    value.bytes = field.chunk
+                elif field.number == 7:
+                    value.kind = ANY_BYTES
+                    value.bytes = field.chunk
+                elif field.number == 5 or field.number == 6:
+                    if value.kind != (ANY_ARRAY if field.number == 5 else ANY_MAP):
+                        value.kind = ANY_ARRAY if field.number == 5 else ANY_MAP
+                        value.body.count = 0
+                        work.arena.size = base
+                    add_piece(work, &value.body, field.chunk)
+            elif field.wire == VARINT:
+                if field.number == 3:
+                    value.kind = ANY_INT
+                    value.integer = <int64_t> field.value
+                elif field.number == 2:
+                    value.kind = ANY_BOOL
+                    value.integer = field.value != 0
+                elif field.number == 8:
+                    value.kind = ANY_NONE
+            elif field.wire == FIXED64 and field.number == 4:
+                value.kind = ANY_DOUBLE
+                memcpy(&value.number, &field.value, 8)
+    return 0
+
+
+cdef int read_value_text(Work* work, Encoded* message, bint sensitive, size_t limit, Value* value) except -1 nogil:
+    # The stored form of an attribute's value or of a log body.
+    cdef AnyValue any
+    value.finite = False
+    if sensitive:
+        value.letter = 115
+        value.text = literal(SCRUBBED)
+        work.flags |= SCRUBBED_FLAG
+        return 0
+    read_any(work, message, &any)
+    if any.kind == ANY_STRING:
+        value.letter = 115
+        value.text = any.bytes
+        return clean_text(work, &value.text, True, limit)
+    work.text.size = 0
+    if any.kind == ANY_NONE:
+        value.letter = 110
+    elif any.kind == ANY_BOOL:
+        value.letter = 98
+        put_literal(&work.text, "true" if any.integer else "false")
+    elif any.kind == ANY_INT:
+        value.letter = 105
+        put_integer(&work.text, any.integer)
+        value.finite = True
+        value.number = <double> any.integer
+    elif any.kind == ANY_DOUBLE:
+        value.letter = 100
+        value.number = any.number
+        value.finite = special_double(any.number) == NULL
+        if value.finite:
+            put_double(&work.text, any.number, False)
+        else:
+            put_literal(&work.text, special_double(any.number))
+    elif any.kind == ANY_BYTES:
+        value.letter = 120
+        put_base64(&work.text, truncated_bytes(work, any.bytes, limit))
+    else:
+        value.letter = 97 if any.kind == ANY_ARRAY else 109
+        put_json_any(work, &any, &work.text, limit)
+        if work.text.size > limit:
+            value.letter = 115
+            work.flags |= TRUNCATED
+            work.text.size = character_boundary(work.text.data, work.text.size, limit)
+    value.text = chunk_of(&work.text, 0)
+    return 0
+
+
+cdef inline Chunk truncated_bytes(Work* work, Chunk data, size_t limit) noexcept nogil:
+    if data.size > limit:
+        data.size = limit
+        work.flags |= TRUNCATED
+    return data
+
+
+cdef int put_json_value(Work* work, Value* value, Buf* out) except -1 nogil:
+    # A value in its stored form as a member of a JSON object.
+    if value.letter == 115:
+        return put_json_string(out, value.text)
+    if value.letter == 100:
+        return put_json_double(out, value.number)
+    if value.letter == 120:
+        return put_json_base64(out, value.text)
+    if value.letter == 110:
+        return put_literal(out, "null")
+    return put_chunk(out, value.text)
+
+
+cdef int put_json_base64(Buf* out, Chunk encoded) except -1 nogil:
+    put_literal(out, '{"bytesValue":"')
+    put_chunk(out, encoded)
+    return put_literal(out, '"}')
+
+
+# --- nested values: JSON, written up to a size. What lies beyond is still read, for its flags. ------------------------
+
+
+cdef inline bint full(Buf* out, size_t limit) noexcept nogil:
+    return out.size > limit
+
+
+cdef int put_json_any(Work* work, AnyValue* any, Buf* out, size_t limit) except -1 nogil:
+    cdef Chunk text
+    if any.kind == ANY_ARRAY:
+        return put_json_array(work, &any.body, out, limit)
+    if any.kind == ANY_MAP:
+        return put_json_map(work, &any.body, out, limit)
+    if any.kind == ANY_STRING:
+        text = any.bytes
+        clean_text(work, &text, True, SIZE_MAX)
+        return 0 if full(out, limit) else put_json_string(out, text)
+    if full(out, limit):
+        return 0
+    if any.kind == ANY_NONE:
+        return put_literal(out, "null")
+    if any.kind == ANY_BOOL:
+        return put_literal(out, "true" if any.integer else "false")
+    if any.kind == ANY_INT:
+        return put_integer(out, any.integer)
+    if any.kind == ANY_DOUBLE:
+        return put_json_double(out, any.number)
+    put_literal(out, '{"bytesValue":"')
+    put_base64(out, any.bytes)
+    return put_literal(out, '"}')
+
+
+cdef inline int put_mark(Buf* out, uint8_t mark, size_t limit) except -1 nogil:
+    return 0 if full(out, limit) else put_u8(out, mark)
+
+
+cdef int put_json_array(Work* work, Encoded* array, Buf* out, size_t limit) except -1 nogil:
+    cdef Cursor c
+    cdef Field field
+    cdef Encoded element
+    cdef AnyValue any
+    cdef uint32_t i
+    cdef size_t base = work.arena.size
+    cdef bint first = True
+    put_mark(out, 91, limit)
+    for i in range(array.count):
+        c = cursor(piece_of(work, array, i))
+        while next_field(&c, &field) == FIELD:
+            if field.number != 1 or field.wire != LENGTH:
+                continue
+            if not first:
+                put_mark(out, 44, limit)
+            first = False
+            element.piece = field.chunk
+            element.count = 1
+            read_any(work, &element, &any)
+            put_json_any(work, &any, out, limit)
+            work.arena.size = base
+    return put_mark(out, 93, limit)
+
+
+cdef int put_json_map(Work* work, Encoded* map, Buf* out, size_t limit) except -1 nogil:
+    cdef Cursor c
+    cdef Field field
+    cdef uint32_t i, unlimited = 0
+    cdef size_t e, start = count_entries(work), base = work.arena.size
+    work.lists += 1
+    for i in range(map.count):
+        c = cursor(piece_of(work, map, i))
+        while next_field(&c, &field) == FIELD:
+            if field.number == 1 and field.wire == LENGTH:
+                collect(work, field.chunk, start, 0, &unlimited)
+    put_mark(out, 123, limit)
+    for e in range(start, count_entries(work)):
+        if e > start:
+            put_mark(out, 44, limit)
+        put_json_entry(work, entries(work)[e], out, limit)
+    work.entries.size = start * sizeof(Entry)
+    work.arena.size = base
+    return put_mark(out, 125, limit)
+
+
+cdef int put_json_entry(Work* work, Entry entry, Buf* out, size_t limit) except -1 nogil:
+    # `entry` is a copy: the stack it stood on grows below.
+    cdef AnyValue any
+    cdef size_t base = work.arena.size
+    if not full(out, limit):
+        put_json_string(out, symbol_text(work.symbols, entry.key))
+        put_u8(out, 58)
+    if is_sensitive_key(work, entry.key):
+        work.flags |= SCRUBBED_FLAG
+        return 0 if full(out, limit) else put_json_string(out, literal(SCRUBBED))
+    read_any(work, &entry.value, &any)
+    put_json_any(work, &any, out, limit)
+    work.arena.size = base
+    return 0
