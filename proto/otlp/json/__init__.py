@@ -1,0 +1,154 @@
+"""OTLP/JSON to OTLP's protobuf encoding, so that both take the same road through the decoder.
+
+`to_protobuf` counts (`limits` before memory is spent), repairs text that is not Unicode (`repair`), reads typed
+structures (`shapes`) item by item and writes each as protobuf (`encode`).
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from proto.otlp.json import shapes
+from proto.otlp.json.encode import Encoder, Fault
+from proto.otlp.json.repair import repair
+from proto.otlp.json.shapes import present
+from proto.otlp.policy import DecodeError, Policy, Refusal, Signal
+from proto.otlp.wire import bytes_field
+
+_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_AT: Final = re.compile(r"(?P<fault>.*) - at `\$\.?(?P<path>.*)`", re.DOTALL)
+
+
+class FieldError(DecodeError):
+    """A value that its field cannot hold, anywhere in the request; `path` says where."""
+
+    def __init__(self, path: str, fault: str) -> None:
+        super().__init__(Refusal.MALFORMED, f"{path}: {fault}" if path else fault)
+        self.path = path
+
+
+def to_protobuf(signal: Signal, body: bytes, policy: Policy) -> bytes:
+    """The protobuf encoding of the request whose OTLP/JSON encoding is `body`.
+
+    Raises DecodeError: `malformed` for what is not JSON or not OTLP (a FieldError when a field is to blame), `too_deep`,
+    `too_many_items`, `too_many_parts`.
+    """
+    _limit_objects(body, policy)
+    try:
+        return _Request(signal, policy, None).encode(body)
+    except _IllFormedError as error:
+        repaired = repair(body)
+        if repaired.body == body:
+            raise DecodeError(Refusal.MALFORMED, f"not JSON: {error}") from error
+    try:
+        return _Request(signal, policy, repaired.mark).encode(repaired.body)
+    except _IllFormedError as error:
+        raise DecodeError(Refusal.MALFORMED, f"not JSON: {error}") from error
+
+
+class _IllFormedError(Exception):
+    """Not JSON, or text in it is not Unicode."""
+
+
+def _limit_objects(body: bytes, policy: Policy) -> None:
+    """Every part is an object, so there are no more parts than opening braces outside of strings."""
+    if body.count(b"{") <= policy.max_parts:
+        return
+    if sum(piece.count(b"{") for piece in _outside_strings(body)) > policy.max_parts:
+        raise DecodeError(Refusal.TOO_MANY_PARTS, f"more than {policy.max_parts} objects in one request")
+
+
+def _outside_strings(body: bytes) -> Any:
+    start = 0
+    for string in _STRING.finditer(body):
+        yield body[start : string.start()]
+        start = string.end()
+    yield body[start:]
+
+
+class _Shapes:
+    """Decoders for one signal: they are built once and are safe to share."""
+
+    def __init__(self, request: Any, item: Any, names: tuple[str, str, str]) -> None:
+        self.request = msgspec.json.Decoder(request)
+        self.item = msgspec.json.Decoder(item | None)
+        self.names = names
+
+
+_SHAPES: Final[dict[Signal, _Shapes]] = {
+    "traces": _Shapes(shapes.TracesRequest, shapes.Span, ("resourceSpans", "scopeSpans", "spans")),
+    "logs": _Shapes(shapes.LogsRequest, shapes.LogRecord, ("resourceLogs", "scopeLogs", "logRecords")),
+}
+_COUNT: Final = msgspec.json.Decoder(list[shapes.AnyObject | None] | None)
+_ITEMS: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
+
+
+class _Request:
+    def __init__(self, signal: Signal, policy: Policy, mark: str | None) -> None:
+        self._signal = signal
+        self._shapes = _SHAPES[signal]
+        self._max_items = policy.max_items
+        self._items = 0
+        self._encoder = Encoder(mark)
+        self._encode_item: Callable[[Any], bytes] = (
+            self._encoder.span if signal == "traces" else self._encoder.log_record
+        )
+
+    def encode(self, body: bytes) -> bytes:
+        resources, scopes, _ = self._shapes.names
+        request = _decode(self._shapes.request, body, "")
+        out = []
+        for place, sent in present(request.resources):
+            path = f"{resources}[{place}]"
+            pieces = [self._origin(f"{path}.resource", self._encoder.resource, sent.resource)]
+            for scope_place, scoped in present(sent.scopes):
+                pieces.append(bytes_field(2, self._scoped(f"{path}.{scopes}[{scope_place}]", scoped)))
+            pieces.append(self._encoder.text(3, sent.schema_url))
+            out.append(bytes_field(1, b"".join(pieces)))
+        return b"".join(out)
+
+    def _scoped(self, path: str, scoped: Any) -> bytes:
+        pieces = [self._origin(f"{path}.scope", self._encoder.scope, scoped.scope)]
+        self._append_items(f"{path}.{self._shapes.names[2]}", scoped.items, pieces)
+        pieces.append(self._encoder.text(3, scoped.schema_url))
+        return b"".join(pieces)
+
+    def _origin(self, path: str, encode: Callable[[Any], bytes], origin: Any) -> bytes:
+        if origin is None:
+            return b""
+        try:
+            return bytes_field(1, encode(origin))
+        except Fault as fault:
+            raise FieldError(f"{path}.{fault.path}", fault.fault) from fault
+
+    def _append_items(self, path: str, raw: msgspec.Raw, pieces: list[bytes]) -> None:
+        """Counts the items without keeping them, then reads and encodes one after the other."""
+        if not memoryview(raw).nbytes:  # the field is absent
+            return
+        self._items += len(_decode(_COUNT, raw, path) or ())
+        if self._items > self._max_items:
+            limit = f"more than {self._max_items} spans or log records in one request"
+            raise DecodeError(Refusal.TOO_MANY_ITEMS, limit)
+        for place, item in enumerate(_decode(_ITEMS, raw, path) or ()):
+            here = f"{path}[{place}]"
+            message = _decode(self._shapes.item, item, here)
+            try:
+                if message is not None:
+                    pieces.append(bytes_field(2, self._encode_item(message)))
+            except Fault as fault:
+                raise FieldError(f"{here}.{fault.path}", fault.fault) from fault
+
+
+def _decode(decoder: msgspec.json.Decoder[Any], body: bytes | msgspec.Raw, path: str) -> Any:
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        found = _AT.fullmatch(str(error))
+        where = ".".join(filter(None, (path, found["path"] if found else "")))
+        raise FieldError(where.replace(".[", "["), found["fault"] if found else str(error)) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _IllFormedError(str(error).removeprefix("JSON is malformed: ")) from error
+    except RecursionError as error:
+        raise DecodeError(Refusal.TOO_DEEP, "JSON is nested too deep") from error

@@ -1,0 +1,270 @@
+"""Typed OTLP/JSON messages as protobuf's wire format. Field numbers are those of opentelemetry-proto 1.11."""
+
+import base64
+import binascii
+import math
+import re
+from collections.abc import Callable
+from typing import Final, Never, TypeVar
+
+from proto.otlp.json import shapes
+from proto.otlp.json.shapes import Number, present
+from proto.otlp.policy import VALUE_DEPTH, DecodeError, Refusal
+from proto.otlp.wire import bytes_field, double_field, fixed32_field, fixed64_field, varint, varint_field
+
+_INTEGER: Final = re.compile(r"-?[0-9]{1,20}")
+_DECIMAL: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_NON_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_URL_SAFE: Final = str.maketrans("-_", "+/")
+_NEVER_UTF8: Final = b"\xff"
+_NEVER_AN_ID: Final = b"\x00"  # of a length that no id has: the rule for items decides
+
+T = TypeVar("T")
+
+
+class Fault(Exception):
+    """A value that its field cannot hold; gathers the path to it on the way up."""
+
+    def __init__(self, field: str, fault: str) -> None:
+        super().__init__(fault)
+        self.path = field
+        self.fault = fault
+
+
+def _refuse(field: str, fault: str) -> Never:
+    raise Fault(field, fault)
+
+
+class Encoder:
+    """Encodes the messages of one request. `mark` stands for ill-formed text (`repair.Repaired`)."""
+
+    def __init__(self, mark: str | None) -> None:
+        self._mark = mark.encode() if mark else None
+
+    def resource(self, resource: shapes.Resource) -> bytes:
+        return (
+            self._attributes(1, resource.attributes)
+            + _uint32(2, "droppedAttributesCount", resource.dropped_attributes_count)
+            + self._messages(3, "entityRefs", resource.entity_refs, self._entity_ref)
+        )
+
+    def scope(self, scope: shapes.Scope) -> bytes:
+        return (
+            self.text(1, scope.name)
+            + self.text(2, scope.version)
+            + self._attributes(3, scope.attributes)
+            + _uint32(4, "droppedAttributesCount", scope.dropped_attributes_count)
+        )
+
+    def span(self, span: shapes.Span) -> bytes:
+        return b"".join(
+            (
+                _id(1, span.trace_id),
+                _id(2, span.span_id),
+                self.text(3, span.trace_state),
+                _id(4, span.parent_span_id),
+                self.text(5, span.name),
+                _enum(6, "kind", span.kind),
+                _fixed64(7, "startTimeUnixNano", span.start_time_unix_nano),
+                _fixed64(8, "endTimeUnixNano", span.end_time_unix_nano),
+                self._attributes(9, span.attributes),
+                _uint32(10, "droppedAttributesCount", span.dropped_attributes_count),
+                self._messages(11, "events", span.events, self._event),
+                _uint32(12, "droppedEventsCount", span.dropped_events_count),
+                self._messages(13, "links", span.links, self._link),
+                _uint32(14, "droppedLinksCount", span.dropped_links_count),
+                self._messages(15, "status", [span.status], self._status),
+                _fixed32(16, "flags", span.flags),
+            )
+        )
+
+    def log_record(self, log: shapes.LogRecord) -> bytes:
+        return b"".join(
+            (
+                _fixed64(1, "timeUnixNano", log.time_unix_nano),
+                _enum(2, "severityNumber", log.severity_number),
+                self.text(3, log.severity_text),
+                bytes_field(5, _at("body", self._any_value, log.body, 1)) if log.body is not None else b"",
+                self._attributes(6, log.attributes),
+                _uint32(7, "droppedAttributesCount", log.dropped_attributes_count),
+                _fixed32(8, "flags", log.flags),
+                _id(9, log.trace_id),
+                _id(10, log.span_id),
+                _fixed64(11, "observedTimeUnixNano", log.observed_time_unix_nano),
+                self.text(12, log.event_name),
+            )
+        )
+
+    def text(self, number: int, text: str | None) -> bytes:
+        """A string field; nothing when it is absent."""
+        if not text:
+            return b""
+        return bytes_field(number, self._utf8(text))
+
+    def _utf8(self, text: str) -> bytes:
+        raw = text.encode()
+        return raw.replace(self._mark, _NEVER_UTF8) if self._mark else raw
+
+    def _entity_ref(self, ref: shapes.EntityRef) -> bytes:
+        return b"".join(
+            (
+                self.text(1, ref.schema_url),
+                self.text(2, ref.type),
+                *(bytes_field(3, self._utf8(key)) for key in ref.id_keys or ()),
+                *(bytes_field(4, self._utf8(key)) for key in ref.description_keys or ()),
+            )
+        )
+
+    def _event(self, event: shapes.Event) -> bytes:
+        return (
+            _fixed64(1, "timeUnixNano", event.time_unix_nano)
+            + self.text(2, event.name)
+            + self._attributes(3, event.attributes)
+            + _uint32(4, "droppedAttributesCount", event.dropped_attributes_count)
+        )
+
+    def _link(self, link: shapes.Link) -> bytes:
+        return (
+            _id(1, link.trace_id)
+            + _id(2, link.span_id)
+            + self.text(3, link.trace_state)
+            + self._attributes(4, link.attributes)
+            + _uint32(5, "droppedAttributesCount", link.dropped_attributes_count)
+            + _fixed32(6, "flags", link.flags)
+        )
+
+    def _status(self, status: shapes.Status) -> bytes:
+        return self.text(2, status.message) + _enum(3, "code", status.code)
+
+    def _messages(self, number: int, field: str, messages: list[T | None] | None, one: Callable[[T], bytes]) -> bytes:
+        return b"".join(
+            [bytes_field(number, _at(f"{field}[{place}]", one, message)) for place, message in present(messages)]
+        )
+
+    def _attributes(self, number: int, attributes: shapes.KeyValues | None, depth: int = 1) -> bytes:
+        """A list of attributes whose values are nested `depth` deep."""
+        tag = varint(number << 3 | 2)
+        out: list[bytes] = []
+        place = -1
+        try:
+            for place, attribute in enumerate(attributes or ()):
+                if attribute is not None:
+                    encoded = self._key_value(attribute, depth)
+                    out += (tag, varint(len(encoded)), encoded)
+        except Fault as fault:
+            fault.path = f"{'attributes' if depth == 1 else 'values'}[{place}].value.{fault.path}"
+            raise
+        return b"".join(out)
+
+    def _key_value(self, attribute: shapes.KeyValue, depth: int) -> bytes:
+        key = self.text(1, attribute.key)
+        if attribute.value is None:
+            return key
+        value = self._any_value(attribute.value, depth)
+        return key + b"\x12" + varint(len(value)) + value  # field 2
+
+    def _any_value(self, value: shapes.AnyValue, depth: int) -> bytes:
+        """The members that are there, in field order: of several the last counts."""
+        if depth > VALUE_DEPTH:
+            raise DecodeError(Refusal.TOO_DEEP, f"a value is nested more than {VALUE_DEPTH} deep")
+        out = b""
+        if value.string_value is not None:
+            raw = self._utf8(value.string_value)
+            out = b"\x0a" + varint(len(raw)) + raw  # field 1
+        if value.bool_value is not None:
+            out += varint_field(2, value.bool_value)
+        if value.int_value is not None:
+            out += varint_field(3, _integer("intValue", value.int_value, -(2**63), 2**63 - 1))
+        if value.double_value is not None:
+            out += double_field(4, _double(value.double_value))
+        if value.array_value is not None:
+            out += bytes_field(5, _at("arrayValue", self._array, value.array_value, depth))
+        if value.kvlist_value is not None:
+            out += bytes_field(6, _at("kvlistValue", self._attributes_of, value.kvlist_value, depth))
+        if value.bytes_value is not None:
+            out += bytes_field(7, _base64(value.bytes_value))
+        if value.string_value_strindex is not None:
+            out += varint_field(8, 0)  # an index into a table that only profiles have
+        return out
+
+    def _array(self, array: shapes.ArrayValue, depth: int) -> bytes:
+        out = []
+        for place, element in enumerate(array.values or ()):
+            encoded = b"" if element is None else _at(f"values[{place}]", self._any_value, element, depth + 1)
+            out.append(bytes_field(1, encoded))
+        return b"".join(out)
+
+    def _attributes_of(self, entries: shapes.KeyValueList, depth: int) -> bytes:
+        return self._attributes(1, entries.values, depth + 1)
+
+
+def _at(path: str, encode: Callable[..., bytes], *arguments: object) -> bytes:
+    try:
+        return encode(*arguments)
+    except Fault as fault:
+        fault.path = f"{path}.{fault.path}"
+        raise
+
+
+def _id(number: int, text: str | None) -> bytes:
+    if not text:
+        return b""
+    try:
+        return bytes_field(number, binascii.unhexlify(text))
+    except ValueError:  # not ASCII, not hex, or half a byte
+        return bytes_field(number, _NEVER_AN_ID)
+
+
+def _fixed64(number: int, field: str, value: Number | None) -> bytes:
+    return fixed64_field(number, _integer(field, value, 0, 2**64 - 1)) if value is not None else b""
+
+
+def _fixed32(number: int, field: str, value: Number | None) -> bytes:
+    return fixed32_field(number, _integer(field, value, 0, 2**32 - 1)) if value is not None else b""
+
+
+def _uint32(number: int, field: str, value: Number | None) -> bytes:
+    return varint_field(number, _integer(field, value, 0, 2**32 - 1)) if value is not None else b""
+
+
+def _enum(number: int, field: str, value: int | None) -> bytes:
+    return varint_field(number, _integer(field, value, -(2**31), 2**31 - 1)) if value is not None else b""
+
+
+def _integer(field: str, value: Number, low: int, high: int) -> int:
+    if isinstance(value, str):
+        if not _INTEGER.fullmatch(value):
+            _refuse(field, "not an integer")
+        value = int(value)
+    elif isinstance(value, float):
+        if not value.is_integer():
+            _refuse(field, "not an integer")
+        value = int(value)
+    if not low <= value <= high:
+        _refuse(field, f"not between {low} and {high}")
+    return value
+
+
+def _double(value: Number) -> float:
+    field = "doubleValue"
+    if isinstance(value, str):
+        if value in _NON_FINITE:
+            return _NON_FINITE[value]
+        if not _DECIMAL.fullmatch(value):
+            _refuse(field, "not a number")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if math.isinf(number):
+        _refuse(field, "beyond the range of a double")
+    return number
+
+
+def _base64(text: str) -> bytes:
+    """Standard or URL-safe alphabet, with or without padding, as protobuf's JSON mapping has it."""
+    digits = text.translate(_URL_SAFE).rstrip("=")
+    try:
+        return base64.b64decode(digits + "=" * (-len(digits) % 4), validate=True)
+    except ValueError:
+        _refuse("bytesValue", "not base64")

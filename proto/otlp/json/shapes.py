@@ -1,0 +1,160 @@
+"""OTLP/JSON messages as typed structures: lowerCamelCase names, unknown fields ignored, `null` the same as absent.
+
+Items stay raw until their turn, so that a request's structures are in memory one item at a time.
+Mapping: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
+"""
+
+from typing import TypeVar
+
+import msgspec
+
+Number = int | float | str  # OTLP allows 64-bit integers, and protobuf doubles, as numbers or strings
+
+
+class _Message(msgspec.Struct, rename="camel", gc=False):
+    """No message holds a reference to one above it, so none needs the cycle collector."""
+
+
+class AnyValue(_Message):
+    string_value: str | None = None
+    bool_value: bool | None = None
+    int_value: Number | None = None
+    double_value: Number | None = None
+    array_value: "ArrayValue | None" = None
+    kvlist_value: "KeyValueList | None" = None
+    bytes_value: str | None = None
+    string_value_strindex: Number | None = None
+
+
+class ArrayValue(_Message):
+    values: list[AnyValue | None] | None = None
+
+
+class KeyValue(_Message):
+    key: str | None = None
+    value: AnyValue | None = None
+
+
+KeyValues = list[KeyValue | None]
+
+
+class KeyValueList(_Message):
+    values: KeyValues | None = None
+
+
+class EntityRef(_Message):
+    schema_url: str | None = None
+    type: str | None = None
+    id_keys: list[str] | None = None
+    description_keys: list[str] | None = None
+
+
+class Resource(_Message):
+    attributes: KeyValues | None = None
+    dropped_attributes_count: Number | None = None
+    entity_refs: list[EntityRef | None] | None = None
+
+
+class Scope(_Message):
+    name: str | None = None
+    version: str | None = None
+    attributes: KeyValues | None = None
+    dropped_attributes_count: Number | None = None
+
+
+class Event(_Message):
+    time_unix_nano: Number | None = None
+    name: str | None = None
+    attributes: KeyValues | None = None
+    dropped_attributes_count: Number | None = None
+
+
+class Link(_Message):
+    trace_id: str | None = None
+    span_id: str | None = None
+    trace_state: str | None = None
+    attributes: KeyValues | None = None
+    dropped_attributes_count: Number | None = None
+    flags: Number | None = None
+
+
+class Status(_Message):
+    message: str | None = None
+    code: int | None = None
+
+
+class Span(_Message):
+    trace_id: str | None = None
+    span_id: str | None = None
+    trace_state: str | None = None
+    parent_span_id: str | None = None
+    flags: Number | None = None
+    name: str | None = None
+    kind: int | None = None
+    start_time_unix_nano: Number | None = None
+    end_time_unix_nano: Number | None = None
+    attributes: KeyValues | None = None
+    dropped_attributes_count: Number | None = None
+    events: list[Event | None] | None = None
+    dropped_events_count: Number | None = None
+    links: list[Link | None] | None = None
+    dropped_links_count: Number | None = None
+    status: Status | None = None
+
+
+class LogRecord(_Message):
+    time_unix_nano: Number | None = None
+    observed_time_unix_nano: Number | None = None
+    severity_number: int | None = None
+    severity_text: str | None = None
+    body: AnyValue | None = None
+    attributes: KeyValues | None = None
+    dropped_attributes_count: Number | None = None
+    flags: Number | None = None
+    trace_id: str | None = None
+    span_id: str | None = None
+    event_name: str | None = None
+
+
+class ScopeSpans(_Message):
+    scope: Scope | None = None
+    items: msgspec.Raw = msgspec.field(name="spans", default_factory=msgspec.Raw)
+    schema_url: str | None = None
+
+
+class ScopeLogs(_Message):
+    scope: Scope | None = None
+    items: msgspec.Raw = msgspec.field(name="logRecords", default_factory=msgspec.Raw)
+    schema_url: str | None = None
+
+
+class ResourceSpans(_Message):
+    resource: Resource | None = None
+    scopes: list[ScopeSpans | None] | None = msgspec.field(name="scopeSpans", default=None)
+    schema_url: str | None = None
+
+
+class ResourceLogs(_Message):
+    resource: Resource | None = None
+    scopes: list[ScopeLogs | None] | None = msgspec.field(name="scopeLogs", default=None)
+    schema_url: str | None = None
+
+
+class TracesRequest(_Message):
+    resources: list[ResourceSpans | None] | None = msgspec.field(name="resourceSpans", default=None)
+
+
+class LogsRequest(_Message):
+    resources: list[ResourceLogs | None] | None = msgspec.field(name="resourceLogs", default=None)
+
+
+class AnyObject(_Message):
+    """Takes any object and keeps nothing of it: for counting."""
+
+
+T = TypeVar("T")
+
+
+def present(elements: list[T | None] | None) -> list[tuple[int, T]]:
+    """The elements of a list that are there, with their places."""
+    return [(place, element) for place, element in enumerate(elements or ()) if element is not None]
