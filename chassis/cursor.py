@@ -1,7 +1,7 @@
 """Opaque page cursors: a position in an ordered list, signed together with what the list was asked for.
 
-A cursor is `base64url(msgpack(payload) + tag)`; the tag is HMAC-SHA256 over binding and payload, cut to 128 bits. The binding
-(resource, organization, project, window, filters) is not in the cursor: the next request must bring the same.
+A cursor is `base64url(msgpack(payload) + tag)`; the tag is HMAC-SHA256 over binding and payload, cut to 128 bits. The
+binding (resource, organization, project, window, filters) is not in the cursor: the next request must bring the same.
 """
 
 import base64
@@ -55,7 +55,7 @@ class CursorSigner:
     def open(self, text: str, binding: bytes, shape: type[T]) -> T: ...
 
     def open(self, text: str, binding: bytes, shape: Any = tuple[Any, ...]) -> Any:
-        """The payload as `shape` (for example `tuple[int, str]`). BadRequest when altered, foreign or of another shape."""
+        """The payload as `shape`, say `tuple[int, str]`. BadRequest when altered, foreign or of another shape."""
         try:
             if len(text) > MAX_CURSOR_LENGTH:
                 raise ValueError
@@ -94,7 +94,7 @@ def load_or_create_key(path: Path) -> bytes:
 
 
 def cursor_signer(configured: str, path: Path) -> CursorSigner:
-    """From the configured text when there is one (needed when several machines share cursors), else from the key file."""
+    """From the configured text when there is one (several machines must share it), else from the key file."""
     if configured:
         return CursorSigner(hashlib.sha256(_CONTEXT + configured.encode()).digest())
     return CursorSigner(load_or_create_key(path))

@@ -1,8 +1,8 @@
 """The relational store: SQLAlchemy Core over an async engine, SQLite by default, PostgreSQL by URL.
 
-There is one path for both: statements are Core expressions, times go through `UtcTime`, a transaction says up front whether it
-writes. What differs lives in this module: SQLite gets its pragmas at connect, `BEGIN IMMEDIATE` for writes (a transaction that
-turns from reading to writing would fail instead of waiting), and one writer at a time within the process.
+There is one path for both: statements are Core expressions, times go through `UtcTime`, a transaction says up front
+whether it writes. What differs lives in this module: SQLite gets its pragmas at connect, `BEGIN IMMEDIATE` for writes (a
+transaction that turns from reading to writing would fail instead of waiting), and one writer at a time in the process.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class DatabaseUnavailable(ServiceUnavailable):
 
 
 class UtcTime(TypeDecorator[datetime]):
-    """An aware UTC time, to the millisecond: TIMESTAMPTZ on PostgreSQL, on SQLite RFC 3339 text that sorts as time does."""
+    """An aware UTC time, to the millisecond: TIMESTAMPTZ on PostgreSQL, on SQLite RFC 3339 text, which sorts alike."""
 
     impl = sa.DateTime(timezone=True)
     cache_ok = True
@@ -68,7 +68,7 @@ class UtcTime(TypeDecorator[datetime]):
         rounded = to_milliseconds(value)
         return format_time(rounded) if dialect.name == "sqlite" else rounded
 
-    def process_result_value(self, value: Any, dialect: sa.Dialect) -> datetime | None:
+    def process_result_value(self, value: Any, _dialect: sa.Dialect) -> datetime | None:
         if value is None:
             return None
         return datetime.fromisoformat(value) if isinstance(value, str) else value.astimezone(UTC)

@@ -1,7 +1,7 @@
 """Validation of request input: typed bodies, bounded query parameters, one issue per offending field.
 
-The good path costs one typed decode. msgspec stops at the first fault, so on the bad path the input is walked again, field by
-field; that walk is bounded by the size of the body and by MAX_ISSUES.
+The good path costs one typed decode. msgspec stops at the first fault, so on the bad path the input is walked again,
+field by field; that walk is bounded by the size of the body and by MAX_ISSUES.
 """
 
 import re
@@ -149,7 +149,7 @@ def _walk(type_: Any, value: Any, path: str, issues: Issues) -> None:
 
 
 def _container(type_: Any, value: Any) -> Any:
-    """The one alternative of `type_` that has parts and fits the kind of `value`; None when there is none or a choice."""
+    """The one alternative of `type_` that has parts and fits the kind of `value`; None for none, or a choice."""
     origin = get_origin(type_)
     if origin is Annotated:
         return _container(get_args(type_)[0], value)

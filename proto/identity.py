@@ -1,7 +1,7 @@
 """Formats and vocabulary of identity: tokens, project keys, DSNs, slugs, roles and scopes.
 
-Everything here is a pure function of its input. Random bytes come in as an argument; `chassis.identity.minting` draws them.
-A secret is high-entropy by construction, so a plain SHA-256 of it is what gets stored and looked up.
+Everything here is a pure function of its input. Random bytes come in as an argument; `chassis.identity.minting` draws
+them. A secret is high-entropy by construction, so a plain SHA-256 of it is what gets stored and looked up.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-TOKEN_PREFIX: Final = "pat_"
+TOKEN_PREFIX: Final = "pat_"  # noqa: S105  # what every token starts with is public
 TOKEN_ENTROPY_BYTES: Final = 32
 PROJECT_KEY_ENTROPY_BYTES: Final = 16
 MAX_PROJECT_ID: Final = 2**53 - 1  # every JSON consumer holds integers up to here exactly
@@ -127,7 +127,7 @@ def parse_dsn(text: str) -> Dsn:
 
 
 def format_dsn(base_url: str, key: str, project_id: int) -> str:
-    """`http://127.0.0.1:4318`, key, 42 -> `http://key@127.0.0.1:4318/42`. ValueError for a base URL that is not http(s)."""
+    """`http://127.0.0.1:4318`, key, 42 -> `http://key@127.0.0.1:4318/42`. ValueError for a base URL not of http(s)."""
     scheme, separator, host = base_url.partition("://")
     text = f"{scheme}://{key}@{host.rstrip('/')}/{project_id}"
     if not separator or _DSN.fullmatch(text) is None:

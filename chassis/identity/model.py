@@ -34,7 +34,10 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class ProjectIdentity:
-    """The project that a project key speaks for. `sensitive_words` are lower-case words scrubbed on top of the built-in ones."""
+    """The project that a project key speaks for.
+
+    `sensitive_words` are lower-case words whose attributes are scrubbed on top of the built-in list.
+    """
 
     project_id: int
     project_slug: str

@@ -1,7 +1,8 @@
 """The tables of identity. Every row below an organization carries its `org_id`, and so does every index that finds it.
 
-Ids are text: a prefix and a ULID (`registry.new_id`), so that their order is the order of creation. Project ids are the exception: random
-positive 53-bit integers, because DSNs carry them and the telemetry tables are sorted by them. Secrets are SHA-256 only.
+Ids are text: a prefix and a ULID (`minting.new_id`), so that their order is the order of creation. Project ids are the
+exception: random positive 53-bit integers, because DSNs carry them and the telemetry tables are sorted by them. Of
+secrets only the SHA-256 is stored.
 """
 
 from enum import StrEnum

@@ -1,7 +1,8 @@
 """The schema of the relational store: applied by `migrate`, compared with this release by `check`. Both block.
 
-The versions are Alembic's, found inside the installed package; there is no alembic.ini. One run is one transaction: a migration
-that fails leaves the schema as it was, and of two processes that migrate at once the second waits and finds nothing to do.
+The versions are Alembic's, found inside the installed package; there is no alembic.ini. One run is one transaction: a
+migration that fails leaves the schema as it was, and of two processes that migrate at once the second waits and finds
+nothing to do.
 """
 
 import os

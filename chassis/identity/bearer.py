@@ -1,0 +1,184 @@
+"""The check of a bearer token, in this order: 401 no valid token, 404 out of sight, 403 out of reach.
+
+A token is pinned to one organization; any other organization is out of its holder's sight, as is its own once the
+holder is no member any more. Its scopes are intersected with the live role at every request. "Live" is at most FRESH_S
+old, and a change made in the same process counts at once (`forget_all`).
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import sqlalchemy as sa
+
+from chassis.errors import Forbidden, NotFound, Unauthorized
+from chassis.identity.cache import CacheMetrics, Limits, LookupCache
+from chassis.identity.model import Reach
+from chassis.identity.tables import access_tokens, memberships, organizations, principals, projects
+from chassis.relational import Database, DatabaseUnavailable
+from proto.identity import Role, Scope, effective_scopes, hash_secret, is_slug, is_token
+
+FRESH_S: Final = 5.0
+LIMITS: Final = Limits(fresh_s=FRESH_S)
+LAST_USE_PRECISION: Final = timedelta(minutes=1)  # how often one token's last use is written down at most
+_MAX_LAST_USE_WRITES: Final = 16  # under way at once; one more is left to the token's next look-up
+
+_TOKEN: Final = (
+    sa.select(
+        access_tokens.c.id,
+        access_tokens.c.principal_id,
+        access_tokens.c.org_id,
+        organizations.c.slug.label("org_slug"),
+        access_tokens.c.scopes,
+        access_tokens.c.expires_at,
+        access_tokens.c.last_used_at,
+        memberships.c.role,
+    )
+    .join_from(access_tokens, principals, principals.c.id == access_tokens.c.principal_id)
+    .join(organizations, organizations.c.id == access_tokens.c.org_id)
+    .outerjoin(
+        memberships,
+        (memberships.c.org_id == access_tokens.c.org_id) & (memberships.c.principal_id == access_tokens.c.principal_id),
+    )
+    .where(
+        access_tokens.c.hash == sa.bindparam("hash"),
+        access_tokens.c.revoked_at.is_(None),
+        principals.c.disabled_at.is_(None),
+    )
+)
+_PROJECT: Final = sa.select(projects.c.id).where(
+    projects.c.org_id == sa.bindparam("org_id"), projects.c.slug == sa.bindparam("slug")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Grant:
+    """What the store says about a token. `role` is None when its holder is not a member any more."""
+
+    token_id: str
+    principal_id: str
+    org_id: str
+    org_slug: str
+    role: Role | None
+    scopes: frozenset[Scope]
+    expires_at: datetime | None
+
+
+class BearerGuard:
+    """Finds out who a bearer is and how far they reach."""
+
+    def __init__(
+        self,
+        database: Database,
+        metrics: CacheMetrics,
+        *,
+        limits: Limits = LIMITS,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._database = database
+        self._now = now
+        self._grants: LookupCache[bytes, _Grant] = LookupCache("token", self._fetch_grant, limits, clock, metrics)
+        self._projects: LookupCache[tuple[str, str], int] = LookupCache(
+            "project", self._fetch_project, limits, clock, metrics
+        )
+        self._writes: set[asyncio.Task[None]] = set()
+
+    async def check(self, authorization: str | None, org_slug: str, project_slug: str | None, scope: str) -> Reach:
+        """`authorization` is the header as it came. Raises Unauthorized, NotFound, Forbidden, ServiceUnavailable."""
+        digest = hash_secret(_token(authorization))
+        grant = self._grants.recall(digest) or await self._grants.get(digest)
+        if grant is None or (grant.expires_at is not None and grant.expires_at <= self._now()):
+            raise Unauthorized("The access token is not valid.")
+        if grant.role is None or grant.org_slug != org_slug:
+            raise NotFound
+        project_id = None if project_slug is None else await self._see_project(grant.org_id, project_slug)
+        if scope not in grant.scopes:
+            raise Forbidden(f"The access token or its holder's role lacks the scope {scope}.")
+        return Reach(
+            principal_id=grant.principal_id,
+            token_id=grant.token_id,
+            org_id=grant.org_id,
+            org_slug=grant.org_slug,
+            role=grant.role,
+            scopes=grant.scopes,
+            project_id=project_id,
+            project_slug=project_slug,
+        )
+
+    def forget_all(self) -> None:
+        """To be called when a token, principal, membership, project or organization was changed."""
+        self._grants.forget_all()
+        self._projects.forget_all()
+
+    async def close(self) -> None:
+        """End look-ups under way; let the last uses be written."""
+        await self._grants.close()
+        await self._projects.close()
+        await asyncio.gather(*self._writes, return_exceptions=True)
+
+    async def _see_project(self, org_id: str, slug: str) -> int:
+        if not is_slug(slug):  # a path may hold what no database column takes
+            raise NotFound
+        project_id = self._projects.recall((org_id, slug)) or await self._projects.get((org_id, slug))
+        if project_id is None:
+            raise NotFound
+        return project_id
+
+    async def _fetch_grant(self, digest: bytes) -> _Grant | None:
+        async with self._database.read() as connection:
+            row = (await connection.execute(_TOKEN, {"hash": digest})).one_or_none()
+        if row is None:
+            return None
+        self._note_use(row.id, row.last_used_at)
+        role = None if row.role is None else Role(row.role)
+        granted = None if row.scopes is None else frozenset(Scope(name) for name in row.scopes if name in set(Scope))
+        return _Grant(
+            token_id=row.id,
+            principal_id=row.principal_id,
+            org_id=row.org_id,
+            org_slug=row.org_slug,
+            role=role,
+            scopes=frozenset() if role is None else effective_scopes(role, granted),
+            expires_at=row.expires_at,
+        )
+
+    async def _fetch_project(self, key: tuple[str, str]) -> int | None:
+        async with self._database.read() as connection:
+            found: int | None = await connection.scalar(_PROJECT, {"org_id": key[0], "slug": key[1]})
+            return found
+
+    def _note_use(self, token_id: str, last_used_at: datetime | None) -> None:
+        """Write the time of use aside, so that no request waits for it."""
+        now = self._now()
+        stale = last_used_at is None or now - last_used_at >= LAST_USE_PRECISION
+        if stale and len(self._writes) < _MAX_LAST_USE_WRITES:
+            task = asyncio.ensure_future(self._write_use(token_id, now))
+            self._writes.add(task)
+            task.add_done_callback(self._writes.discard)
+
+    async def _write_use(self, token_id: str, now: datetime) -> None:
+        column = access_tokens.c.last_used_at
+        earlier = column.is_(None) | (column <= now - LAST_USE_PRECISION)
+        try:
+            async with self._database.write() as connection:
+                await connection.execute(
+                    access_tokens.update().where(access_tokens.c.id == token_id, earlier).values(last_used_at=now)
+                )
+        except DatabaseUnavailable:
+            pass  # logged where it was raised; the time of last use is worth no more than one attempt
+
+
+def _token(authorization: str | None) -> str:
+    """The personal access token in the header. Its checksum is looked at first: a made-up token costs no look-up."""
+    if authorization is None:
+        raise Unauthorized("A bearer token is required.")
+    scheme, _, token = authorization.partition(" ")
+    if scheme.lower() != "bearer":
+        raise Unauthorized("A bearer token is required.")
+    if not is_token(token.strip()):
+        raise Unauthorized("The access token is not valid.")
+    return token.strip()

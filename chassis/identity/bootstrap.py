@@ -1,0 +1,55 @@
+"""The first organization, project, key and token of an empty store: a first start ends with something to use."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from chassis.identity import registry
+from chassis.relational import Database
+from proto.identity import PrincipalKind, Role, format_dsn
+
+
+class Bootstrap(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a newcomer needs, secrets among it; encoded as JSON it is the content of `bootstrap.json`."""
+
+    base_url: str
+    org_slug: str
+    project_slug: str
+    project_id: str
+    legacy_key: str
+    dsn: str
+    access_token: str
+
+
+async def bootstrap(
+    database: Database,
+    base_url: str,
+    deliver: Callable[[Bootstrap], None] = lambda _made: None,
+    *,
+    org_slug: str = "default",
+    project_slug: str = "default",
+) -> Bootstrap | None:
+    """Make all of it in one transaction; None, and nothing done, when there is an organization already.
+
+    `deliver` is called before the commit: what it raises undoes everything, so no secret is made and then lost.
+    """
+    async with database.write() as connection:
+        if await registry.any_organization(connection):
+            return None
+        organization = await registry.create_organization(connection, org_slug, org_slug.capitalize())
+        owner = await registry.create_principal(connection, PrincipalKind.USER, "Owner")
+        await registry.add_membership(connection, organization.id, owner.id, Role.OWNER)
+        token = await registry.create_token(connection, organization.id, owner.id, "First start")
+        project = await registry.create_project(connection, organization.id, project_slug, project_slug.capitalize())
+        key = await registry.create_project_key(connection, organization.id, project.id, "First start", owner.id)
+        made = Bootstrap(
+            base_url=base_url,
+            org_slug=organization.slug,
+            project_slug=project.slug,
+            project_id=str(project.id),
+            legacy_key=key.secret,
+            dsn=format_dsn(base_url, key.secret, project.id),
+            access_token=token.secret,
+        )
+        deliver(made)
+    return made

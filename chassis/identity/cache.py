@@ -1,0 +1,191 @@
+"""Look-ups remembered for a few seconds: bounded, one fetch at a time per key, and honest about an absent source.
+
+Known and unknown keys are kept apart, so that a flood of made-up keys can only push out other made-up keys. An entry is
+fresh for `fresh_s`; after that the source is asked again. While the source is away, entries younger than `stale_s` are
+served as they are (0: none is), and the source is tried again in the background, at most once per `RETRY_S`.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import Final, Generic, NamedTuple, TypeVar
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from chassis.errors import ServiceUnavailable
+
+FETCH_TIMEOUT_S: Final = 2.0
+RETRY_S: Final = 1.0
+MAX_FETCHES: Final = 64  # keys being looked up at once; one more is served as if the source were away
+MAX_UNKNOWN_FETCHES: Final = 32  # made-up keys must leave room for refreshing real ones
+
+log = structlog.get_logger(__name__)
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class CacheMetrics:
+    """What every cache of one process counts; the label `cache` tells them apart."""
+
+    def __init__(self, registry: CollectorRegistry | None) -> None:
+        self.lookups = Counter(
+            "sluice_identity_lookups",
+            "Credential look-ups by how they were answered: hit, unknown_hit, fetched, stale, unavailable.",
+            ("cache", "result"),
+            registry=registry,
+        )
+        self.entries = Gauge(
+            "sluice_identity_cache_entries", "Entries held, known and unknown.", ("cache", "kind"), registry=registry
+        )
+
+
+class Limits(NamedTuple):
+    """How long and how many. Times in seconds, counts in entries."""
+
+    fresh_s: float = 5.0
+    stale_s: float = 0.0
+    max_known: int = 10_000
+    max_unknown: int = 10_000
+
+
+class _Entry(NamedTuple, Generic[V]):
+    value: V | None
+    fetched_at: float
+
+
+class LookupCache(Generic[K, V]):
+    """`recall` answers at once or not at all; `get` asks the source when it must."""
+
+    def __init__(
+        self,
+        name: str,
+        fetch: Callable[[K], Awaitable[V | None]],
+        limits: Limits,
+        clock: Callable[[], float],
+        metrics: CacheMetrics,
+    ) -> None:
+        self._name = name
+        self._fetch = fetch
+        self._limits = limits
+        self._clock = clock
+        self._known: OrderedDict[K, _Entry[V]] = OrderedDict()
+        self._unknown: OrderedDict[K, _Entry[V]] = OrderedDict()
+        self._fetches: dict[K, asyncio.Task[V | None]] = {}
+        self._generation = 0
+        self._retry_at: float | None = None  # set while the source is away
+        self._hits = metrics.lookups.labels(name, "hit")
+        self._unknown_hits = metrics.lookups.labels(name, "unknown_hit")
+        self._fetched = metrics.lookups.labels(name, "fetched")
+        self._stale = metrics.lookups.labels(name, "stale")
+        self._unavailable = metrics.lookups.labels(name, "unavailable")
+        metrics.entries.labels(name, "known").set_function(lambda: len(self._known))
+        metrics.entries.labels(name, "unknown").set_function(lambda: len(self._unknown))
+
+    def recall(self, key: K) -> V | None:
+        """The value when it is known and fresh; costs two dictionary operations and never waits."""
+        entry = self._known.get(key)
+        if entry is None or self._clock() - entry.fetched_at >= self._limits.fresh_s:
+            return None
+        self._known.move_to_end(key)
+        self._hits.inc()
+        return entry.value
+
+    async def get(self, key: K) -> V | None:
+        """The value, None when the source does not have it. Raises ServiceUnavailable when the source is away."""
+        value = self.recall(key)
+        if value is not None:
+            return value
+        entry = self._unknown.get(key)
+        if entry is not None and self._clock() - entry.fetched_at < self._limits.fresh_s:
+            self._unknown_hits.inc()
+            return None
+        if self._retry_at is not None:
+            return self._get_while_away(key)
+        try:
+            return await self._join(key)
+        except ServiceUnavailable:
+            return self._serve_stale(key)
+
+    def forget(self, key: K) -> None:
+        """Drop one key now, and what a fetch under way would still bring of it."""
+        self._generation += 1
+        self._known.pop(key, None)
+        self._unknown.pop(key, None)
+        self._fetches.pop(key, None)
+
+    def forget_all(self) -> None:
+        """Drop everything now."""
+        self._generation += 1
+        self._known.clear()
+        self._unknown.clear()
+        self._fetches.clear()
+
+    async def close(self) -> None:
+        """End the fetches under way."""
+        fetches = list(self._fetches.values())
+        for fetch in fetches:
+            fetch.cancel()
+        await asyncio.gather(*fetches, return_exceptions=True)
+
+    def _get_while_away(self, key: K) -> V | None:
+        if self._retry_at is not None and self._clock() >= self._retry_at:
+            self._retry_at = self._clock() + RETRY_S
+            self._start(key)
+        return self._serve_stale(key)
+
+    def _serve_stale(self, key: K) -> V | None:
+        entry = self._known.get(key)
+        if entry is None or self._clock() - entry.fetched_at >= self._limits.stale_s:
+            self._unavailable.inc()
+            raise ServiceUnavailable("The credential cannot be checked now.")
+        self._stale.inc()
+        return entry.value
+
+    async def _join(self, key: K) -> V | None:
+        """Wait for the one fetch of this key; a caller that gives up leaves it to the others."""
+        task = self._fetches.get(key)
+        if task is None:
+            if len(self._fetches) >= (MAX_FETCHES if key in self._known else MAX_UNKNOWN_FETCHES):
+                raise ServiceUnavailable("The credential cannot be checked now.")
+            task = self._start(key)
+        return await asyncio.shield(task)
+
+    def _start(self, key: K) -> asyncio.Task[V | None]:
+        task = asyncio.ensure_future(self._refresh(key, self._generation))
+        self._fetches[key] = task
+        task.add_done_callback(lambda done: self._finished(key, done))
+        return task
+
+    async def _refresh(self, key: K, generation: int) -> V | None:
+        asked_at = self._clock()  # what is answered is as old as the question
+        try:
+            async with asyncio.timeout(FETCH_TIMEOUT_S):
+                value = await self._fetch(key)
+        except Exception as error:  # whatever the driver raises: the credential could not be looked up
+            if self._retry_at is None:
+                log.warning("credential store away", cache=self._name, reason=str(error) or type(error).__name__)
+            self._retry_at = self._clock() + RETRY_S
+            raise ServiceUnavailable("The credential cannot be checked now.") from error
+        self._retry_at = None
+        self._fetched.inc()
+        if generation == self._generation:
+            self._keep(key, _Entry(value, asked_at))
+        return value
+
+    def _keep(self, key: K, entry: _Entry[V]) -> None:
+        kept, other, limit = self._known, self._unknown, self._limits.max_known
+        if entry.value is None:
+            kept, other, limit = self._unknown, self._known, self._limits.max_unknown
+        other.pop(key, None)
+        kept[key] = entry
+        kept.move_to_end(key)
+        while len(kept) > limit:
+            kept.popitem(last=False)
+
+    def _finished(self, key: K, task: asyncio.Task[V | None]) -> None:
+        if self._fetches.get(key) is task:
+            del self._fetches[key]
+        if not task.cancelled():
+            task.exception()  # looked at here: nobody may be waiting for a background refresh

@@ -1,0 +1,38 @@
+"""Draws the random part of ids and secrets; their formats are in `proto.identity`."""
+
+import secrets
+import time
+from typing import Final
+
+from proto.identity import (
+    MAX_PROJECT_ID,
+    PROJECT_KEY_ENTROPY_BYTES,
+    TOKEN_ENTROPY_BYTES,
+    encode_project_key,
+    encode_token,
+)
+
+_CROCKFORD: Final = "0123456789abcdefghjkmnpqrstvwxyz"
+_ID_DIGITS: Final = 26  # 128 bits, five a digit
+
+
+def new_id(prefix: str) -> str:
+    """`prefix_` and a ULID in lower case: 48 bits of milliseconds, 80 random bits. Sorts by time of creation."""
+    number = (time.time_ns() // 1_000_000) << 80 | secrets.randbits(80)
+    digits = [_CROCKFORD[number >> shift & 31] for shift in range(5 * (_ID_DIGITS - 1), -1, -5)]
+    return f"{prefix}_{''.join(digits)}"
+
+
+def new_project_id() -> int:
+    """A random positive integer of 53 bits: exact in JSON everywhere, and silent about how many projects there are."""
+    return 1 + secrets.randbelow(MAX_PROJECT_ID)
+
+
+def new_token() -> str:
+    """A personal access token."""
+    return encode_token(secrets.token_bytes(TOKEN_ENTROPY_BYTES))
+
+
+def new_project_key() -> str:
+    """A project key."""
+    return encode_project_key(secrets.token_bytes(PROJECT_KEY_ENTROPY_BYTES))

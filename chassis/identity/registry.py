@@ -1,0 +1,330 @@
+"""The only place that writes identity: organizations, projects, keys, principals, memberships, tokens.
+
+Every function works within the transaction of its caller (`Database.write`), so that several make one change. Secrets
+are returned once, by the function that draws them; the store holds their SHA-256. After a change to something that
+guards remember, the caller tells them (`BearerGuard.forget_all`, `ProjectKeyGuard.forget`).
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.errors import Conflict
+from chassis.identity.minting import new_id, new_project_id, new_project_key, new_token
+from chassis.identity.model import Principal
+from chassis.identity.tables import access_tokens, memberships, organizations, principals, project_keys, projects
+from chassis.relational import to_milliseconds
+from proto.identity import (
+    MAX_NAME_LENGTH,
+    MAX_SLUG_LENGTH,
+    NAME_PATTERN,
+    PrincipalKind,
+    Role,
+    Scope,
+    hash_secret,
+    is_slug,
+    secret_hint,
+)
+
+MAX_SENSITIVE_WORDS: Final = 100
+SENSITIVE_WORD_PATTERN: Final = r"^[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?(?!\n)$"
+
+_NAME: Final = re.compile(NAME_PATTERN)
+_SENSITIVE_WORD: Final = re.compile(SENSITIVE_WORD_PATTERN)
+
+
+class SlugTaken(Conflict):
+    """Another organization, or another project of the organization, has this slug."""
+
+    def __init__(self, slug: str) -> None:
+        super().__init__(f"The slug {slug} is already taken.")
+
+
+@dataclass(frozen=True, slots=True)
+class Organization:
+    """A tenant."""
+
+    id: str
+    slug: str
+    name: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """What telemetry belongs to; `id` is a positive 53-bit integer."""
+
+    id: int
+    org_id: str
+    slug: str
+    name: str
+    sensitive_words: tuple[str, ...]
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectKey:
+    """A key without its secret; `hint` is the end of it."""
+
+    id: str
+    project_id: int
+    name: str
+    hint: str
+    enabled: bool
+    revoked_at: datetime | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class NewProjectKey:
+    """A key and, this once, its secret."""
+
+    key: ProjectKey
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    """A personal access token and, this once, its secret."""
+
+    id: str
+    secret: str
+
+
+async def any_organization(connection: AsyncConnection) -> bool:
+    """Whether this store has been set up."""
+    return await connection.scalar(sa.select(organizations.c.id).limit(1)) is not None
+
+
+async def create_organization(connection: AsyncConnection, slug: str, name: str) -> Organization:
+    """Raises SlugTaken; ValueError for a slug or name that is none."""
+    made = Organization(new_id("org"), _slug(slug), _name(name), _now())
+    row = {"id": made.id, "slug": made.slug, "name": made.name, "created_at": made.created_at}
+    await _insert_slug(connection, organizations, row)
+    return made
+
+
+async def find_organization(connection: AsyncConnection, slug: str) -> Organization | None:
+    """The organization with this slug."""
+    found = await connection.execute(sa.select(organizations).where(organizations.c.slug == slug))
+    row = found.mappings().one_or_none()
+    return None if row is None else Organization(**row)
+
+
+async def create_project(
+    connection: AsyncConnection, org_id: str, slug: str, name: str, sensitive_words: Sequence[str] = ()
+) -> Project:
+    """Raises SlugTaken; ValueError for a slug, name or word that is none."""
+    made = Project(new_project_id(), org_id, _slug(slug), _name(name), _words(sensitive_words), _now())
+    row = {
+        "id": made.id,
+        "org_id": org_id,
+        "slug": made.slug,
+        "name": made.name,
+        "sensitive_words": list(made.sensitive_words),
+        "created_at": made.created_at,
+    }
+    await _insert_slug(connection, projects, row)
+    return made
+
+
+async def find_project(connection: AsyncConnection, org_id: str, slug: str) -> Project | None:
+    """The organization's project with this slug."""
+    found = sa.select(projects).where(projects.c.org_id == org_id, projects.c.slug == slug)
+    row = (await connection.execute(found)).mappings().one_or_none()
+    return None if row is None else _project(row)
+
+
+async def list_projects(connection: AsyncConnection, org_id: str, after_slug: str, limit: int) -> list[Project]:
+    """At most `limit` projects by slug, from the first behind `after_slug` (empty: from the start)."""
+    page = (
+        sa.select(projects)
+        .where(projects.c.org_id == org_id, projects.c.slug > after_slug)
+        .order_by(projects.c.slug)
+        .limit(limit)
+    )
+    return [_project(row) for row in (await connection.execute(page)).mappings()]
+
+
+async def change_project(
+    connection: AsyncConnection,
+    org_id: str,
+    slug: str,
+    *,
+    name: str | None = None,
+    sensitive_words: Sequence[str] | None = None,
+) -> Project | None:
+    """Set what is given; the project afterwards, None when there is none. ValueError for a bad name or word."""
+    values: dict[str, Any] = {}
+    if name is not None:
+        values["name"] = _name(name)
+    if sensitive_words is not None:
+        values["sensitive_words"] = list(_words(sensitive_words))
+    if values:
+        where = (projects.c.org_id == org_id) & (projects.c.slug == slug)
+        await connection.execute(projects.update().where(where).values(values))
+    return await find_project(connection, org_id, slug)
+
+
+async def create_project_key(
+    connection: AsyncConnection, org_id: str, project_id: int, name: str, created_by: str | None = None
+) -> NewProjectKey:
+    """A new, enabled key of the project. ValueError for a name that is none."""
+    secret = new_project_key()
+    key = ProjectKey(new_id("key"), project_id, _name(name), secret_hint(secret), True, None, _now())
+    row = {
+        "id": key.id,
+        "org_id": org_id,
+        "project_id": project_id,
+        "name": key.name,
+        "hash": hash_secret(secret),
+        "hint": key.hint,
+        "enabled": True,
+        "created_at": key.created_at,
+        "created_by": created_by,
+    }
+    await connection.execute(project_keys.insert().values(row))
+    return NewProjectKey(key, secret)
+
+
+async def list_project_keys(
+    connection: AsyncConnection, project_id: int, before_id: str | None, limit: int
+) -> list[ProjectKey]:
+    """At most `limit` keys, newest first, revoked ones among them, from the first older than `before_id`."""
+    columns = [project_keys.c[name] for name in ProjectKey.__slots__]
+    page = sa.select(*columns).where(project_keys.c.project_id == project_id).order_by(project_keys.c.id.desc())
+    if before_id is not None:
+        page = page.where(project_keys.c.id < before_id)
+    return [ProjectKey(**row) for row in (await connection.execute(page.limit(limit))).mappings()]
+
+
+async def revoke_project_key(connection: AsyncConnection, project_id: int, key_id: str) -> bytes | None:
+    """End the key for good; again changes nothing. Its hash, for the guards; None when there is no such key."""
+    where = (project_keys.c.project_id == project_id) & (project_keys.c.id == key_id)
+    live = project_keys.c.revoked_at.is_(None)
+    await connection.execute(project_keys.update().where(where, live).values(revoked_at=_now()))
+    return await connection.scalar(sa.select(project_keys.c.hash).where(where))
+
+
+async def enable_project_key(connection: AsyncConnection, project_id: int, key_id: str, enabled: bool) -> bytes | None:
+    """Switch the key off, or on again. Its hash, for the guards; None when there is no such key."""
+    where = (project_keys.c.project_id == project_id) & (project_keys.c.id == key_id)
+    await connection.execute(project_keys.update().where(where).values(enabled=enabled))
+    return await connection.scalar(sa.select(project_keys.c.hash).where(where))
+
+
+async def create_principal(
+    connection: AsyncConnection, kind: PrincipalKind, name: str, owner_id: str | None = None
+) -> Principal:
+    """A user, or an agent or service with its owner. ValueError for a bad name, a wrong or a missing owner."""
+    if (kind is PrincipalKind.USER) != (owner_id is None):
+        raise ValueError("agents and services have an owner, users have none")
+    made = Principal(new_id("prn"), kind, _name(name), owner_id)
+    row = {"id": made.id, "kind": kind.value, "name": made.name, "owner_id": owner_id, "created_at": _now()}
+    await connection.execute(principals.insert().values(row))
+    return made
+
+
+async def disable_principal(connection: AsyncConnection, principal_id: str) -> None:
+    """Every token of the principal stops working."""
+    where = (principals.c.id == principal_id) & principals.c.disabled_at.is_(None)
+    await connection.execute(principals.update().where(where).values(disabled_at=_now()))
+
+
+async def add_membership(connection: AsyncConnection, org_id: str, principal_id: str, role: Role) -> None:
+    """Make the principal a member. Raises Conflict when it is one."""
+    row = {"org_id": org_id, "principal_id": principal_id, "role": role.value, "created_at": _now()}
+    try:
+        await connection.execute(memberships.insert().values(row))
+    except exc.IntegrityError as error:
+        raise Conflict("The principal is already a member of the organization.") from error
+
+
+async def set_role(connection: AsyncConnection, org_id: str, principal_id: str, role: Role) -> bool:
+    """Change a member's role; False when there is no such member."""
+    where = (memberships.c.org_id == org_id) & (memberships.c.principal_id == principal_id)
+    return (await connection.execute(memberships.update().where(where).values(role=role.value))).rowcount == 1
+
+
+async def remove_membership(connection: AsyncConnection, org_id: str, principal_id: str) -> bool:
+    """The organization is out of the principal's sight from now on; False when there is no such member."""
+    where = (memberships.c.org_id == org_id) & (memberships.c.principal_id == principal_id)
+    return (await connection.execute(memberships.delete().where(where))).rowcount == 1
+
+
+async def create_token(
+    connection: AsyncConnection,
+    org_id: str,
+    principal_id: str,
+    name: str,
+    *,
+    scopes: Iterable[Scope] | None = None,
+    expires_at: datetime | None = None,
+) -> NewToken:
+    """A personal access token pinned to the organization; `scopes` None: all that the holder's role has.
+
+    ValueError for a name that is none. Whether the caller may hand out that much is the caller's rule.
+    """
+    secret = new_token()
+    row = {
+        "id": new_id("tok"),
+        "org_id": org_id,
+        "principal_id": principal_id,
+        "name": _name(name),
+        "hash": hash_secret(secret),
+        "hint": secret_hint(secret),
+        "scopes": None if scopes is None else sorted(scope.value for scope in scopes),
+        "expires_at": expires_at,
+        "created_at": _now(),
+    }
+    await connection.execute(access_tokens.insert().values(row))
+    return NewToken(str(row["id"]), secret)
+
+
+async def revoke_token(connection: AsyncConnection, org_id: str, token_id: str) -> bool:
+    """End the token for good; revoking again changes nothing. False when there is no such token."""
+    where = (access_tokens.c.org_id == org_id) & (access_tokens.c.id == token_id)
+    live = access_tokens.c.revoked_at.is_(None)
+    await connection.execute(access_tokens.update().where(where, live).values(revoked_at=_now()))
+    return await connection.scalar(sa.select(access_tokens.c.id).where(where)) is not None
+
+
+async def _insert_slug(connection: AsyncConnection, table: sa.Table, row: dict[str, Any]) -> None:
+    try:
+        await connection.execute(table.insert().values(row))
+    except exc.IntegrityError as error:
+        raise SlugTaken(row["slug"]) from error
+
+
+def _project(row: sa.RowMapping) -> Project:
+    return Project(**{**row, "sensitive_words": tuple(row["sensitive_words"])})
+
+
+def _slug(text: str) -> str:
+    if not is_slug(text):
+        raise ValueError(f"a slug has 1 to {MAX_SLUG_LENGTH} lower-case letters, digits and inner dashes: {text!r}")
+    return text
+
+
+def _name(text: str) -> str:
+    if not 1 <= len(text) <= MAX_NAME_LENGTH or _NAME.search(text) is None:
+        raise ValueError(f"a name has 1 to {MAX_NAME_LENGTH} printable characters and no spaces around it: {text!r}")
+    return text
+
+
+def _words(words: Sequence[str]) -> tuple[str, ...]:
+    """Without repeats, in order."""
+    bad = [word for word in words if _SENSITIVE_WORD.search(word) is None]
+    if bad or len(words) > MAX_SENSITIVE_WORDS:
+        raise ValueError(f"at most {MAX_SENSITIVE_WORDS} words of lower-case letters, digits, dots and dashes: {bad}")
+    return tuple(dict.fromkeys(words))
+
+
+def _now() -> datetime:
+    return to_milliseconds(datetime.now(UTC))
