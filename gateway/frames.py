@@ -1,0 +1,240 @@
+"""Stack traces as texts, taken apart: the frames of the application's own code, innermost first, in a stable form.
+
+Known: Python, Java (and other JVM languages), JavaScript, Go, .NET, Ruby, PHP. A frame is `file or class:function`
+without line, directory or anything else that a build changes. Cost is bounded: 4 KiB at either end of the text, 64
+lines of 512 characters.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+END_CHARS: Final = 4_096
+MAX_LINES: Final = 64
+MAX_LINE: Final = 512
+MAX_MESSAGE: Final = 1_024
+
+
+class Frame(NamedTuple):
+    """Where a call was: `place` is a file or class, `own` whether it is code of the application and not of a library.
+    """
+
+    place: str
+    function: str
+    own: bool
+
+
+# What changes between two occurrences of one error, the more specific first.
+_VARIABLE: Final = (
+    (re.compile(r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b"), "<id>"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"), "<time>"),
+    (re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]{1,15}://[^\s\"'<>)]+"), "<url>"),
+    (re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64})+"), "<email>"),
+    (re.compile(r"\b0[xX][0-9a-fA-F]+\b"), "<n>"),
+    (re.compile(r"(?<![\w/\\])(?:[A-Za-z]:)?(?:[/\\][\w.@~+-]+){2,}[/\\]?"), "<path>"),
+    (re.compile(r"\b(?=[0-9a-fA-F]*[0-9])(?=[0-9a-fA-F]*[a-fA-F])[0-9a-fA-F]{8,}\b"), "<hash>"),
+    (re.compile(r"\bv?\d+(?:\.\d+)+(?:[-+][0-9A-Za-z.-]+)?"), "<version>"),
+    (re.compile(r"\d+"), "<n>"),
+)
+_SPACES: Final = re.compile(r"\s+")
+
+
+def stable_text(text: str) -> str:
+    """The first line of a message, with ids, times, addresses, paths, hashes, versions and numbers replaced."""
+    line = text.strip()[:MAX_MESSAGE].split("\n", 1)[0]
+    for pattern, name in _VARIABLE:
+        line = pattern.sub(name, line)
+    return _SPACES.sub(" ", line).strip()
+
+
+def own_frames(stacktrace: str) -> list[str]:
+    """Stable texts of the application's own frames, innermost first; of all frames where none is its own."""
+    if not stacktrace:
+        return []
+    frames = _python(stacktrace[-END_CHARS:]) if '\n  File "' in stacktrace or stacktrace.startswith('  File "') else []
+    if not frames:
+        frames = _innermost_first(stacktrace[:END_CHARS])
+    own = [frame for frame in frames if frame.own] or frames
+    return [_stable(frame) for frame in own]
+
+
+_PYTHON: Final = re.compile(r'  File "([^"]+)", line \d+(?:, in (.+))?')
+_PYTHON_LIBRARY: Final = re.compile(r"[/\\](?:site-packages|dist-packages|lib[/\\]python\d)|^<frozen ")
+
+
+def _python(text: str) -> list[Frame]:
+    """Python writes the innermost frame last; of a chain of exceptions the last traceback is the one that was raised.
+    """
+    lines = text.rsplit("Traceback (most recent call last)", 1)[-1].splitlines()
+    frames = []
+    for line in reversed(lines[-2 * MAX_LINES :]):
+        match = _PYTHON.match(line[:MAX_LINE])
+        if match:
+            frames.append(Frame(match[1], match[2] or "", not _PYTHON_LIBRARY.search(match[1])))
+    return frames
+
+
+def _innermost_first(text: str) -> list[Frame]:
+    """Every other language writes the innermost frame first; one reader's frames are taken, that of the first match."""
+    lines = [line[:MAX_LINE] for line in text.splitlines()[:MAX_LINES]]
+    for number, line in enumerate(lines):
+        for read in _READERS:
+            if read(line, lines[number + 1] if number + 1 < len(lines) else ""):
+                return _section(lines[number:], read)
+    return []
+
+
+_NEXT_SECTION: Final = ("Caused by: ", "Suppressed: ", " ---> ", "goroutine ", "[cause]", "caused by: ")
+
+
+def _section(lines: list[str], read: "Reader") -> list[Frame]:
+    """Frames up to the next exception of a chain (or the next goroutine): the outermost is the one that was reported.
+    """
+    frames = []
+    for number, line in enumerate(lines):
+        if line.lstrip().startswith(_NEXT_SECTION):
+            break
+        frame = read(line, lines[number + 1] if number + 1 < len(lines) else "")
+        if frame:
+            frames.append(frame)
+    return frames
+
+
+Reader = Callable[[str, str], Frame | None]
+
+# at com.shop.Cart.add(Cart.java:42), with an optional class loader and module in front: app//com.shop@1.2/...
+_JAVA: Final = re.compile(
+    r"\s*at (?:[\w.@-]*/){0,2}([\w.$]+(?:/0x[0-9a-f]+)?)\.([\w$<>-]+)"
+    r"\((?:[\w$-]+\.\w+(?::\d+)?|Native Method|Unknown Source)\)"
+)
+_JAVA_LIBRARY: Final = (
+    "java.",
+    "javax.",
+    "jakarta.",
+    "jdk.",
+    "sun.",
+    "com.sun.",
+    "kotlin.",
+    "kotlinx.",
+    "scala.",
+    "groovy.",
+    "android.",
+    "androidx.",
+    "org.springframework.",
+    "org.apache.",
+    "org.eclipse.",
+    "org.hibernate.",
+    "org.junit.",
+    "io.netty.",
+    "io.micrometer.",
+    "io.opentelemetry.",
+    "io.undertow.",
+    "reactor.",
+    "com.zaxxer.",
+)
+_JAVA_GENERATED: Final = re.compile(
+    r"\$\$.*|\$Proxy\d+|GeneratedMethodAccessor\d+|GeneratedConstructorAccessor\d+|\$\d+(?=$|\$)"
+)
+
+
+def _java(line: str, _following: str) -> Frame | None:
+    match = _JAVA.match(line)
+    if not match or "$$Lambda" in match[1]:  # a class that the virtual machine made up
+        return None
+    place = _JAVA_GENERATED.sub("$", match[1])
+    function = re.sub(r"lambda\$([^$]*)\$\d+", r"lambda$\1", match[2])
+    return Frame(place, function, not match[1].startswith(_JAVA_LIBRARY))
+
+
+# at Shop.Cart.Add(Int32 id) in /src/Cart.cs:line 42
+_DOTNET: Final = re.compile(r"\s*at ([\w.`+<>\[\]|,$-]+)\.([\w`<>.|\[\],$-]+)\(([^()]*)\)(?: in .*:line \d+)?\s*$")
+_DOTNET_LIBRARY: Final = ("System.", "Microsoft.", "MS.", "Npgsql.", "Newtonsoft.", "NUnit.", "Xunit.")
+_DOTNET_STATE_MACHINE: Final = re.compile(r"[.+]<(\w+)>d(?:__\d+)?(?:`\d+)?$")
+_DOTNET_CLOSURE: Final = re.compile(r"[.+]<>c(?:__DisplayClass[\d_]+)?(?:`\d+)?$")
+
+
+def _dotnet(line: str, _following: str) -> Frame | None:
+    match = _DOTNET.match(line)
+    if not match:
+        return None
+    place, function = match[1], match[2]
+    own = not place.startswith(_DOTNET_LIBRARY)
+    machine = _DOTNET_STATE_MACHINE.search(place)
+    if machine:  # an async method: its compiler-made class is named after it
+        place, function = place[: machine.start()], machine[1]
+    place = _DOTNET_CLOSURE.sub("", place)
+    lambda_of = re.match(r"<(\w+)>b_", function)
+    return Frame(place, lambda_of[1] if lambda_of else function, own)
+
+
+# at add (/app/src/cart.js:10:5), at /app/src/cart.js:10:5, add@https://shop.example/app.js:10:5
+_V8: Final = re.compile(
+    r"\s*at (?:(?:async |new )*([^()]{1,200}?) )?\(?((?:[^()\s]|\([^()\s]*\)){1,400}?):\d+:\d+\)?\s*$"
+)
+_GECKO: Final = re.compile(r"([^@\s]{0,200})@(\S{1,400}?):\d+(?::\d+)?\s*$")
+_JS_LIBRARY: Final = re.compile(
+    r"[/\\]node_modules[/\\]|^node:|^internal[/\\]|^<anonymous>|-extension://|[/\\]webpack[/\\]"
+)
+
+
+def _javascript(line: str, _following: str) -> Frame | None:
+    match = _V8.match(line) or _GECKO.match(line)
+    if not match:
+        return None
+    function = (match[1] or "").removeprefix("async ").replace("Object.<anonymous>", "<anonymous>")
+    return Frame(match[2].split("?", 1)[0], function, not _JS_LIBRARY.search(match[2]))
+
+
+_GO: Final = re.compile(r"([\w./~%-]+(?:\.\([^()]*\))?[\w.·\[\]]*)\((?:[^()]|\([^()]*\))*\)$")
+_GO_FILE: Final = re.compile(r"\t(.+\.(?:go|s)):\d+")
+_GO_LIBRARY: Final = re.compile(r"/pkg/mod/|/vendor/|/go/src/|/libexec/src/|^runtime/")
+_GO_CLOSURE: Final = re.compile(r"\.func\d+(?:\.\d+)*|\.gowrap\d+|-fm$")
+
+
+def _go(line: str, following: str) -> Frame | None:
+    """A function, and below it its file; the file says whether it is the standard library or a module."""
+    file = _GO_FILE.match(following)
+    match = _GO.match(line) if file else None
+    if not file or not match:
+        return None
+    name = _GO_CLOSURE.sub(".func", match[1])
+    package, _, function = name.rpartition("/")[2].partition(".")
+    library = _GO_LIBRARY.search(file[1]) or name.startswith(("runtime.", "runtime/", "panic"))
+    return Frame(package, function, not library)
+
+
+_RUBY: Final = re.compile(r"\s*(?:from )?(\S[^:]*\.rb):\d+:in [`']([^']+)'")
+_RUBY_LIBRARY: Final = re.compile(r"/gems/|/lib/ruby/")
+
+
+def _ruby(line: str, _following: str) -> Frame | None:
+    match = _RUBY.match(line)
+    return Frame(match[1], match[2], not _RUBY_LIBRARY.search(match[1])) if match else None
+
+
+_PHP: Final = re.compile(r"#\d+ (\S.*?\.php)\(\d+\): ([\w\\:>{}-]+)\(")
+
+
+def _php(line: str, _following: str) -> Frame | None:
+    match = _PHP.match(line)
+    return Frame(match[1], match[2], "/vendor/" not in match[1]) if match else None
+
+
+_READERS: Final[tuple[Reader, ...]] = (_java, _javascript, _dotnet, _go, _ruby, _php)
+
+_PLACE_PARTS: Final = 2
+_BUILD: Final = (
+    (re.compile(r"(?<![A-Za-z0-9])(?=[0-9a-f]*[0-9])[0-9a-f]{6,}(?![A-Za-z0-9])"), "<hash>"),
+    (re.compile(r"v?\d+(?:\.\d+)+"), "<version>"),
+    (re.compile(r"0x[0-9a-fA-F]+"), "<n>"),
+    (re.compile(r"\d{3,}"), "<n>"),
+)
+
+
+def _stable(frame: Frame) -> str:
+    """The last two parts of the place: what stands before depends on where it was built or installed."""
+    place = "/".join(re.split(r"[/\\]", frame.place)[-_PLACE_PARTS:])
+    text = f"{place}:{frame.function}"
+    for pattern, name in _BUILD:
+        text = pattern.sub(name, text)
+    return text

@@ -1,0 +1,155 @@
+"""Content-Encoding, bounded: a body is inflated by us, after the key is known, and never past its cap.
+
+A body of several gzip members (or zstd frames) is their concatenation, as the RFCs have it; their number is capped,
+since each costs a set-up. Bytes that begin no further member are an error. `deflate` means zlib (RFC 9110); the raw
+deflate that some clients send under that name is told apart by its first two bytes and taken as well.
+"""
+
+import sys
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, Protocol
+
+from chassis.errors import BadRequest, PayloadTooLarge, UnsupportedMediaType
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+IDENTITY: Final = "identity"
+ENCODINGS: Final = ("gzip", "deflate", "zstd")
+
+_ALIASES: Final[Mapping[str, str]] = {"": IDENTITY, "x-gzip": "gzip"}
+_STEP: Final = 64 * 2**10  # a member after the first gets its input in steps: what it leaves over is copied each time
+_ZSTD_FRAME: Final = b"\x28\xb5\x2f\xfd"
+
+
+def _fastest_zlib() -> Any:
+    """isal has zlib's interface at twice its speed, but not wheels for every platform."""
+    try:
+        from isal import isal_zlib
+    except ImportError:
+        return zlib
+    return isal_zlib
+
+
+_zlib: Final = _fastest_zlib()
+_ERRORS: Final[tuple[type[Exception], ...]] = (zlib.error, zstd.ZstdError, _zlib.error)
+
+
+class InflateLimits(NamedTuple):
+    """Bytes that may come out, members that may go in, and the largest zstd window."""
+
+    max_bytes: int
+    max_members: int
+    max_window_bytes: int
+
+
+class _Decompressor(Protocol):
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: Any, max_length: int, /) -> bytes: ...
+
+
+def content_encoding(values: list[str]) -> str:
+    """The one encoding of a body, from its Content-Encoding headers; stacked and unknown ones are 415."""
+    name = values[0].strip().lower() if len(values) == 1 else ",".join(values)
+    name = _ALIASES.get(name, name) if values else IDENTITY
+    if name == IDENTITY or name in ENCODINGS:
+        return name
+    raise UnsupportedMediaType(f"Content-Encoding must be one of gzip, deflate, zstd or identity, not {name[:64]!r}.")
+
+
+def inflate(encoding: str, body: bytes, limits: InflateLimits) -> bytes:
+    """`body` without its encoding. BadRequest when it is corrupt, truncated or followed by something else;
+    PayloadTooLarge beyond a limit. Blocks for about a millisecond per two megabytes of output.
+    """
+    if encoding == IDENTITY:
+        if len(body) > limits.max_bytes:
+            raise _too_large(limits)
+        return body
+    start = _STARTS[encoding]
+    pieces: list[bytes] = []
+    left, offset, members = limits.max_bytes, 0, 0
+    while offset < len(body) or not members:
+        members += 1
+        if members > limits.max_members:
+            raise PayloadTooLarge(f"The {encoding} body has more than {limits.max_members} members.")
+        try:
+            offset, left = _member(start(body, offset, limits), body, offset, left, pieces)
+        except _ERRORS as error:
+            raise BadRequest(f"The body is not valid {encoding}.") from error
+        except EOFError as error:
+            raise BadRequest(f"The {encoding} body is truncated.") from error
+        if left < 0:
+            raise _too_large(limits)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _member(member: _Decompressor, body: bytes, offset: int, left: int, pieces: list[bytes]) -> tuple[int, int]:
+    """Inflate one member into `pieces`; where the next begins, and how much may still come out (negative: too much)."""
+    step = len(body) if offset == 0 else _STEP
+    view = memoryview(body)
+    while not member.eof:
+        if offset >= len(body):
+            raise EOFError
+        fed = view[offset : offset + step]
+        offset += len(fed)
+        data = member.decompress(fed, left + 1)
+        while data:
+            pieces.append(data)
+            left -= len(data)
+            if left < 0 or member.eof:
+                break
+            data = member.decompress(getattr(member, "unconsumed_tail", b""), left + 1)
+    return offset - len(member.unused_data), left
+
+
+def _too_large(limits: InflateLimits) -> PayloadTooLarge:
+    return PayloadTooLarge(f"The inflated body is larger than {limits.max_bytes} bytes.")
+
+
+def _gzip(_body: bytes, _offset: int, _limits: InflateLimits) -> _Decompressor:
+    member: _Decompressor = _zlib.decompressobj(16 + zlib.MAX_WBITS)
+    return member
+
+
+def _deflate(body: bytes, offset: int, _limits: InflateLimits) -> _Decompressor:
+    if offset:
+        raise BadRequest("The deflate body is followed by something else.")
+    # RFC 1950: method 8, and the first two bytes as a number are a multiple of 31.
+    wrapped = len(body) < 2 or (body[0] & 0x0F == 8 and (body[0] << 8 | body[1]) % 31 == 0)
+    member: _Decompressor = _zlib.decompressobj(zlib.MAX_WBITS if wrapped else -zlib.MAX_WBITS)
+    return member
+
+
+def _zstd(body: bytes, offset: int, limits: InflateLimits) -> _Decompressor:
+    window_log = limits.max_window_bytes.bit_length() - 1
+    if _window(body, offset) > 1 << window_log:
+        raise PayloadTooLarge(f"The zstd window is larger than {1 << window_log} bytes.")
+    return zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: window_log})
+
+
+def _window(body: bytes, offset: int) -> int:
+    """Window of the frame at `offset` in bytes (RFC 8878, 3.1.1.1); 0 where the header cannot be read."""
+    head = body[offset : offset + 14]
+    if len(head) < 6 or head[:4] != _ZSTD_FRAME:
+        return 0
+    descriptor = head[4]
+    if not descriptor & 0x20:
+        base = 1 << (10 + (head[5] >> 3))
+        return base + base // 8 * (head[5] & 7)
+    # A single segment has no window of its own: it is as large as the content, whose size follows the dictionary id.
+    at = 5 + (0, 1, 2, 4)[descriptor & 3]
+    size = (1, 2, 4, 8)[descriptor >> 6]
+    return int.from_bytes(head[at : at + size], "little") + (256 if size == 2 else 0)
+
+
+_STARTS: Final[Mapping[str, Callable[[bytes, int, InflateLimits], _Decompressor]]] = {
+    "gzip": _gzip,
+    "deflate": _deflate,
+    "zstd": _zstd,
+}

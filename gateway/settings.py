@@ -1,0 +1,128 @@
+"""Settings of the gateway: `SLUICE_GATEWAY_<FIELD>` and the table `[gateway]`."""
+
+from typing import Annotated, ClassVar
+
+from chassis.settings import Settings, setting
+from proto.otlp.policy import NANOS_PER_DAY, SENSITIVE_WORDS, Policy
+
+_MIB = 2**20
+
+
+class GatewaySettings(Settings, frozen=True, kw_only=True):
+    """Caps on a request, budgets of the process, and how requests become batches."""
+
+    prefix: ClassVar[str] = "SLUICE_GATEWAY_"
+
+    max_wire_bytes: Annotated[int, setting("A body as it comes on the wire; beyond it 413.", unit="bytes", ge=1)] = (
+        64 * _MIB
+    )
+    max_body_bytes: Annotated[int, setting("A body once inflated; beyond it 413.", unit="bytes", ge=1)] = 64 * _MIB
+    max_json_bytes: Annotated[int, setting("A JSON body once inflated; beyond it 413.", unit="bytes", ge=1)] = 16 * _MIB
+    max_items: Annotated[int, setting("Spans or log records in a request; beyond it 413.", unit="items", ge=1)] = 50_000
+    max_parts: Annotated[
+        int,
+        setting(
+            "Spans, log records, attributes, events, links and array elements in a request; beyond it 413.",
+            unit="parts",
+            ge=1,
+        ),
+    ] = 2_000_000
+    max_expanded_bytes: Annotated[
+        int,
+        setting(
+            "Resource and scope attributes of a request, once repeated for each item; beyond it 413.",
+            unit="bytes",
+            ge=1,
+        ),
+    ] = 256 * _MIB
+    max_members: Annotated[
+        int, setting("gzip members or zstd frames in a body; beyond it 413.", unit="members", ge=1)
+    ] = 1_024
+    max_window_bytes: Annotated[
+        int,
+        setting(
+            "Window of a zstd frame, rounded down to a power of 2; beyond it 413.", unit="bytes", ge=2**10, le=2**31
+        ),
+    ] = 8 * _MIB
+    max_key_bytes: Annotated[int, setting("Attribute key; longer ones are truncated.", unit="bytes", ge=16)] = 256
+    max_value_bytes: Annotated[int, setting("Attribute value; longer ones are truncated.", unit="bytes", ge=16)] = (
+        16 * 2**10
+    )
+    max_name_bytes: Annotated[
+        int, setting("Span name and other names; longer ones are truncated.", unit="bytes", ge=16)
+    ] = 2**10
+    max_log_body_bytes: Annotated[int, setting("Log body; longer ones are truncated.", unit="bytes", ge=16)] = _MIB
+    max_attributes: Annotated[
+        int, setting("Attributes of one list; more are dropped and counted.", unit="attributes", ge=1)
+    ] = 128
+    max_events: Annotated[
+        int, setting("Events of a span; more are dropped and counted.", unit="events", zero="none are kept", ge=0)
+    ] = 128
+    max_links: Annotated[
+        int, setting("Links of a span; more are dropped and counted.", unit="links", zero="none are kept", ge=0)
+    ] = 128
+    max_exceptions: Annotated[
+        int, setting("Error occurrences taken from a request.", unit="exceptions", zero="none are taken", ge=0)
+    ] = 4_096
+    max_future_s: Annotated[
+        int,
+        setting("How far ahead of our clock an item may start.", unit="seconds", zero="not at all", ge=0, le=86_400),
+    ] = 3_600
+    max_inflight_bytes: Annotated[
+        int,
+        setting("Memory for requests between their first byte and their answer; beyond it 503.", unit="bytes", ge=1),
+    ] = 512 * _MIB
+    max_inflight_items: Annotated[
+        int, setting("Items decoded and not answered yet; beyond it 503.", unit="items", ge=1)
+    ] = 2_000_000
+    batch_rows: Annotated[int, setting("A batch is sent once it has so many items.", unit="items", ge=1)] = 50_000
+    batch_bytes: Annotated[int, setting("A batch is sent once it holds so much.", unit="bytes", ge=1)] = 64 * _MIB
+    linger_s: Annotated[
+        float,
+        setting("How long a batch waits for more requests.", unit="seconds", zero="every request at once", ge=0, le=5),
+    ] = 0.2
+    max_batches: Annotated[int, setting("Batches being inserted at once.", unit="batches", ge=1, le=64)] = 2
+    ack_deadline_s: Annotated[
+        float,
+        setting(
+            "A request whose items are not in ClickHouse by then is answered 503; exporters give up at 10 s.",
+            unit="seconds",
+            ge=0.05,
+            le=300,
+        ),
+    ] = 8.0
+    max_background_bytes: Annotated[
+        int,
+        setting(
+            "Blocks of acknowledged batches that wait for another try (derived rows); beyond it they are lost.",
+            unit="bytes",
+            zero="none wait",
+            ge=0,
+        ),
+    ] = 64 * _MIB
+    outcomes_flush_s: Annotated[
+        float, setting("How often counts of refused requests are stored.", unit="seconds", ge=0.05, le=3_600)
+    ] = 10.0
+    cors_origins: Annotated[
+        tuple[str, ...],
+        setting("Origins whose browser pages may send, comma-separated, or *.", zero="empty: no cross-origin requests"),
+    ] = ()
+
+    def policy(self, retention_days: int, words: tuple[str, ...] = ()) -> Policy:
+        """What the decoder is told for a project with additional sensitive `words`."""
+        return Policy(
+            max_items=self.max_items,
+            max_parts=self.max_parts,
+            max_expanded_bytes=self.max_expanded_bytes,
+            max_key_bytes=self.max_key_bytes,
+            max_value_bytes=self.max_value_bytes,
+            max_name_bytes=self.max_name_bytes,
+            max_body_bytes=self.max_log_body_bytes,
+            max_attributes=self.max_attributes,
+            max_events=self.max_events,
+            max_links=self.max_links,
+            max_exceptions=self.max_exceptions,
+            max_future_ns=self.max_future_s * 10**9,
+            retention_ns=retention_days * NANOS_PER_DAY,
+            sensitive_words=(*SENSITIVE_WORDS, *words),
+        )
