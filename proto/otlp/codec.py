@@ -1,4 +1,4 @@
-"""The decoder in force: the kernel where it was built, else the reference. Both give the same result (docs/codec.md)."""
+"""The decoder in force: the kernel where it was built, else the reference, which gives the same (docs/codec.md)."""
 
 import importlib
 from collections.abc import Sequence

@@ -14,7 +14,7 @@ from proto.otlp.json import shapes
 from proto.otlp.json.encode import Encoder, Fault
 from proto.otlp.json.repair import repair
 from proto.otlp.json.shapes import present
-from proto.otlp.policy import DecodeError, Policy, Refusal, Signal
+from proto.otlp.policy import DecodeError, Policy, Refusal, Signal, refusal
 from proto.otlp.wire import bytes_field
 
 _STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
@@ -32,8 +32,8 @@ class FieldError(DecodeError):
 def to_protobuf(signal: Signal, body: bytes, policy: Policy) -> bytes:
     """The protobuf encoding of the request whose OTLP/JSON encoding is `body`.
 
-    Raises DecodeError: `malformed` for what is not JSON or not OTLP (a FieldError when a field is to blame), `too_deep`,
-    `too_many_items`, `too_many_parts`.
+    Raises DecodeError: `malformed` for what is not JSON or not OTLP (a FieldError where a field is to blame),
+    `too_deep`, `too_many_items`, `too_many_parts`.
     """
     _limit_objects(body, policy)
     try:
@@ -57,7 +57,7 @@ def _limit_objects(body: bytes, policy: Policy) -> None:
     if body.count(b"{") <= policy.max_parts:
         return
     if sum(piece.count(b"{") for piece in _outside_strings(body)) > policy.max_parts:
-        raise DecodeError(Refusal.TOO_MANY_PARTS, f"more than {policy.max_parts} objects in one request")
+        raise refusal(Refusal.TOO_MANY_PARTS, policy)
 
 
 def _outside_strings(body: bytes) -> Any:
@@ -89,7 +89,7 @@ class _Request:
     def __init__(self, signal: Signal, policy: Policy, mark: str | None) -> None:
         self._signal = signal
         self._shapes = _SHAPES[signal]
-        self._max_items = policy.max_items
+        self._policy = policy
         self._items = 0
         self._encoder = Encoder(mark)
         self._encode_item: Callable[[Any], bytes] = (
@@ -128,9 +128,8 @@ class _Request:
         if not memoryview(raw).nbytes:  # the field is absent
             return
         self._items += len(_decode(_COUNT, raw, path) or ())
-        if self._items > self._max_items:
-            limit = f"more than {self._max_items} spans or log records in one request"
-            raise DecodeError(Refusal.TOO_MANY_ITEMS, limit)
+        if self._items > self._policy.max_items:
+            raise refusal(Refusal.TOO_MANY_ITEMS, self._policy)
         for place, item in enumerate(_decode(_ITEMS, raw, path) or ()):
             here = f"{path}[{place}]"
             message = _decode(self._shapes.item, item, here)

@@ -147,7 +147,7 @@ class Encoder:
         out: list[bytes] = []
         place = -1
         try:
-            for place, attribute in enumerate(attributes or ()):
+            for place, attribute in enumerate(attributes or ()):  # noqa: B007 - for the path of a fault
                 if attribute is not None:
                     encoded = self._key_value(attribute, depth)
                     out += (tag, varint(len(encoded)), encoded)

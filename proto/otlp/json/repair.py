@@ -29,7 +29,7 @@ class Repaired(NamedTuple):
 def repair(body: bytes) -> Repaired:
     """`body` with a mark for each maximal ill-formed UTF-8 subpart and each escape of half a surrogate pair."""
     free = _free_noncharacters(body)
-    mark, own = free if free else (_REPLACEMENT, _REPLACEMENT)
+    mark, own = free or (_REPLACEMENT, _REPLACEMENT)
     # Real replacement characters step aside while decoding writes its own.
     aside = body.replace(_REPLACEMENT.encode(), own.encode())
     text = aside.decode(errors="replace").replace(_REPLACEMENT, mark).replace(own, _REPLACEMENT)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from proto.otlp.policy import MAX_NANOS, DecodeError, Modification, Policy, RaisedException, Reason, Refusal, Signal
+from proto.otlp.policy import MAX_NANOS, Modification, Policy, RaisedException, Reason, Refusal, Signal, refusal
 from proto.otlp.reference.origin import (
     Attributes,
     Resource,
@@ -66,10 +66,7 @@ class Reader:
     def _accept(self, row: Row, flags: Flags, size: int) -> None:
         self._expanded_bytes += size
         if self._expanded_bytes > self._policy.max_expanded_bytes:
-            limit = (
-                f"resource and scope attributes take more than {self._policy.max_expanded_bytes} bytes over all items"
-            )
-            raise DecodeError(Refusal.TOO_EXPANDED, limit)
+            raise refusal(Refusal.TOO_EXPANDED, self._policy)
         self.rows.append(row)
         self.modified.update(flags)
 

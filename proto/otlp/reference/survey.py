@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final, Never, Self
 
-from proto.otlp.policy import GROUP_DEPTH, VALUE_DEPTH, DecodeError, Policy, Refusal, Signal
+from proto.otlp.policy import GROUP_DEPTH, VALUE_DEPTH, Policy, Refusal, Signal, refusal
 
 _VARINT, _FIXED64, _LENGTH, _GROUP, _GROUP_END, _FIXED32 = range(6)
 
@@ -41,16 +41,15 @@ def survey(signal: Signal, body: bytes, policy: Policy) -> None:
     _Survey(body, policy).message(_REQUESTS[signal], 0, len(body), 0)
 
 
-def _malformed(fault: str, at: int) -> Never:
-    raise DecodeError(Refusal.MALFORMED, f"not a protobuf message: {fault} at byte {at}")
-
-
 class _Survey:
     def __init__(self, body: bytes, policy: Policy) -> None:
         self.body = body
         self.policy = policy
         self.items = 0
         self.parts = 0
+
+    def refuse(self, reason: Refusal) -> Never:
+        raise refusal(reason, self.policy)
 
     def message(self, message: _Message, at: int, end: int, depth: int) -> None:
         """Walks the fields of `message` in body[at:end]; `depth` is that of the innermost value around it."""
@@ -77,51 +76,47 @@ class _Survey:
         if message is _SPAN or message is _LOG:
             self.items += 1
             if self.items > self.policy.max_items:
-                limit = f"more than {self.policy.max_items} spans or log records in one request"
-                raise DecodeError(Refusal.TOO_MANY_ITEMS, limit)
+                self.refuse(Refusal.TOO_MANY_ITEMS)
         self.parts += 1
         if self.parts > self.policy.max_parts:
-            limit = (
-                f"more than {self.policy.max_parts} parts (items, attributes, events, links, elements) in one request"
-            )
-            raise DecodeError(Refusal.TOO_MANY_PARTS, limit)
+            self.refuse(Refusal.TOO_MANY_PARTS)
 
     def deeper(self, depth: int) -> int:
         if depth == VALUE_DEPTH:
-            raise DecodeError(Refusal.TOO_DEEP, f"a value is nested more than {VALUE_DEPTH} deep")
+            self.refuse(Refusal.TOO_DEEP)
         return depth + 1
 
     def tag(self, at: int, end: int) -> tuple[int, int, int]:
         tag, after = self.varint(at, end, 5)
         if tag > 0xFFFFFFFF:
-            _malformed("a tag of more than 32 bits", at)
+            self.refuse(Refusal.MALFORMED)  # a tag of more than 32 bits
         if tag >> 3 == 0:
-            _malformed("field number 0", at)
+            self.refuse(Refusal.MALFORMED)  # field number 0
         return tag >> 3, tag & 7, after
 
     def length(self, at: int, end: int) -> tuple[int, int]:
         size, after = self.varint(at, end, 5)
         if size > end - after:
-            _malformed("a length beyond the end of its message", at)
+            self.refuse(Refusal.MALFORMED)  # a length beyond the end of its message
         return size, after
 
     def varint(self, at: int, end: int, longest: int) -> tuple[int, int]:
         value = 0
         for place in range(longest):
             if at + place >= end:
-                _malformed("a number that does not end", at)
+                self.refuse(Refusal.MALFORMED)  # a number that does not end
             byte = self.body[at + place]
             value |= (byte & 0x7F) << 7 * place
             if byte < 0x80:
                 return value, at + place + 1
-        _malformed(f"a number of more than {longest} bytes", at)
+        self.refuse(Refusal.MALFORMED)  # too many bytes
 
     def skip(self, number: int, wire: int, at: int, end: int, groups: int) -> int:
         """Where the field ends whose tag ended at `at`, inside so many groups."""
         if wire == _VARINT:
             value, after = self.varint(at, end, 10)
             if value >= 1 << 64:
-                _malformed("a number of more than 64 bits", at)
+                self.refuse(Refusal.MALFORMED)  # a number of more than 64 bits
             return after
         if wire == _LENGTH:
             size, at = self.length(at, end)
@@ -129,18 +124,18 @@ class _Survey:
         if wire in (_FIXED64, _FIXED32):
             at += 8 if wire == _FIXED64 else 4
             if at > end:
-                _malformed("a fixed-width number that does not end", at)
+                self.refuse(Refusal.MALFORMED)  # a fixed-width number that does not end
             return at
         if wire == _GROUP:
             return self.group(number, at, end, groups + 1)
-        _malformed("the end of a group that was not begun" if wire == _GROUP_END else f"wire type {wire}", at)
+        self.refuse(Refusal.MALFORMED)  # wire types 6 and 7, and the end of a group that was not begun
 
     def group(self, number: int, at: int, end: int, groups: int) -> int:
         if groups > GROUP_DEPTH:
-            raise DecodeError(Refusal.TOO_DEEP, f"groups are nested more than {GROUP_DEPTH} deep")
+            self.refuse(Refusal.TOO_DEEP)
         while at < end:
             inner, wire, at = self.tag(at, end)
             if wire == _GROUP_END and inner == number:
                 return at
             at = self.skip(inner, wire, at, end, groups)
-        _malformed("a group that does not end", at)
+        self.refuse(Refusal.MALFORMED)  # a group that does not end
