@@ -138,7 +138,7 @@ class Connection(web.RequestHandler):
         request: BaseRequest,
         status: int = 500,
         exc: BaseException | None = None,
-        message: str | None = None,
+        message: str | None = None,  # noqa: ARG002 - aiohttp's signature
     ) -> web.StreamResponse:
         """A head that cannot be parsed, or a fault outside the skeleton; closes the connection, echoes nothing."""
         if status < 500:

@@ -10,7 +10,8 @@ import asyncio
 import errno
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from aiohttp import http_parser, web
 
@@ -35,21 +36,32 @@ async def serve(
     Raises StartupError when the socket cannot be listened on; whatever a resource raises at its start.
     """
     stop = asyncio.Event()
-    runner = web.AppRunner(app, shutdown_timeout=settings.drain_timeout_s, handle_signals=False)
-    await runner.setup()
-    try:
-        plan = ConnectionPlan(_server(runner), settings, telemetry)
-        accepting = await _listen(plan, listener)
+    async with listening(app, listener, settings, telemetry):
         _on_signals(stop)
         on_listening()
         await stop.wait()
         app[HEALTH].draining = True
         telemetry.log.info("draining", delay_s=settings.drain_delay_s, timeout_s=settings.drain_timeout_s)
         await asyncio.sleep(settings.drain_delay_s)
-        accepting.close()
-    finally:
-        await runner.cleanup()
     telemetry.log.info("stopped")
+
+
+@asynccontextmanager
+async def listening(
+    app: web.Application, listener: socket.socket, settings: ChassisSettings, telemetry: Telemetry
+) -> AsyncIterator[None]:
+    """The application started and accepting; on leaving it stops accepting, finishes what is in flight, closes."""
+    runner = web.AppRunner(app, shutdown_timeout=settings.drain_timeout_s, handle_signals=False)
+    try:
+        await runner.setup()
+        accepting = await _listen(ConnectionPlan(_server(runner), settings, telemetry), listener)
+        try:
+            yield
+        finally:
+            accepting.close()
+    finally:
+        listener.close()
+        await runner.cleanup()
 
 
 def bind(host: str, port: int, *, share: bool = False) -> socket.socket:

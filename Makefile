@@ -1,0 +1,82 @@
+# make run    set everything up, then all services on http://127.0.0.1:4318 with embedded stores
+# make test   set everything up, then the whole test suite
+# `make help` lists the rest. A stamp file per step keeps the second time quick.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(shell for name in python3.13 python3.12 python3.11 python3; do \
+	command -v $$name >/dev/null 2>&1 && $$name -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& { echo $$name; break; }; done)
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+KERNEL_SOURCES := $(wildcard proto/otlp/kernel/*.pyx proto/otlp/kernel/*.pxi) setup.py
+
+.PHONY: help setup run test test-optimized lint format bench lock clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+$(VENV)/.made:
+	@test -n "$(PYTHON)" || { echo "Sluice needs Python 3.11 or newer with the venv module (Debian: apt install python3-venv)." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/.build: $(VENV)/.made requirements/build.lock
+	$(PIP) install --require-hashes -r requirements/build.lock
+	touch $@
+
+$(VENV)/.run: $(VENV)/.build requirements/run.lock
+	$(PIP) install --require-hashes -r requirements/run.lock
+	touch $@
+
+# Editable, so that a change of a Python file needs no step; the kernel is built again when its sources change.
+$(VENV)/.package: $(VENV)/.run pyproject.toml $(KERNEL_SOURCES)
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -c 'import proto.otlp.kernel' 2>/dev/null \
+		|| echo "warning: the decoder kernel was not built (a C++ compiler and the Python headers are needed); the slower decoder in Python is used." >&2
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.package requirements/dev.lock
+	$(PIP) install --require-hashes -r requirements/dev.lock
+	touch $@
+
+setup: $(VENV)/.package ## everything that `run` needs, in .venv
+
+run: setup ## all services in one process, embedded stores, data in ./data
+	exec $(BIN)/sluice up
+
+test: $(VENV)/.dev ## the whole test suite
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-optimized: $(VENV)/.dev ## the same under python -O: nothing may hang on an assert of ours
+	$(BIN)/python -O -m pytest -p no:cacheprovider $(PYTEST_ARGS)
+
+lint: $(VENV)/.dev ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev ## put the source into its one form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.dev ## what the claims in README.md are measured with
+	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
+
+LOCK := --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras \
+	--allow-unsafe --no-header --no-annotate
+RUN_EXTRAS := --extra embedded --extra gateway --extra send --extra uvloop
+
+lock: $(VENV)/.build ## choose new versions for requirements/*.lock
+	$(PIP) install 'pip-tools>=7.5'
+	$(BIN)/pip-compile $(LOCK) --upgrade -o requirements/build.lock requirements/build.in
+	$(BIN)/pip-compile $(LOCK) --upgrade $(RUN_EXTRAS) -o requirements/run.lock pyproject.toml
+	$(BIN)/pip-compile $(LOCK) --upgrade $(RUN_EXTRAS) --extra dev -o requirements/dev.lock pyproject.toml
+
+clean: ## what can be made again; ./data stays
+	rm -rf $(VENV) build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -f proto/otlp/kernel/*.so proto/otlp/kernel/*.cpp
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

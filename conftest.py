@@ -1,0 +1,16 @@
+"""Rules of the suite as a whole: in CI a skipped test is a failure, for what a test needs the set-up installs."""
+
+import os
+
+import pytest
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Turn a green run with skips into a red one when CI is set."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or not os.environ.get("CI"):
+        return
+    skipped = len(reporter.stats.get("skipped", ()))
+    if skipped and exitstatus == pytest.ExitCode.OK:
+        reporter.write_line(f"{skipped} skipped: in CI every test runs", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -1,0 +1,86 @@
+"""A real server on a real socket, from routes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+from aiohttp import web
+
+from chassis.serve import bind, listening
+from chassis.settings import ChassisSettings
+from chassis.telemetry import Telemetry
+from chassis.web import Route, build_app
+
+DEADLINE_S = 10.0  # for anything that must happen; never a measure of speed
+
+
+@dataclass
+class Served:
+    """A listening application and what a test needs to talk to it."""
+
+    port: int
+    app: web.Application
+    telemetry: Telemetry
+    client: aiohttp.ClientSession
+
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    async def get(self, path: str, **options: Any) -> tuple[int, dict[str, str], bytes]:
+        return await self.request("GET", path, **options)
+
+    async def request(self, method: str, path: str, **options: Any) -> tuple[int, dict[str, str], bytes]:
+        async with self.client.request(method, self.url(path), **options) as answer:
+            return answer.status, dict(answer.headers), await answer.read()
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self.port)
+
+    async def talk(self, sent: bytes) -> bytes:
+        """Send bytes and return all that comes until the server closes."""
+        reader, writer = await self.connect()
+        writer.write(sent)
+        try:
+            return await read_all(reader)
+        finally:
+            writer.close()
+
+
+Serve = Callable[..., Awaitable[Served]]
+
+
+async def read_all(reader: asyncio.StreamReader) -> bytes:
+    """Everything until the server closes; a reset after the answer counts as closing."""
+    received = bytearray()
+    async with asyncio.timeout(DEADLINE_S):
+        try:
+            while piece := await reader.read(65_536):
+                received += piece
+        except ConnectionResetError:
+            pass
+    return bytes(received)
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Serve]:
+    """Start an application built from routes on a free port; several per test are fine."""
+    async with AsyncExitStack() as stack:
+
+        async def start(routes: Sequence[Route], telemetry: Telemetry | None = None, **options: Any) -> Served:
+            known = {field.name for field in msgspec.structs.fields(ChassisSettings)}
+            chosen = {name: options.pop(name) for name in list(options) if name in known}
+            settings = ChassisSettings(**chosen)
+            telemetry = telemetry or Telemetry("test")
+            app = build_app(routes, service="test", settings=settings, telemetry=telemetry, **options)
+            listener = bind("127.0.0.1", 0)
+            port = listener.getsockname()[1]
+            await stack.enter_async_context(listening(app, listener, settings, telemetry))
+            client = await stack.enter_async_context(aiohttp.ClientSession(auto_decompress=False))
+            return Served(port, app, telemetry, client)
+
+        yield start
