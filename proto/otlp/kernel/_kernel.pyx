@@ -278,13 +278,15 @@ cdef class Assembly:
     cdef Block block
     cdef Derived derived
 
-    def __cinit__(self, list segments, uint64_t batch_id):
-        self.segments = segments
-        self.batch_id = batch_id
+    def __cinit__(self):
+        self.segments = []
 
     def __dealloc__(self):
         release(<Buf*> &self.block, BLOCK_BUFS)
         release(<Buf*> &self.derived, DERIVED_BUFS)
+
+    cdef size_t held(self):
+        return columns_bytes(<Buf*> &self.block, BLOCK_BUFS) + columns_bytes(<Buf*> &self.derived, DERIVED_BUFS)
 
     def days(self):
         cdef Segment segment
@@ -377,9 +379,19 @@ cdef class Assembly:
 def assemble(decoded, uint64_t batch_id):
     """The blocks of one batch, in the order of docs/codec.md section 5. `decoded` are segments of this kernel."""
     cdef Segment segment
-    segments = []
+    cdef Assembly assembly = _idle.pop() if _idle else Assembly()
+    assembly.batch_id = batch_id
     for segment in decoded:
-        segments.append(segment)
-    assembly = Assembly(segments, batch_id)
+        assembly.segments.append(segment)
     days = assembly.days()
-    return [*assembly.items(days, True), *assembly.items(days, False), *assembly.traces(days), *assembly.keys(days)]
+    blocks = [*assembly.items(days, True), *assembly.items(days, False), *assembly.traces(days), *assembly.keys(days)]
+    assembly.segments.clear()
+    if len(_idle) < KEPT_ASSEMBLIES and assembly.held() <= KEPT_BYTES:
+        _idle.append(assembly)
+    return blocks
+
+
+# Buffers of the size of a block are costly to map afresh for each batch, so a few are kept for the next.
+cdef list _idle = []
+cdef int KEPT_ASSEMBLIES = 2
+cdef size_t KEPT_BYTES = 64 * 2**20

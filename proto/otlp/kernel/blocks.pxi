@@ -279,23 +279,36 @@ cdef inline bint carries(Source* source, size_t row, size_t keys_at, uint32_t ke
     return False
 
 
+cdef inline int repeat_tail(Buf* buf, size_t size) except -1 nogil:
+    reserve(buf, size)
+    memcpy(buf.data + buf.size, buf.data + buf.size - size, size)
+    buf.size += size
+    return 0
+
+
 cdef int origin_map(Block* block, int which) except -1 nogil:
     cdef size_t i, row
     cdef uint64_t total = 0
     cdef Source* source
     cdef Attributes* attributes
+    cdef Attributes* last
     begin_column(block)
     put_u64(&block.out, 1)
     begin_dictionary(&block.dictionary)
     block.scratch.size = 0
     for i in range(count_sources(block)):
         source = &sources(block)[i]
+        last = NULL
         use_symbols(&block.dictionary, &source.columns.symbols)
         for row in range(source.part.rows):
             attributes = &origin_of(source, which, row).attributes
             total += count_u32(&attributes.keys)
             put_u64(&block.out, total)
-            put_indexes(&block.dictionary, u32s(&attributes.keys), count_u32(&attributes.keys))
+            if attributes == last:
+                repeat_tail(&block.dictionary.indexes, attributes.keys.size)
+            else:
+                put_indexes(&block.dictionary, u32s(&attributes.keys), count_u32(&attributes.keys))
+            last = attributes
             put(&block.scratch, attributes.texts.data, attributes.texts.size)
     finish_dictionary(&block.dictionary, &block.out)
     return put_chunk(&block.out, chunk_of(&block.scratch, 0))
@@ -333,14 +346,22 @@ cdef inline uint32_t symbol_of(Origin* origin, int which) noexcept nogil:
 cdef int origin_symbol(Block* block, int which, int symbol) except -1 nogil:
     cdef size_t i, row
     cdef Source* source
+    cdef Origin* origin
+    cdef Origin* last
+    cdef uint32_t value = 0
     begin_column(block)
     put_u64(&block.out, 1)
     begin_dictionary(&block.dictionary)
     for i in range(count_sources(block)):
         source = &sources(block)[i]
+        last = NULL
         use_symbols(&block.dictionary, &source.columns.symbols)
         for row in range(source.part.rows):
-            put_index(&block.dictionary, symbol_of(origin_of(source, which, row), symbol))
+            origin = origin_of(source, which, row)
+            if origin != last:
+                translate(&block.dictionary, symbol_of(origin, symbol), &value)
+                last = origin
+            put_u32(&block.dictionary.indexes, value)
     return finish_dictionary(&block.dictionary, &block.out)
 
 

@@ -15,7 +15,7 @@ cdef struct Buf:
 
 
 cdef int grow(Buf* buf, size_t extra) except -1 nogil:
-    cdef size_t cap = buf.cap * 2 if buf.cap else 64
+    cdef size_t cap = buf.cap * 2 if buf.cap else 256
     while cap < buf.size + extra:
         cap *= 2
     cdef void* data = realloc(buf.data, cap)
@@ -50,15 +50,24 @@ cdef inline int put_u8(Buf* buf, uint8_t value) except -1 nogil:
 
 
 cdef inline int put_u32(Buf* buf, uint32_t value) except -1 nogil:
-    return put(buf, &value, 4)
+    reserve(buf, 4)
+    memcpy(buf.data + buf.size, &value, 4)
+    buf.size += 4
+    return 0
 
 
 cdef inline int put_u64(Buf* buf, uint64_t value) except -1 nogil:
-    return put(buf, &value, 8)
+    reserve(buf, 8)
+    memcpy(buf.data + buf.size, &value, 8)
+    buf.size += 8
+    return 0
 
 
 cdef inline int put_f64(Buf* buf, double value) except -1 nogil:
-    return put(buf, &value, 8)
+    reserve(buf, 8)
+    memcpy(buf.data + buf.size, &value, 8)
+    buf.size += 8
+    return 0
 
 
 cdef inline int put_chunk(Buf* buf, Chunk chunk) except -1 nogil:
@@ -82,9 +91,18 @@ cdef inline int put_varint(Buf* buf, uint64_t value) except -1 nogil:
 
 cdef inline int put_string(Buf* buf, Chunk text) except -1 nogil:
     # A string as ClickHouse's Native format has it: its length as a varint, then its bytes.
+    cdef uint8_t* out
     reserve(buf, text.size + 10)
+    out = buf.data + buf.size
+    if text.size < 128:
+        out[0] = <uint8_t> text.size
+        memcpy(out + 1, text.at, text.size)
+        buf.size += text.size + 1
+        return 0
     put_varint(buf, text.size)
-    return put(buf, text.at, text.size)
+    memcpy(buf.data + buf.size, text.at, text.size)
+    buf.size += text.size
+    return 0
 
 
 cdef inline Chunk chunk_of(Buf* buf, size_t start) noexcept nogil:
@@ -100,6 +118,22 @@ cdef inline Chunk literal(const char* text) noexcept nogil:
     chunk.at = <Bytes> text
     chunk.size = strlen(text)
     return chunk
+
+
+cdef inline uint64_t load_word(Bytes at, size_t size) noexcept nogil:
+    # The last up to 8 bytes of `size` as a number; zero where there are fewer.
+    cdef uint64_t word = 0
+    cdef uint32_t low = 0, high = 0
+    if size >= 8:
+        memcpy(&word, at + size - 8, 8)
+        return word
+    if size >= 4:
+        memcpy(&low, at, 4)
+        memcpy(&high, at + size - 4, 4)
+        return <uint64_t> high << 32 | low
+    if size:
+        word = at[0] | <uint64_t> at[size >> 1] << 8 | <uint64_t> at[size - 1] << 16
+    return word
 
 
 cdef inline bint same(Chunk a, Chunk b) noexcept nogil:

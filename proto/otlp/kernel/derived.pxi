@@ -68,7 +68,7 @@ cdef int count_trace(Derived* derived, TraceKey* key, int64_t time) except -1 no
     cdef TraceRow* rows = <TraceRow*> derived.traces.data
     cdef TraceRow* row = NULL
     cdef TraceRow fresh
-    cdef uint64_t hashed
+    cdef uint64_t hashed = 0
     cdef size_t count = derived.traces.size // sizeof(TraceRow), slots, at
     # Spans of a trace come together.
     if count and memcmp(&rows[count - 1].key, key, sizeof(TraceKey)) == 0:

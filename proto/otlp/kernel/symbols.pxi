@@ -16,18 +16,15 @@ cdef enum:
 cdef inline uint64_t hash_bytes(Bytes at, size_t size) noexcept nogil:
     # Not cryptographic, but seeded: which keys collide cannot be known from outside.
     cdef uint64_t h = HASH_SEED ^ (size * 0x9E3779B97F4A7C15ULL)
-    cdef uint64_t word
-    while size >= 8:
+    cdef uint64_t word = 0
+    while size > 8:
         memcpy(&word, at, 8)
         h = (h ^ word) * 0xFF51AFD7ED558CCDULL
         h ^= h >> 32
         at += 8
         size -= 8
-    if size:
-        word = 0
-        memcpy(&word, at, size)
-        h = (h ^ word) * 0xFF51AFD7ED558CCDULL
-        h ^= h >> 32
+    h = (h ^ load_word(at, size)) * 0xFF51AFD7ED558CCDULL
+    h ^= h >> 32
     h *= 0xC4CEB9FE1A85EC53ULL
     return h ^ (h >> 29)
 

@@ -8,6 +8,9 @@ cdef enum:
     DEDUPLICATED = 16
     REVERSED = 32
 
+cdef enum:
+    EXPECTED_KEYS = 32
+
 cdef enum AnyKind:
     ANY_NONE
     ANY_STRING
@@ -78,6 +81,7 @@ cdef struct Work:
     Limits limits
     Words* words
     Symbols* symbols
+    uint32_t expected[EXPECTED_KEYS]    # symbols of the keys of the list before
     uint32_t lists
     uint32_t flags      # modifications of the item, resource or scope under way
 
@@ -95,8 +99,9 @@ cdef inline size_t count_entries(Work* work) noexcept nogil:
 
 cdef inline int clean_text(Work* work, Chunk* text, bint scrub, size_t limit) except -1 nogil:
     # Repaired, scrubbed, truncated in place: usually still the very bytes that came. Valid until the next call.
-    if not is_utf8(text.at, text.size) or (scrub and may_hold_number(text.at, text.size)):
-        change_text(work, text, scrub)
+    if not is_plain(text.at, text.size):
+        if not is_utf8(text.at, text.size) or (scrub and may_hold_number(text.at, text.size)):
+            change_text(work, text, scrub)
     if text.size > limit:
         text.size = character_boundary(text.at, text.size, limit)
         work.flags |= TRUNCATED
@@ -173,24 +178,65 @@ cdef inline uint64_t* mark_of(Work* work, uint32_t symbol) except NULL nogil:
     return <uint64_t*> work.marks.data + symbol
 
 
-cdef int collect(Work* work, Chunk key_value, size_t start, size_t limit, uint32_t* dropped) except -1 nogil:
-    # One KeyValue into the list that begins at entry `start`: added, put in the place of its like, or dropped.
-    cdef Cursor c = cursor(key_value)
+cdef inline bint split_short(Chunk message, Chunk* key, Encoded* value) noexcept nogil:
+    # The usual KeyValue at one glance: a key and a value, both under 128 bytes, and nothing else.
+    cdef size_t key_size, value_size
+    if message.size < 4 or message.at[0] != 0x0A:
+        return False
+    key_size = message.at[1]
+    if key_size >= 128 or key_size + 4 > message.size or message.at[key_size + 2] != 0x12:
+        return False
+    value_size = message.at[key_size + 3]
+    if value_size >= 128 or key_size + 4 + value_size != message.size:
+        return False
+    key.at = message.at + 2
+    key.size = key_size
+    value.piece.at = key.at + key_size + 2
+    value.piece.size = value_size
+    value.count = 1
+    return True
+
+
+cdef int split_key_value(Work* work, Chunk message, Chunk* key, Encoded* value) except -1 nogil:
+    cdef Cursor c = cursor(message)
     cdef Field field
-    cdef Entry entry
-    cdef Chunk key = literal("")
-    cdef uint64_t* mark
-    cdef uint32_t flags = work.flags
-    memset(&entry.value, 0, sizeof(Encoded))
+    key[0] = literal("")
+    value.count = 0
     while next_field(&c, &field) == FIELD:
         if field.wire != LENGTH:
             continue
         if field.number == 1:
-            key = field.chunk
+            key[0] = field.chunk
         elif field.number == 2:
-            add_piece(work, &entry.value, field.chunk)
+            add_piece(work, value, field.chunk)
+    return 0
+
+
+cdef inline bint is_expected(Work* work, Chunk key, size_t place, uint32_t* symbol) noexcept nogil:
+    # Lists resemble one another: the key that stood at this place last time is tried before it is looked up.
+    if place >= EXPECTED_KEYS:
+        return False
+    symbol[0] = work.expected[place]
+    return same(symbol_text(work.symbols, symbol[0]), key)
+
+
+cdef inline void expect(Work* work, size_t place, uint32_t symbol) noexcept nogil:
+    if place < EXPECTED_KEYS:
+        work.expected[place] = symbol
+
+
+cdef int collect(Work* work, Chunk key_value, size_t start, size_t limit, uint32_t* dropped) except -1 nogil:
+    # One KeyValue into the list that begins at entry `start`: added, put in the place of its like, or dropped.
+    cdef Entry entry
+    cdef Chunk key
+    cdef uint64_t* mark
+    cdef uint32_t flags = work.flags
+    if not split_short(key_value, &key, &entry.value):
+        split_key_value(work, key_value, &key, &entry.value)
     work.flags = 0
-    intern_text(work, key, work.limits.key, &entry.key)
+    if not is_expected(work, key, count_entries(work) - start, &entry.key):
+        intern_text(work, key, work.limits.key, &entry.key)
+        expect(work, count_entries(work) - start, entry.key)
     mark = mark_of(work, entry.key)
     if mark[0] >> 32 == work.lists:
         entries(work)[start + <uint32_t> mark[0]].value = entry.value
@@ -257,6 +303,15 @@ cdef int read_any(Work* work, Encoded* message, AnyValue* value) except -1 nogil
     return 0
 
 
+cdef inline bint is_short_string(Encoded* message, Chunk* text) noexcept nogil:
+    # The usual value at one glance: a string under 128 bytes and nothing else.
+    if message.count != 1 or message.piece.size < 2 or message.piece.at[0] != 0x0A:
+        return False
+    text.at = message.piece.at + 2
+    text.size = message.piece.at[1]
+    return text.size < 128 and text.size + 2 == message.piece.size
+
+
 cdef int read_value_text(Work* work, Encoded* message, bint sensitive, size_t limit, Value* value) except -1 nogil:
     # The stored form of an attribute's value or of a log body.
     cdef AnyValue any
@@ -266,6 +321,9 @@ cdef int read_value_text(Work* work, Encoded* message, bint sensitive, size_t li
         value.text = literal(SCRUBBED)
         work.flags |= SCRUBBED_FLAG
         return 0
+    if is_short_string(message, &value.text):
+        value.letter = 115
+        return clean_text(work, &value.text, True, limit)
     read_any(work, message, &any)
     if any.kind == ANY_STRING:
         value.letter = 115
