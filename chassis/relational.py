@@ -1,8 +1,8 @@
 """The relational store: SQLAlchemy Core over an async engine, SQLite by default, PostgreSQL by URL.
 
 There is one path for both: statements are Core expressions, times go through `UtcTime`, a transaction says up front
-whether it writes. What differs lives in this module: SQLite gets its pragmas at connect, `BEGIN IMMEDIATE` for writes (a
-transaction that turns from reading to writing would fail instead of waiting), and one writer at a time in the process.
+whether it writes. What differs lives in this module: SQLite gets its pragmas at connect, `BEGIN IMMEDIATE` for writes
+(a transaction that turns from reading to writing would fail instead of waiting), one writer at a time in the process.
 """
 
 import asyncio

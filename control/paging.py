@@ -1,0 +1,48 @@
+"""Keyset pages: `?limit=` (1 to 100, 25 by default) and `?cursor=` in, `{data, nextCursor, hasMore}` out."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+from aiohttp import web
+
+from chassis.cursor import MAX_CURSOR_LENGTH, CursorSigner
+from chassis.validation import Issues, bounded_int, bounded_text
+
+DEFAULT_LIMIT: Final = 25
+MAX_LIMIT: Final = 100
+
+T = TypeVar("T")
+
+
+class Page(NamedTuple):
+    """Which part of a list is wanted: at most `limit` items behind the one with key `after` (None: from the start)."""
+
+    limit: int
+    after: str | None
+
+
+def requested_page(request: web.Request, cursors: CursorSigner, binding: bytes) -> Page:
+    """Raises BadRequest for a limit out of bounds and a cursor of another list."""
+    issues = Issues()
+    limit = bounded_int(request.query, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT, issues)
+    cursor = bounded_text(request.query, "cursor", 1, MAX_CURSOR_LENGTH, issues)
+    issues.raise_if_any("The query is not valid.")
+    return Page(limit, None if cursor is None else cursors.open(cursor, binding, tuple[str])[0])
+
+
+def page_body(
+    found: Sequence[T],
+    page: Page,
+    shape: Callable[[T], Any],
+    key: Callable[[T], str],
+    cursors: CursorSigner,
+    binding: bytes,
+) -> dict[str, Any]:
+    """`found` holds up to one item more than the page: that one tells whether there is a next page."""
+    items = found[: page.limit]
+    has_more = len(found) > page.limit
+    return {
+        "data": [shape(item) for item in items],
+        "nextCursor": cursors.sign((key(items[-1]),), binding) if has_more else None,
+        "hasMore": has_more,
+    }

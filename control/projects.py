@@ -1,0 +1,125 @@
+"""`/orgs/{orgSlug}/projects`: list, create, show, change."""
+
+from dataclasses import dataclass
+from typing import Annotated, TypeVar
+
+import msgspec
+from aiohttp import web
+
+from chassis.access import bearer, reach
+from chassis.cursor import CursorSigner
+from chassis.errors import NotFound
+from chassis.identity import registry
+from chassis.identity.checks import Checks
+from chassis.identity.registry import MAX_SENSITIVE_WORDS, Project
+from chassis.relational import format_time
+from chassis.validation import read_json
+from chassis.web import Route, json_response
+from control.names import Name, SensitiveWord, Slug
+from control.paging import page_body, requested_page
+from proto.identity import Scope
+
+B = TypeVar("B")
+
+
+class NewProject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of a creation."""
+
+    slug: Slug
+    name: Name
+
+
+class ProjectChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Body of a change; what is not given stays. `sensitiveWords` replaces the whole list."""
+
+    name: Name | msgspec.UnsetType = msgspec.UNSET
+    sensitive_words: (
+        Annotated[list[SensitiveWord], msgspec.Meta(max_length=MAX_SENSITIVE_WORDS)] | msgspec.UnsetType
+    ) = msgspec.UNSET
+
+
+class ProjectBody(msgspec.Struct, frozen=True, rename="camel"):
+    """A project as the API shows it; the id is a decimal string."""
+
+    id: str
+    slug: str
+    name: str
+    sensitive_words: tuple[str, ...]
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Projects:
+    """The handlers, with what they need."""
+
+    checks: Checks
+    cursors: CursorSigner
+    max_body_bytes: int
+    body_timeout_s: float
+
+    def routes(self) -> list[Route]:
+        """Every route of this resource with its scope."""
+        every, one = "/orgs/{orgSlug}/projects", "/orgs/{orgSlug}/projects/{projectSlug}"
+        return [
+            Route("GET", every, self.list, bearer(Scope.PROJECTS_READ)),
+            Route("POST", every, self.create, bearer(Scope.PROJECTS_WRITE)),
+            Route("GET", one, self.show, bearer(Scope.PROJECTS_READ)),
+            Route("PATCH", one, self.change, bearer(Scope.PROJECTS_WRITE)),
+        ]
+
+    async def list(self, request: web.Request) -> web.StreamResponse:
+        """200 `{data, nextCursor, hasMore}`, by slug."""
+        org_id = reach(request).org_id
+        binding = f"projects of {org_id}".encode()
+        page = requested_page(request, self.cursors, binding)
+        async with self.checks.database.read() as connection:
+            found = await registry.list_projects(connection, org_id, page.after or "", page.limit + 1)
+        return json_response(page_body(found, page, project_body, lambda one: one.slug, self.cursors, binding))
+
+    async def create(self, request: web.Request) -> web.StreamResponse:
+        """201 with the project; 409 when the organization has one of this slug."""
+        body = await self._read(request, NewProject)
+        async with self.checks.database.write() as connection:
+            made = await registry.create_project(connection, reach(request).org_id, body.slug, body.name)
+        self.checks.bearer.forget_all()  # it may remember that there was no such project
+        return json_response(project_body(made), status=201)
+
+    async def show(self, request: web.Request) -> web.StreamResponse:
+        """200 with the project."""
+        async with self.checks.database.read() as connection:
+            found = await registry.find_project(connection, reach(request).org_id, request.match_info["projectSlug"])
+        return json_response(project_body(_existing(found)))
+
+    async def change(self, request: web.Request) -> web.StreamResponse:
+        """200 with the project as it is now."""
+        body = await self._read(request, ProjectChange)
+        async with self.checks.database.write() as connection:
+            changed = await registry.change_project(
+                connection,
+                reach(request).org_id,
+                request.match_info["projectSlug"],
+                name=None if body.name is msgspec.UNSET else body.name,
+                sensitive_words=None if body.sensitive_words is msgspec.UNSET else body.sensitive_words,
+            )
+        self.checks.project_keys.forget_all()  # they carry the words
+        return json_response(project_body(_existing(changed)))
+
+    async def _read(self, request: web.Request, shape: type[B]) -> B:
+        return await read_json(request, shape, max_bytes=self.max_body_bytes, timeout_s=self.body_timeout_s)
+
+
+def project_body(project: Project) -> ProjectBody:
+    """As the API shows it."""
+    return ProjectBody(
+        id=str(project.id),
+        slug=project.slug,
+        name=project.name,
+        sensitive_words=project.sensitive_words,
+        created_at=format_time(project.created_at),
+    )
+
+
+def _existing(project: Project | None) -> Project:
+    if project is None:
+        raise NotFound
+    return project
