@@ -10,7 +10,17 @@ kernel = Extension(
     "proto.otlp.kernel._kernel",
     ["proto/otlp/kernel/_kernel.pyx"],
     language="c++",
-    extra_compile_args=["-O3", "-std=c++17", "-g0"],
+    # The kernel is many small functions on a hot path: the compiler's usual limits on inlining cost a third of its speed.
+    extra_compile_args=[
+        "-O3",
+        "-std=c++17",
+        "-g0",
+        "-fno-strict-aliasing",
+        "--param=max-inline-insns-single=2000",
+        "--param=inline-unit-growth=500",
+        "--param=large-function-growth=2000",
+        "--param=large-unit-insns=200000",
+    ],
     optional=True,
 )
 
