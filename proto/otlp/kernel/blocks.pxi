@@ -122,6 +122,7 @@ cdef int finish_dictionary(Dictionary* dictionary, Buf* out) except -1 nogil:
     # Nothing at all for a column without values: what ClickHouse expects of an empty Map's keys.
     cdef size_t i, values = count_chunks(&dictionary.values), count = count_u32(&dictionary.indexes)
     cdef const uint32_t* indexes = u32s(&dictionary.indexes)
+    cdef uint16_t narrow
     cdef uint64_t width = 0 if values <= 256 else (1 if values <= 65536 else 2)
     if count == 0:
         return 0
@@ -136,7 +137,8 @@ cdef int finish_dictionary(Dictionary* dictionary, Buf* out) except -1 nogil:
             out.data[out.size + i] = <uint8_t> indexes[i]
     elif width == 1:
         for i in range(count):
-            (<uint16_t*> (out.data + out.size))[i] = <uint16_t> indexes[i]
+            narrow = <uint16_t> indexes[i]
+            memcpy(out.data + out.size + i * 2, &narrow, 2)
     else:
         memcpy(out.data + out.size, indexes, count * 4)
     out.size += count << width
@@ -281,7 +283,8 @@ cdef inline bint carries(Source* source, size_t row, size_t keys_at, uint32_t ke
 
 cdef inline int repeat_tail(Buf* buf, size_t size) except -1 nogil:
     reserve(buf, size)
-    memcpy(buf.data + buf.size, buf.data + buf.size - size, size)
+    if size:
+        memcpy(buf.data + buf.size, buf.data + buf.size - size, size)
     buf.size += size
     return 0
 

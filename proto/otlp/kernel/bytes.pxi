@@ -94,6 +94,10 @@ cdef inline int put_string(Buf* buf, Chunk text) except -1 nogil:
     cdef uint8_t* out
     reserve(buf, text.size + 10)
     out = buf.data + buf.size
+    if text.size == 0:
+        out[0] = 0
+        buf.size += 1
+        return 0
     if text.size < 128:
         out[0] = <uint8_t> text.size
         memcpy(out + 1, text.at, text.size)
@@ -137,7 +141,7 @@ cdef inline uint64_t load_word(Bytes at, size_t size) noexcept nogil:
 
 
 cdef inline bint same(Chunk a, Chunk b) noexcept nogil:
-    return a.size == b.size and memcmp(a.at, b.at, a.size) == 0
+    return a.size == b.size and (a.size == 0 or memcmp(a.at, b.at, a.size) == 0)
 
 
 cdef inline uint32_t* u32s(Buf* buf) noexcept nogil:

@@ -280,9 +280,10 @@ cdef int compare_cells(const void* left, const void* right) noexcept nogil:
         return -1 if a.project_id < b.project_id else 1
     if a.bucket != b.bucket:
         return -1 if a.bucket < b.bucket else 1
-    order = memcmp(a.text.at, b.text.at, a.text.size if a.text.size < b.text.size else b.text.size)
-    if order:
-        return order
+    if a.text.size and b.text.size:
+        order = memcmp(a.text.at, b.text.at, a.text.size if a.text.size < b.text.size else b.text.size)
+        if order:
+            return order
     return -1 if a.text.size < b.text.size else a.text.size > b.text.size
 
 
