@@ -1,7 +1,7 @@
 """A real server on a real socket, from routes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,7 @@ from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from chassis.web import Route, build_app
 
+Answer = tuple[int, Mapping[str, str], bytes]  # header names compare without case
 DEADLINE_S = 10.0  # for anything that must happen; never a measure of speed
 
 
@@ -31,12 +32,12 @@ class Served:
     def url(self, path: str) -> str:
         return f"http://127.0.0.1:{self.port}{path}"
 
-    async def get(self, path: str, **options: Any) -> tuple[int, dict[str, str], bytes]:
+    async def get(self, path: str, **options: Any) -> Answer:
         return await self.request("GET", path, **options)
 
-    async def request(self, method: str, path: str, **options: Any) -> tuple[int, dict[str, str], bytes]:
+    async def request(self, method: str, path: str, **options: Any) -> Answer:
         async with self.client.request(method, self.url(path), **options) as answer:
-            return answer.status, dict(answer.headers), await answer.read()
+            return answer.status, answer.headers, await answer.read()
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection("127.0.0.1", self.port)

@@ -1,0 +1,267 @@
+"""Connections cannot be held for nothing, seen on real sockets."""
+
+import asyncio
+import json
+
+import pytest
+from aiohttp import web
+
+from chassis.body import read_body
+from chassis.errors import BadRequest, Unauthorized
+from chassis.web import Route, json_response, public
+
+from .conftest import DEADLINE_S, Serve, read_all
+
+SOON = 0.2  # seconds; a deadline short enough to wait for
+
+
+async def ok(_request: web.Request) -> web.Response:
+    return json_response({})
+
+
+async def length(request: web.Request) -> web.Response:
+    return json_response({"bytes": len(await read_body(request, 1_000, SOON))})
+
+
+async def refuse(_request: web.Request) -> web.Response:
+    raise Unauthorized(close=True)
+
+
+ROUTES = [Route("GET", "/x", ok, public()), Route("POST", "/length", length, public())]
+
+
+def split(answer: bytes) -> tuple[int, dict[str, str], bytes]:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    first, *lines = head.decode().split("\r\n")
+    headers = dict(line.split(": ", 1) for line in lines)
+    return int(first.split()[1]), {name.lower(): value for name, value in headers.items()}, body
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /x HTT", b"GET /x HTTP/1.1\r\nHost: a\r\nX-Slow: "])
+async def test_a_connection_without_a_whole_head_is_closed(serve: Serve, sent: bytes) -> None:
+    served = await serve(ROUTES, header_timeout_s=SOON)
+    assert await served.talk(sent) == b""
+    assert 'expired_connections_total{phase="head"} 1.0' in served.telemetry.exposition().decode()
+
+
+async def test_the_second_head_of_a_kept_connection_has_a_deadline_too(serve: Serve) -> None:
+    served = await serve(ROUTES, header_timeout_s=SOON)
+    reader, writer = await served.connect()
+    writer.write(b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert (await reader.readuntil(b"{}")).startswith(b"HTTP/1.1 200")
+    writer.write(b"GET /x HTTP/1.1\r\n")
+    assert await read_all(reader) == b""
+    writer.close()
+
+
+async def test_a_kept_connection_that_stays_silent_is_closed(serve: Serve) -> None:
+    served = await serve(ROUTES, keepalive_timeout_s=SOON)
+    reader, writer = await served.connect()
+    writer.write(b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert split(await read_all(reader))[0] == 200
+    writer.close()
+
+
+async def test_a_slow_head_does_not_cost_other_clients(serve: Serve) -> None:
+    served = await serve(ROUTES, header_timeout_s=DEADLINE_S)
+    stuck = [await served.connect() for _ in range(20)]
+    for _, writer in stuck:
+        writer.write(b"GET /x HT")
+    assert (await served.get("/x"))[0] == 200
+    for _, writer in stuck:
+        writer.close()
+
+
+async def test_a_body_that_does_not_arrive_is_503_and_closed(serve: Serve) -> None:
+    served = await serve(ROUTES)
+    status, headers, body = split(
+        await served.talk(b"POST /length HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf")
+    )
+    assert status == 503
+    assert json.loads(body)["error"]["message"] == "The body did not arrive within 0.2 s."
+    assert 1 <= int(headers["retry-after"]) <= 5
+    assert headers["connection"] == "close"
+
+
+async def test_a_body_that_breaks_off_ends_the_request(serve: Serve) -> None:
+    served = await serve(ROUTES)
+    reader, writer = await served.connect()
+    writer.write(b"POST /length HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf")
+    writer.close()
+    await read_all(reader)
+    assert (await served.get("/x"))[0] == 200
+
+
+@pytest.mark.parametrize(("size", "status"), [(1_000, 200), (1_001, 413)])
+async def test_the_size_limit_holds_for_announced_and_for_chunked_bodies(serve: Serve, size: int, status: int) -> None:
+    served = await serve(ROUTES)
+    announced = f"POST /length HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {size}\r\n\r\n".encode()
+    chunked = b"POST /length HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for sent in (announced + b"x" * size, chunked + f"{size:x}\r\n".encode() + b"x" * size + b"\r\n0\r\n\r\n"):
+        answered, _, body = split(await served.talk(sent))
+        assert answered == status
+        if status == 413:
+            assert json.loads(body)["error"]["message"] == "The body is larger than 1000 bytes."
+
+
+async def test_an_announced_body_over_the_limit_is_refused_unread(serve: Serve) -> None:
+    served = await serve(ROUTES)
+    sent = b"POST /length HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\nExpect: 100-continue\r\n\r\n"
+    status, headers, _ = split(await served.talk(sent))
+    assert (status, headers["connection"]) == (413, "close")
+
+
+async def test_continue_is_said_when_the_body_is_wanted(serve: Serve) -> None:
+    served = await serve(ROUTES)
+    reader, writer = await served.connect()
+    writer.write(b"POST /length HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n")
+    async with asyncio.timeout(DEADLINE_S):
+        assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        writer.write(b"body")
+        assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200")
+    writer.close()
+
+
+async def test_continue_is_not_said_to_who_is_refused(serve: Serve) -> None:
+    served = await serve([Route("POST", "/refuse", refuse, public())])
+    sent = b"POST /refuse HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n"
+    answer = await served.talk(sent)
+    assert answer.startswith(b"HTTP/1.1 401")
+    assert b"100 Continue" not in answer
+
+
+async def test_an_unknown_expectation_is_passed_over(serve: Serve) -> None:
+    served = await serve(ROUTES)
+    sent = b"GET %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\nExpect: wonders\r\n\r\n"
+    assert split(await served.talk(sent % b"/x"))[0] == 200
+    status, headers, body = split(await served.talk(sent % b"/nowhere"))
+    assert (status, headers["content-type"]) == (400, "application/json")
+    assert json.loads(body)["error"]["code"] == "bad_request"
+
+
+async def test_a_refused_body_is_not_drained(serve: Serve) -> None:
+    """The answer and the end of the stream come while the client still has a gigabyte to send."""
+    served = await serve([Route("POST", "/refuse", refuse, public())])
+    reader, writer = await served.connect()
+    writer.write(b"POST /refuse HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\n" + b"x" * 100_000)
+    status, headers, _ = split(await read_all(reader))
+    assert (status, headers["connection"]) == (401, "close")
+    writer.close()
+
+
+async def test_one_connection_over_the_cap_is_answered_503(serve: Serve) -> None:
+    served = await serve(ROUTES, max_connections=2)
+    held = [await served.connect() for _ in range(2)]
+    for reader, writer in held:
+        writer.write(b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+        await reader.readuntil(b"{}")
+    status, headers, body = split(await served.talk(b""))
+    assert status == 503
+    assert json.loads(body)["error"] == {
+        "code": "service_unavailable",
+        "message": "Too many connections.",
+        "requestId": headers["x-request-id"],
+    }
+    assert 1 <= int(headers["retry-after"]) <= 5
+    for _, writer in held:
+        writer.close()
+        await writer.wait_closed()
+    async with asyncio.timeout(DEADLINE_S):
+        while (await served.get("/x"))[0] != 200:  # noqa: ASYNC110 - the server has no event for "closed" to wait on
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"nonsense secret-in-the-head\r\n\r\n",
+        b"GET /x HTTP/1.1\r\nBad Header secret\r\n\r\n",
+        b"GET /x HTTP/1.1\r\nHost: a\r\nX-Long: " + b"secret" * 2_000 + b"\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+    ],
+)
+async def test_a_head_that_cannot_be_parsed_is_400_in_the_envelope_without_echo(serve: Serve, sent: bytes) -> None:
+    served = await serve(ROUTES)
+    status, headers, body = split(await served.talk(sent))
+    assert (status, headers["content-type"]) == (400, "application/json")
+    assert json.loads(body) == {
+        "error": {
+            "code": "bad_request",
+            "message": "The request head cannot be parsed.",
+            "requestId": headers["x-request-id"],
+        }
+    }
+
+
+async def test_a_wrongly_framed_body_is_400(serve: Serve) -> None:
+    served = await serve(ROUTES)
+    sent = b"POST /length HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"
+    status, _, body = split(await served.talk(sent))
+    assert (status, json.loads(body)["error"]["code"]) == (400, "bad_request")
+
+
+@pytest.mark.parametrize(("method", "cancelled"), [("GET", True), ("POST", False)])
+async def test_a_read_whose_client_leaves_is_cancelled_and_a_write_is_not(
+    serve: Serve, method: str, cancelled: bool
+) -> None:
+    entered, left = asyncio.Event(), asyncio.Event()
+    go_on = asyncio.Event()
+    outcome: list[str] = []
+
+    async def wait(_request: web.Request) -> web.Response:
+        entered.set()
+        try:
+            await go_on.wait()
+            outcome.append("finished")
+        except asyncio.CancelledError:
+            outcome.append("cancelled")
+            raise
+        finally:
+            left.set()
+        return json_response({})
+
+    served = await serve([Route(method, "/wait", wait, public())])
+    _, writer = await served.connect()
+    writer.write(f"{method} /wait HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+    async with asyncio.timeout(DEADLINE_S):
+        await entered.wait()
+        writer.close()
+        await writer.wait_closed()
+        if not cancelled:
+            go_on.set()
+        await left.wait()
+    assert outcome == ["cancelled" if cancelled else "finished"]
+
+
+async def test_a_client_that_does_not_read_its_answer_is_cut(serve: Serve) -> None:
+    async def much(_request: web.Request) -> web.Response:
+        return web.Response(body=b"x" * 50_000_000)
+
+    served = await serve([Route("GET", "/much", much, public())], send_timeout_s=SOON)
+    _, writer = await served.connect()
+    writer.write(b"GET /much HTTP/1.1\r\nHost: a\r\n\r\n")
+    async with asyncio.timeout(DEADLINE_S):
+        while 'expired_connections_total{phase="send"} 1.0' not in served.telemetry.exposition().decode():
+            await asyncio.sleep(0.01)
+    writer.close()
+
+
+async def test_compressed_bodies_are_left_as_they_came(serve: Serve) -> None:
+    served = await serve(ROUTES)
+    sent = (
+        b"POST /length HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\n"
+    )
+    assert json.loads(split(await served.talk(sent + b"abc"))[2]) == {"bytes": 3}
+
+
+async def test_a_refusal_in_a_handler_of_a_bad_request_keeps_the_connection(serve: Serve) -> None:
+    async def bad(_request: web.Request) -> web.Response:
+        raise BadRequest("No.")
+
+    served = await serve([Route("GET", "/bad", bad, public()), *ROUTES])
+    reader, writer = await served.connect()
+    writer.write(b"GET /bad HTTP/1.1\r\nHost: a\r\n\r\nGET /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    answer = await read_all(reader)
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert b"HTTP/1.1 200" in answer
+    writer.close()
