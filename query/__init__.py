@@ -1,0 +1,16 @@
+"""The query service: reads telemetry back. The path of one request, `GET .../explore/spans?hours=3&filters=...`:
+
+    chassis.web            401 / 404 / 403 before anything of the request is looked at; the reach names the project
+    parameters.read_list   query string -> ListRequest: time, filters, cursor, limit; every fault at once       -> 400
+    listing.page           ListRequest -> pages of rows, newest slice of time first, until the page is full
+      tree                   what is asked, as frozen values; a statement cannot be made without its project
+      sql.emit               the one place that turns a statement into SQL, all values bound
+      store.Store.rows       one read under limits of time, memory and rows                                    -> 503
+    records                rows -> JSON, values exactly as they were sent
+    200
+
+Traces (`traces`) take the same road; `waterfall` lays their spans out as a tree, in a thread of its own.
+
+The service only reads. A 200 shows what was stored when the query ran: every stored row that matches once, whatever
+the ties at page edges. Rows that arrive later with an older time are not waited for.
+"""

@@ -1,0 +1,206 @@
+"""Pages of spans and log records: newest first, each stored row once, the window frozen by the first page.
+
+plan     what was written -> what to read, or every fault of it at once; asks nobody
+fetch    reads slices of time, newest first, until the page is full
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from chassis.clickhouse import QueryTooLarge
+from chassis.cursor import CursorSigner
+from chassis.errors import BadRequest
+from chassis.validation import Issues
+from query.fields import SPANS, Signal, trace_id_bytes
+from query.filters import conditions
+from query.parameters import FILTERS_PATH, ListRequest, read_list
+from query.rows import LogCore, SpanCore
+from query.store import Store
+from query.traces import trace_windows
+from query.tree import Condition, Listing, Position
+from query.window import Window, slices
+
+_SHRINK: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Whose rows, of which signal; `trace_id` when the path names a trace."""
+
+    org_id: str
+    project_id: int
+    signal: Signal
+    trace_id: bytes | None = None
+
+
+class Page(NamedTuple):
+    """Rows of the signal's select, and the cursor that continues after them (None at the end)."""
+
+    rows: list[tuple[Any, ...]]
+    next_cursor: str | None
+
+
+class _Mark(NamedTuple):
+    """What a cursor carries: the clock and the window of the first page, and the row that was shown last."""
+
+    now_ns: int
+    from_ns: int
+    to_ns: int
+    time_ns: int
+    trace_id: bytes
+    span_id: bytes
+    batch_id: int
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A checked request. Without a `window` the trace's own time counts; `resumed` once a cursor has fixed it."""
+
+    place: Place
+    request: ListRequest
+    conditions: tuple[Condition, ...]
+    now_ns: int
+    window: Window | None
+    after: Position | None
+    resumed: bool
+    binding: bytes
+
+    @property
+    def trace_named(self) -> bool:
+        return self.place.trace_id is not None or self.request.trace_text is not None
+
+
+def plan(query: Mapping[str, str], place: Place, signer: CursorSigner, now_ns: int) -> Plan:
+    """Check everything that can be checked without the store; BadRequest names each offending field."""
+    issues = Issues()
+    request = read_list(query, issues)
+    binding = _binding(request, place)
+    mark = _open(signer, request.cursor, binding, issues)
+    if mark is None:
+        own_time = request.trace_text is not None or place.trace_id is not None
+        window = None if own_time and not request.time.given else request.time.resolve(now_ns, "query", issues)
+        after = None
+    else:
+        now_ns, window = mark.now_ns, Window(mark.from_ns, mark.to_ns)
+        after = Position(mark.time_ns, mark.trace_id, mark.span_id, mark.batch_id, mark.row)
+    tests = conditions(request.filters, place.signal, now_ns, FILTERS_PATH, issues)
+    issues.raise_if_any()
+    return Plan(place, request, tests, now_ns, window, after, mark is not None, binding)
+
+
+async def fetch(store: Store, signer: CursorSigner, plan: Plan) -> Page:
+    """One page of what was planned. Raises BadRequest for a pattern that does not compile, and StoreErrors."""
+    await store.check_patterns(plan.request.filters, FILTERS_PATH)
+    trace_id = _trace_id(plan)
+    if plan.trace_named and trace_id is None:
+        return Page([], None)
+    window = await _window(store, plan, trace_id)
+    if window is None:
+        return Page([], None)
+    rows, more = await _fill(store, plan, trace_id, window)
+    if not more:
+        return Page(rows, None)
+    mark = _Mark(plan.now_ns, window.from_ns, window.to_ns, *_position(rows[-1], plan.place.signal))
+    return Page(rows, signer.sign(mark, plan.binding))
+
+
+async def _fill(store: Store, plan: Plan, trace_id: bytes | None, window: Window) -> tuple[list[tuple[Any, ...]], bool]:
+    """Rows of one page, and whether there are more. The newest part of the window is read first."""
+    limit, rows = plan.request.limit, list[tuple[Any, ...]]()
+    if plan.after is not None:
+        window = Window(window.from_ns, min(window.to_ns, plan.after.time_ns + 1))
+    for part in slices(window):
+        found, cut = await _read(store, plan, trace_id, part, limit + 1 - len(rows))
+        rows += found
+        if len(rows) > limit:
+            return rows[:limit], True
+        if cut:
+            return rows, True
+    return rows, False
+
+
+async def _read(
+    store: Store, plan: Plan, trace_id: bytes | None, part: Window, wanted: int
+) -> tuple[list[tuple[Any, ...]], bool]:
+    """At most `wanted` rows of one slice. Rows too large to be read together are read in fewer: the page is cut
+    short.
+    """
+    asked = wanted
+    while True:
+        statement = Listing(
+            project_id=plan.place.project_id,
+            signal=plan.place.signal,
+            window=part,
+            conditions=plan.conditions,
+            trace_id=trace_id,
+            after=plan.after,
+            limit=asked,
+        )
+        try:
+            rows = await store.rows(statement)
+        except QueryTooLarge:
+            if asked == 1:
+                raise
+            asked = max(1, asked // _SHRINK)
+        else:
+            return rows, len(rows) == asked < wanted
+
+
+async def _window(store: Store, plan: Plan, trace_id: bytes | None) -> Window | None:
+    """The time to read: what was asked for, within the trace's own when one is named."""
+    if trace_id is None or plan.resumed:
+        return plan.window
+    windows = await trace_windows(store, plan.place.project_id, trace_id)
+    own = windows.get(plan.place.signal.code)
+    return own if own is None or plan.window is None else own.intersect(plan.window)
+
+
+def _trace_id(plan: Plan) -> bytes | None:
+    """The one trace whose rows are asked for; None for any, and when none can be: two different ones, or no id at
+    all.
+    """
+    text = plan.request.trace_text
+    if text is None:
+        return plan.place.trace_id
+    trace_id = trace_id_bytes(text)
+    return trace_id if plan.place.trace_id in (None, trace_id) else None
+
+
+def _open(signer: CursorSigner, cursor: str | None, binding: bytes, issues: Issues) -> _Mark | None:
+    if cursor is None:
+        return None
+    try:
+        return signer.open(cursor, binding, _Mark)
+    except BadRequest as error:
+        for issue in error.details or ():
+            issues.add(issue.path, issue.message, issue.code)
+        return None
+
+
+def _binding(request: ListRequest, place: Place) -> bytes:
+    """What a cursor belongs to: another list, project, organization, time or filter opens none of its cursors."""
+    time = request.time
+    return msgspec.msgpack.encode(
+        (
+            f"explore/{place.signal.table}",
+            place.org_id,
+            place.project_id,
+            place.trace_id,
+            (time.from_text, time.to_text, time.hours),
+            request.trace_text,
+            request.filters_text,
+        )
+    )
+
+
+def _position(row: tuple[Any, ...], signal: Signal) -> tuple[int, bytes, bytes, int, int]:
+    """Time, trace, span, batch and row: what lists are ordered by."""
+    if signal is SPANS:
+        span = SpanCore._make(row[: len(SpanCore._fields)])
+        return span.start_ns, span.trace_id, span.span_id, span.batch_id, span.row
+    log = LogCore._make(row[: len(LogCore._fields)])
+    return log.time_ns, log.trace_id, log.span_id, log.batch_id, log.row

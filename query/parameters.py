@@ -1,0 +1,46 @@
+"""The query string of a list: time, filters, cursor and limit, read and checked before anything is asked of the
+store.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from chassis.validation import Issues, bounded_int, bounded_text, single
+from query.filters import Filter, parse_filters
+from query.window import MAX_HOURS, TimeRange
+
+DEFAULT_LIMIT: Final = 50
+MAX_LIMIT: Final = 200
+MAX_TRACE_ID: Final = 64
+MAX_CURSOR: Final = 500
+FILTERS_PATH: Final = "query.filters"
+
+
+@dataclass(frozen=True, slots=True)
+class ListRequest:
+    """What a list was asked for, as it was written; only `filters` are taken apart."""
+
+    time: TimeRange
+    trace_text: str | None
+    filters_text: str
+    filters: tuple[Filter, ...]
+    cursor: str | None
+    limit: int
+
+
+def read_list(query: Mapping[str, str], issues: Issues) -> ListRequest:
+    """The parameters of a list; faults are recorded in `issues`, and then the result is not to be used."""
+    filters_text = single(query, "filters", issues) or ""
+    return ListRequest(
+        time=TimeRange(
+            from_text=single(query, "from", issues),
+            to_text=single(query, "to", issues),
+            hours=bounded_int(query, "hours", 1, 1, MAX_HOURS, issues) if "hours" in query else None,
+        ),
+        trace_text=bounded_text(query, "traceId", 1, MAX_TRACE_ID, issues),
+        filters_text=filters_text,
+        filters=parse_filters(filters_text, FILTERS_PATH, issues),
+        cursor=bounded_text(query, "cursor", 1, MAX_CURSOR, issues),
+        limit=bounded_int(query, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT, issues),
+    )

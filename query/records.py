@@ -1,0 +1,249 @@
+"""Rows to the objects of the API: Span (specification 2.3), the whole span record, and log records."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from query.fields import SPAN_KINDS, STATUS_CODES
+from query.instant import format_instant, format_millis
+from query.rows import Carried, LogCore, Origin, SpanCore, SpanExtra
+from query.values import json_value, merged, typed
+
+_TIME_SOURCES: Final = ("time", "observedTime", "receiveTime")
+_CORE: Final = len(SpanCore._fields)
+_CARRIED: Final = _CORE + len(Carried._fields)
+_ORIGIN: Final = _CARRIED + len(Origin._fields)
+_LOG_CORE: Final = len(LogCore._fields)
+_LOG_CARRIED: Final = _LOG_CORE + len(Carried._fields)
+
+
+class Span(msgspec.Struct, rename="camel"):
+    """Specification 2.3, exactly its keys."""
+
+    id: str
+    trace_id: str
+    span_id: str
+    parent_span_id: str | None
+    name: str
+    kind: str
+    start_time: str
+    end_time: str
+    duration_ms: msgspec.Raw
+    status_code: str
+    status_message: str | None
+    environment: str
+    release: str | None
+    service_name: str | None
+    attributes: dict[str, object]
+
+
+class Resource(msgspec.Struct, rename="camel"):
+    """Where an item comes from, as it was sent."""
+
+    attributes: dict[str, object]
+    dropped_attributes_count: int
+    schema_url: str | None
+    entity_refs: msgspec.Raw
+
+
+class Scope(msgspec.Struct, rename="camel"):
+    """The instrumentation that made an item."""
+
+    name: str | None
+    version: str | None
+    attributes: dict[str, object]
+    dropped_attributes_count: int
+    schema_url: str | None
+
+
+class Event(msgspec.Struct, rename="camel"):
+    """An event of a span."""
+
+    time: str
+    name: str
+    attributes: msgspec.Raw
+    dropped_attributes_count: int
+
+
+class Link(msgspec.Struct, rename="camel"):
+    """A link of a span."""
+
+    trace_id: str | None
+    span_id: str | None
+    trace_state: str | None
+    attributes: msgspec.Raw
+    dropped_attributes_count: int
+    flags: int
+
+
+class SpanRecord(Span, rename="camel"):
+    """A Span and everything else that is stored of it."""
+
+    trace_state: str | None
+    flags: int
+    dropped_attributes_count: int
+    events: list[Event]
+    dropped_events_count: int
+    links: list[Link]
+    dropped_links_count: int
+    resource: Resource
+    scope: Scope
+
+
+class Log(msgspec.Struct, rename="camel"):
+    """A log record, whole. `timeSource` says which of the times it was sent with became its time."""
+
+    id: str
+    time: str
+    time_source: str
+    observed_time: str | None
+    trace_id: str | None
+    span_id: str | None
+    flags: int
+    severity_number: int
+    severity_text: str | None
+    event_name: str | None
+    body: object
+    environment: str
+    release: str | None
+    service_name: str | None
+    attributes: dict[str, object]
+    dropped_attributes_count: int
+    resource: Resource
+    scope: Scope
+
+
+class _StoredEvent(msgspec.Struct, rename="camel"):
+    time_unix_nano: int
+    name: str
+    attributes: msgspec.Raw
+    dropped_attributes_count: int
+
+
+class _StoredLink(msgspec.Struct, rename="camel"):
+    trace_id: str
+    span_id: str
+    trace_state: str
+    attributes: msgspec.Raw
+    dropped_attributes_count: int
+    flags: int
+
+
+_EVENTS: Final = msgspec.json.Decoder(list[_StoredEvent])
+_LINKS: Final = msgspec.json.Decoder(list[_StoredLink])
+
+
+def span(row: Sequence[Any]) -> Span:
+    """A row of SPAN_SELECT."""
+    return Span(**_span_fields(SpanCore._make(row[:_CORE]), Carried._make(row[_CORE:_CARRIED])))
+
+
+def span_record(row: Sequence[Any]) -> SpanRecord:
+    """A row of RECORD_SELECT."""
+    carried, origin = Carried._make(row[_CORE:_CARRIED]), Origin._make(row[_CARRIED:_ORIGIN])
+    extra = SpanExtra._make(row[_ORIGIN:])
+    return SpanRecord(
+        **_span_fields(SpanCore._make(row[:_CORE]), carried),
+        trace_state=extra.trace_state or None,
+        flags=extra.flags,
+        dropped_attributes_count=origin.dropped_attributes_count,
+        events=[_event(each) for each in _EVENTS.decode(extra.events)] if extra.events else [],
+        dropped_events_count=extra.dropped_events_count,
+        links=[_link(each) for each in _LINKS.decode(extra.links)] if extra.links else [],
+        dropped_links_count=extra.dropped_links_count,
+        resource=_resource(carried, origin),
+        scope=_scope(carried, origin),
+    )
+
+
+def log(row: Sequence[Any]) -> Log:
+    """A row of LOG_SELECT."""
+    core = LogCore._make(row[:_LOG_CORE])
+    carried, origin = Carried._make(row[_LOG_CORE:_LOG_CARRIED]), Origin._make(row[_LOG_CARRIED:])
+    return Log(
+        id=f"{core.batch_id:016x}-{core.row}",
+        time=format_instant(core.time_ns),
+        time_source=_TIME_SOURCES[core.time_source],
+        observed_time=format_instant(core.observed_ns) if core.observed_ns else None,
+        trace_id=hex_id(core.trace_id),
+        span_id=hex_id(core.span_id),
+        flags=core.flags,
+        severity_number=core.severity_number,
+        severity_text=core.severity_text or None,
+        event_name=core.event_name or None,
+        body=json_value(core.body, core.body_type),
+        environment=carried.environment,
+        release=carried.release or None,
+        service_name=carried.service_name or None,
+        attributes=merged(carried),
+        dropped_attributes_count=origin.dropped_attributes_count,
+        resource=_resource(carried, origin),
+        scope=_scope(carried, origin),
+    )
+
+
+def hex_id(value: bytes) -> str | None:
+    """Lower-case hex; None for zeros, which mean no id."""
+    return value.hex() if any(value) else None
+
+
+def _span_fields(core: SpanCore, carried: Carried) -> dict[str, Any]:
+    trace_id, span_id = core.trace_id.hex(), core.span_id.hex()
+    return {
+        "id": f"{trace_id}-{span_id}",
+        "trace_id": trace_id,
+        "span_id": span_id,
+        "parent_span_id": hex_id(core.parent_span_id),
+        "name": core.name,
+        "kind": SPAN_KINDS[core.kind],
+        "start_time": format_instant(core.start_ns),
+        # The end is shown as it was sent, also before the start; only the duration is not negative.
+        "end_time": format_instant(core.start_ns + core.duration_ns),
+        "duration_ms": msgspec.Raw(format_millis(max(core.duration_ns, 0))),
+        "status_code": STATUS_CODES[core.status_code],
+        "status_message": core.status_message or None,
+        "environment": carried.environment,
+        "release": carried.release or None,
+        "service_name": carried.service_name or None,
+        "attributes": merged(carried),
+    }
+
+
+def _resource(carried: Carried, origin: Origin) -> Resource:
+    return Resource(
+        attributes=typed(carried.resource_attributes, carried.resource_attribute_types),
+        dropped_attributes_count=origin.resource_dropped_attributes_count,
+        schema_url=origin.resource_schema_url or None,
+        entity_refs=msgspec.Raw(origin.entity_refs or "[]"),
+    )
+
+
+def _scope(carried: Carried, origin: Origin) -> Scope:
+    return Scope(
+        name=carried.scope_name or None,
+        version=carried.scope_version or None,
+        attributes=typed(carried.scope_attributes, carried.scope_attribute_types),
+        dropped_attributes_count=origin.scope_dropped_attributes_count,
+        schema_url=origin.scope_schema_url or None,
+    )
+
+
+def _event(stored: _StoredEvent) -> Event:
+    return Event(
+        time=format_instant(stored.time_unix_nano),
+        name=stored.name,
+        attributes=stored.attributes,
+        dropped_attributes_count=stored.dropped_attributes_count,
+    )
+
+
+def _link(stored: _StoredLink) -> Link:
+    return Link(
+        trace_id=stored.trace_id or None,
+        span_id=stored.span_id or None,
+        trace_state=stored.trace_state or None,
+        attributes=stored.attributes,
+        dropped_attributes_count=stored.dropped_attributes_count,
+        flags=stored.flags,
+    )

@@ -1,0 +1,107 @@
+"""Rows as the statements select them: the columns of each shape, in order, and the SQL that reads each one."""
+
+from typing import Final, NamedTuple
+
+Texts = dict[str, str]
+
+
+class Carried(NamedTuple):
+    """What an item carries beside itself: attributes with their type letters (docs/codec.md 2), and its service."""
+
+    service_name: str
+    environment: str
+    release: str
+    attributes: Texts
+    attribute_types: str
+    resource_attributes: Texts
+    resource_attribute_types: str
+    scope_name: str
+    scope_version: str
+    scope_attributes: Texts
+    scope_attribute_types: str
+
+
+class Origin(NamedTuple):
+    """The rest of resource and scope, shown only in whole records."""
+
+    dropped_attributes_count: int
+    resource_dropped_attributes_count: int
+    resource_schema_url: str
+    entity_refs: str
+    scope_dropped_attributes_count: int
+    scope_schema_url: str
+
+
+class SpanCore(NamedTuple):
+    """A span's own columns. Ids are bytes, zeros for none; the duration may be negative."""
+
+    start_ns: int
+    duration_ns: int
+    trace_id: bytes
+    span_id: bytes
+    parent_span_id: bytes
+    name: str
+    kind: int
+    status_code: int
+    status_message: str
+    batch_id: int
+    row: int
+
+
+class SpanExtra(NamedTuple):
+    """What only the whole record of a span shows. Events and links are JSON lists, empty text for none."""
+
+    trace_state: str
+    flags: int
+    events: str
+    dropped_events_count: int
+    links: str
+    dropped_links_count: int
+
+
+class LogCore(NamedTuple):
+    """A log record's own columns."""
+
+    time_ns: int
+    time_source: int
+    observed_ns: int
+    trace_id: bytes
+    span_id: bytes
+    flags: int
+    severity_number: int
+    severity_text: str
+    event_name: str
+    body: str
+    body_type: str
+    batch_id: int
+    row: int
+
+
+class Skeleton(NamedTuple):
+    """A span without its attributes, as the waterfall lays it out."""
+
+    start_ns: int
+    duration_ns: int
+    span_id: bytes
+    parent_span_id: bytes
+    name: str
+    kind: int
+    status_code: int
+    service_name: str
+    batch_id: int
+    row: int
+
+
+_SPAN_SQL: Final = {"start_ns": "toUnixTimestamp64Nano(start_time)", "duration_ns": "duration"}
+_LOG_SQL: Final = {"time_ns": "toUnixTimestamp64Nano(time)", "observed_ns": "toUnixTimestamp64Nano(observed_time)"}
+
+
+def _select(names: tuple[str, ...], sql: dict[str, str]) -> tuple[str, ...]:
+    return tuple(sql.get(name, name) for name in names)
+
+
+SPAN_SELECT: Final = _select(SpanCore._fields + Carried._fields, _SPAN_SQL)
+RECORD_SELECT: Final = _select(SpanCore._fields + Carried._fields + Origin._fields + SpanExtra._fields, _SPAN_SQL)
+LOG_SELECT: Final = _select(LogCore._fields + Carried._fields + Origin._fields, _LOG_SQL)
+SKELETON_SELECT: Final = _select(Skeleton._fields, _SPAN_SQL)
+ATTRIBUTE_SELECT: Final = ("batch_id", "row", *Carried._fields)

@@ -1,0 +1,50 @@
+"""What an operator may set of the query service: `SLUICE_QUERY_<FIELD>`, or the table `[query]` of the settings
+file.
+"""
+
+from typing import Annotated, ClassVar
+
+from chassis.settings import Settings, setting
+
+
+class QuerySettings(Settings, frozen=True, kw_only=True):
+    """Limits of reads. None of them has to do with what is stored."""
+
+    prefix: ClassVar[str] = "SLUICE_QUERY_"
+
+    handles: Annotated[
+        int, setting("Reads that run at once; each holds a connection to ClickHouse.", unit="reads", ge=1, le=64)
+    ] = 2
+    max_waiting: Annotated[
+        int,
+        setting("Reads that may wait for their turn; one more is answered 503.", unit="reads", zero="none waits", ge=0),
+    ] = 64
+    timeout_s: Annotated[
+        float,
+        setting("A request that reads longer is answered 503.", unit="seconds", ge=0.05, le=600),
+    ] = 30.0
+    max_memory_bytes: Annotated[
+        int, setting("Memory one read may take in ClickHouse.", unit="bytes", zero="no limit of ours", ge=0)
+    ] = 2**30
+    max_threads: Annotated[
+        int,
+        setting("Threads one read may use in ClickHouse.", unit="threads", zero="ClickHouse chooses", ge=0, le=1_024),
+    ] = 0
+    max_trace_spans: Annotated[
+        int,
+        setting(
+            "Spans a waterfall shows; of a longer trace the earliest, and it says so.", unit="spans", ge=1, le=1_000_000
+        ),
+    ] = 10_000
+    max_trace_bytes: Annotated[
+        int,
+        setting("Attribute text a waterfall shows; beyond it the trace is cut likewise.", unit="bytes", ge=2**20),
+    ] = 64 * 2**20
+    cursor_key: Annotated[
+        str,
+        setting(
+            "Text that signs page cursors; the same on every machine that serves one address.",
+            zero="empty: a key file in the data directory",
+            secret=True,
+        ),
+    ] = ""

@@ -1,0 +1,16 @@
+"""Statements to SQL: the only place that writes it. Pure: a statement in, text and parameters out.
+
+The text is made of constants of this package; whatever a request brought is a bound parameter, `{name:Type}`. The
+project is the first predicate of every statement. Each bound on a time comes with the same bound on
+`toStartOfFiveMinutes(time)`: the sort key has both, and a bound on the time alone would bind to the later of them and
+skip nothing.
+
+    statements   one function per statement
+    conditions   a condition on an own field or on an attribute
+    bindings     the parameters of one statement, and the constants made of them
+"""
+
+from query.sql.bindings import Query
+from query.sql.statements import emit, pattern_probe
+
+__all__ = ["Query", "emit", "pattern_probe"]

@@ -1,0 +1,85 @@
+"""Reads from ClickHouse under the limits of the settings, and what their failures mean to whoever asked."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from chassis.clickhouse import (
+    ClickHouse,
+    QueryLimits,
+    QueryTimeout,
+    QueryTooLarge,
+    StoreMisconfigured,
+    StoreRejected,
+    StoreUnavailable,
+)
+from chassis.errors import BadRequest, Issue, ServiceUnavailable
+from chassis.validation import Issues
+from query import sql
+from query.filters import Filter, Op
+from query.settings import QuerySettings
+from query.tree import Statement
+
+MAX_RESULT_ROWS: Final = 100_000
+_BAD_PATTERN: Final = 427  # CANNOT_COMPILE_REGEXP
+_LIMITS_OF_PATTERNS: Final = QueryLimits(max_seconds=5)
+
+
+class Store:
+    """The tables, read only."""
+
+    name = "clickhouse"
+
+    def __init__(self, clickhouse: ClickHouse, settings: QuerySettings) -> None:
+        self._clickhouse = clickhouse
+        self._timeout_s = settings.timeout_s
+        self._limits = QueryLimits(
+            max_seconds=settings.timeout_s,
+            max_memory_bytes=settings.max_memory_bytes,
+            max_result_rows=max(MAX_RESULT_ROWS, settings.max_trace_spans + 1),
+            max_threads=settings.max_threads,
+        )
+
+    async def rows(self, statement: Statement) -> list[tuple[Any, ...]]:
+        """The rows of one statement. Raises a StoreError; `reading` says what that means on the wire."""
+        query = sql.emit(statement)
+        return await self._clickhouse.query(query.sql, query.parameters, limits=self._limits)
+
+    async def check_patterns(self, filters: Sequence[Filter], path: str) -> None:
+        """BadRequest naming each regular expression that the engine cannot compile."""
+        issues = Issues()
+        for n, filter_ in enumerate(filters):
+            if filter_.op is Op.REGEX and not await self._compiles(filter_.values[0]):
+                issues.add(f"{path}[{n}].value", "Must be a regular expression in RE2 syntax.", "format")
+        issues.raise_if_any()
+
+    async def probe(self) -> None:
+        """Raises when ClickHouse does not answer."""
+        await self._clickhouse.probe()
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[None]:
+        """What a handler does with the store: bounded in time as a whole, its failures turned into refusals."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                yield
+        except (TimeoutError, QueryTimeout) as error:
+            raise ServiceUnavailable(
+                f"The query took longer than {self._timeout_s:g} seconds; narrow the time range or the filters."
+            ) from error
+        except QueryTooLarge as error:
+            message = "The query needs more memory than it may use; narrow the time range or the filters."
+            raise BadRequest(message, [Issue("query", message, "too_expensive")]) from error
+        except (StoreUnavailable, StoreMisconfigured) as error:
+            raise ServiceUnavailable("The telemetry store is not available.") from error
+
+    async def _compiles(self, pattern: str) -> bool:
+        query = sql.pattern_probe(pattern)
+        try:
+            await self._clickhouse.query(query.sql, query.parameters, limits=_LIMITS_OF_PATTERNS)
+        except StoreRejected as error:
+            if error.code == _BAD_PATTERN:
+                return False
+            raise
+        return True

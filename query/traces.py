@@ -1,0 +1,198 @@
+"""One trace: where it lies in time, its waterfall (specification 2.4 and 4.2), and the whole records of its spans."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from chassis.clickhouse import QueryTooLarge
+from query.fields import SPAN_KINDS, SPANS, STATUS_CODES
+from query.instant import format_instant, format_millis
+from query.records import SpanRecord, hex_id, span_record
+from query.rows import Carried, Skeleton
+from query.settings import QuerySettings
+from query.store import Store
+from query.tree import SpanRecords, TraceAttributes, TraceBounds, TraceSize, TraceSkeleton
+from query.values import merged
+from query.waterfall import lay_out
+from query.window import Window
+
+MAX_SAME_ID: Final = 20  # whole records shown of spans that share an id
+_CHUNK: Final = 250  # rows whose attributes are read at once: their places fit a URL
+
+Attributes = Mapping[tuple[int, int], Carried]  # by batch and row
+
+
+class Row(msgspec.Struct, rename="camel"):
+    """Specification 2.4, exactly its keys."""
+
+    span_id: str
+    parent_span_id: str | None
+    name: str
+    kind: str
+    service_name: str | None
+    status_code: str
+    depth: int
+    offset_ms: msgspec.Raw
+    duration_ms: msgspec.Raw
+    offset_ratio: float
+    width_ratio: float
+    self_time_ms: msgspec.Raw
+    orphan: bool
+    attributes: dict[str, object]
+
+
+class Waterfall(msgspec.Struct, rename="camel"):
+    """Specification 4.2. `span_count` is all of the trace, also when `rows` are `truncated`."""
+
+    trace_id: str
+    span_count: int
+    orphan_count: int
+    max_depth: int
+    start_time: str | None
+    end_time: str | None
+    duration_ms: msgspec.Raw
+    services: list[str]
+    truncated: bool
+    rows: list[Row]
+
+
+class SpanDetail(SpanRecord, rename="camel"):
+    """The earliest span of its id, and the others that carry the same id."""
+
+    alternates: list[SpanRecord]
+
+
+class _Trace(NamedTuple):
+    spans: list[Skeleton]
+    attributes: Attributes
+    span_count: int
+
+
+async def trace_windows(store: Store, project_id: int, trace_id: bytes) -> dict[int, Window]:
+    """The time that a trace's spans and log records cover, by the signal's code; empty for an unknown trace."""
+    bounds = await store.rows(TraceBounds(project_id=project_id, trace_id=trace_id))
+    return {code: Window(low, high + 1) for code, low, high in bounds}
+
+
+async def read_waterfall(store: Store, settings: QuerySettings, project_id: int, trace_id: bytes) -> bytes | None:
+    """The waterfall as JSON; None for an unknown trace. Laid out in a thread: a long trace takes a noticeable time."""
+    window = (await trace_windows(store, project_id, trace_id)).get(SPANS.code)
+    if window is None:
+        return None
+    trace = await _read_trace(store, settings, project_id, trace_id, window)
+    if not trace.spans:
+        return None
+    return await asyncio.to_thread(_encoded, trace_id, trace)
+
+
+async def read_span(store: Store, project_id: int, trace_id: bytes, span_id: bytes) -> SpanDetail | None:
+    """The whole record of a span; None when the trace has no such span."""
+    window = (await trace_windows(store, project_id, trace_id)).get(SPANS.code)
+    if window is None:
+        return None
+    statement = SpanRecords(project_id=project_id, trace_id=trace_id, span_id=span_id, window=window, limit=MAX_SAME_ID)
+    records = [span_record(row) for row in await store.rows(statement)]
+    if not records:
+        return None
+    return SpanDetail(**msgspec.structs.asdict(records[0]), alternates=records[1:])
+
+
+def waterfall(trace_id: bytes, spans: Sequence[Skeleton], attributes: Attributes, span_count: int) -> Waterfall:
+    """Spans laid out as rows. `spans` are distinct and sorted as `waterfall.lay_out` wants them."""
+    layout = lay_out(spans)
+    start = layout.start_ns or 0
+    length = (layout.end_ns or 0) - start
+    rows = []
+    for line in layout.lines:
+        span = spans[line.span]
+        offset, duration = span.start_ns - start, max(span.duration_ns, 0)
+        rows.append(
+            Row(
+                span_id=span.span_id.hex(),
+                parent_span_id=hex_id(span.parent_span_id),
+                name=span.name,
+                kind=SPAN_KINDS[span.kind],
+                service_name=span.service_name or None,
+                status_code=STATUS_CODES[span.status_code],
+                depth=line.depth,
+                offset_ms=_millis(offset),
+                duration_ms=_millis(duration),
+                offset_ratio=offset / length if length else 0.0,
+                width_ratio=duration / length if length else 0.0,
+                self_time_ms=_millis(line.self_ns),
+                orphan=line.orphan,
+                attributes=merged(attributes[span.batch_id, span.row]),
+            )
+        )
+    return Waterfall(
+        trace_id=trace_id.hex(),
+        span_count=span_count,
+        orphan_count=sum(row.orphan for row in rows),
+        max_depth=max((row.depth for row in rows), default=0),
+        start_time=None if layout.start_ns is None else format_instant(layout.start_ns),
+        end_time=None if layout.end_ns is None else format_instant(layout.end_ns),
+        duration_ms=_millis(length),
+        services=sorted({span.service_name for span in spans if span.service_name}),
+        truncated=span_count > len(spans),
+        rows=rows,
+    )
+
+
+def _encoded(trace_id: bytes, trace: _Trace) -> bytes:
+    return msgspec.json.encode(waterfall(trace_id, trace.spans, trace.attributes, trace.span_count))
+
+
+def _millis(nanos: int) -> msgspec.Raw:
+    return msgspec.Raw(format_millis(nanos))
+
+
+async def _read_trace(
+    store: Store, settings: QuerySettings, project_id: int, trace_id: bytes, window: Window
+) -> _Trace:
+    """The earliest spans of a trace, as many as the settings allow, with their attributes."""
+    limit = settings.max_trace_spans
+    rows = await store.rows(TraceSkeleton(project_id=project_id, trace_id=trace_id, window=window, limit=limit + 1))
+    span_count = len(rows)
+    if span_count > limit:
+        ((span_count,),) = await store.rows(TraceSize(project_id=project_id, trace_id=trace_id, window=window))
+    spans = [Skeleton._make(row) for row in rows[:limit]]
+    attributes = await _read_attributes(store, project_id, trace_id, spans, settings.max_trace_bytes)
+    # An insert between the two reads can not change rows; a dropped partition can take some away.
+    kept = [span for span in spans if (span.batch_id, span.row) in attributes]
+    return _Trace(kept, attributes, span_count)
+
+
+async def _read_attributes(
+    store: Store, project_id: int, trace_id: bytes, spans: Sequence[Skeleton], budget: int
+) -> dict[tuple[int, int], Carried]:
+    """What the spans carry, read in chunks until `budget` bytes of it are there; the rest of the spans is left out."""
+    found: dict[tuple[int, int], Carried] = {}
+    at, chunk = 0, _CHUNK
+    while at < len(spans) and budget > 0:
+        part = spans[at : at + chunk]
+        statement = TraceAttributes(
+            project_id=project_id,
+            trace_id=trace_id,
+            window=Window(part[0].start_ns, part[-1].start_ns + 1),
+            places=tuple((span.batch_id, span.row) for span in part),
+        )
+        try:
+            rows = await store.rows(statement)
+        except QueryTooLarge:
+            if chunk == 1:
+                raise
+            chunk //= 2
+            continue
+        for batch_id, row, *carried in rows:
+            found[batch_id, row] = Carried._make(carried)
+            budget -= _size(carried)
+        at += len(part)
+    return found
+
+
+def _size(carried: Sequence[Any]) -> int:
+    """About how long the attributes are as JSON."""
+    texts = (each for each in carried if isinstance(each, dict))
+    return sum(len(key) + len(text) + 8 for each in texts for key, text in each.items())
