@@ -67,6 +67,20 @@ cdef void describe(Survey* survey, bint traces) noexcept nogil:
     member(survey, KEY_VALUE_LIST, 1, KEY_VALUE, True)
 
 
+cdef inline bint is_short_attribute(Chunk message) noexcept nogil:
+    # The usual KeyValue, known to be sound at one glance: a key and a string, each under 128 bytes, and nothing else.
+    cdef size_t key_size, value_size
+    if message.size < 6 or message.at[0] != 0x0A:
+        return False
+    key_size = message.at[1]
+    if key_size >= 128 or key_size + 6 > message.size or message.at[key_size + 2] != 0x12:
+        return False
+    value_size = message.at[key_size + 3]
+    if value_size >= 128 or key_size + 4 + value_size != message.size or message.at[key_size + 4] != 0x0A:
+        return False
+    return message.at[key_size + 5] < 128 and message.at[key_size + 5] + <size_t> 2 == value_size
+
+
 cdef int look_through(Survey* survey, int kind, Chunk message, int depth) noexcept nogil:
     # 0, or why the request is refused. `depth` counts the values around this one.
     cdef Cursor c = cursor(message)
@@ -96,6 +110,8 @@ cdef int look_through(Survey* survey, int kind, Chunk message, int depth) noexce
             if survey.parts > survey.max_parts:
                 return TOO_MANY_PARTS
         seen |= <uint32_t> 1 << field.number
+        if member.kind == KEY_VALUE and depth < VALUE_DEPTH and is_short_attribute(field.chunk):
+            continue
         status = look_through(survey, member.kind, field.chunk, depth)
         if status < 0:
             return status
