@@ -16,8 +16,7 @@ MAX_MESSAGE: Final = 1_024
 
 
 class Frame(NamedTuple):
-    """Where a call was: `place` is a file or class, `own` whether it is code of the application and not of a library.
-    """
+    """Where a call was: `place` is a file or class; `own` says that it is code of the application, no library."""
 
     place: str
     function: str
@@ -63,8 +62,7 @@ _PYTHON_LIBRARY: Final = re.compile(r"[/\\](?:site-packages|dist-packages|lib[/\
 
 
 def _python(text: str) -> list[Frame]:
-    """Python writes the innermost frame last; of a chain of exceptions the last traceback is the one that was raised.
-    """
+    """Python writes the innermost frame last; of a chain of exceptions the last is the one that was raised."""
     lines = text.rsplit("Traceback (most recent call last)", 1)[-1].splitlines()
     frames = []
     for line in reversed(lines[-2 * MAX_LINES :]):
@@ -88,8 +86,7 @@ _NEXT_SECTION: Final = ("Caused by: ", "Suppressed: ", " ---> ", "goroutine ", "
 
 
 def _section(lines: list[str], read: "Reader") -> list[Frame]:
-    """Frames up to the next exception of a chain (or the next goroutine): the outermost is the one that was reported.
-    """
+    """Frames up to the next exception of a chain (or goroutine): the outermost is the one that was reported."""
     frames = []
     for number, line in enumerate(lines):
         if line.lstrip().startswith(_NEXT_SECTION):

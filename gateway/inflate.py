@@ -28,7 +28,7 @@ _ZSTD_FRAME: Final = b"\x28\xb5\x2f\xfd"
 def _fastest_zlib() -> Any:
     """isal has zlib's interface at twice its speed, but not wheels for every platform."""
     try:
-        from isal import isal_zlib
+        from isal import isal_zlib  # noqa: PLC0415 (it may be missing)
     except ImportError:
         return zlib
     return isal_zlib

@@ -127,7 +127,7 @@ class ClickHouse:
             return
         if self._scratch is not None:
             self._prepare_scratch(self._scratch)
-        await self._call(lambda client: None)
+        await self._call(lambda _client: None)
 
     async def close(self) -> None:
         """Wait for running calls and close the handles."""

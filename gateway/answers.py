@@ -1,0 +1,107 @@
+"""Answers of the OTLP paths, in the request's media type with exactly its Content-Type; each is counted once."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from aiohttp import web
+
+from chassis.access import PROJECT
+from chassis.errors import ApiError, Issue, UnsupportedMediaType, envelope
+from gateway.outcomes import NO_PROJECT, Ledger
+from proto.errors import ErrorCode
+from proto.otlp.json import FieldError
+from proto.otlp.policy import Decoded, DecodeError, Refusal, Signal
+from proto.otlp.responses import CONTENT_TYPES, Media, Violation, export_response, status_json, status_protobuf
+
+WIRE_BYTES: Final = web.RequestKey("wire_bytes", int)  # of the body, once it is read
+ITEMS: Final = web.RequestKey("items", int)  # spans or log records in it, once it is decoded
+
+_MEDIA: Final[Mapping[str, Media]] = {content_type: media for media, content_type in CONTENT_TYPES.items()}
+_BAD: Final = frozenset((Refusal.MALFORMED, Refusal.TOO_DEEP))
+_ALLOWED_HEADERS: Final = "content-type, content-encoding, authorization, x-legacy-auth, x-request-id"
+_EXPOSED_HEADERS: Final = "retry-after, x-request-id"
+_PREFLIGHT_SECONDS: Final = 600
+_MAX_ANNOUNCED: Final = 2**40  # a Content-Length that nobody has to make good on
+
+
+class Undecodable(ApiError):
+    """The decoder refuses the request: 400 for what is malformed, 413 for what is over a limit."""
+
+    def __init__(self, error: DecodeError) -> None:
+        code = ErrorCode.BAD_REQUEST if error.reason in _BAD else ErrorCode.PAYLOAD_TOO_LARGE
+        details = [Issue(error.path, error.message, error.reason.value)] if isinstance(error, FieldError) else None
+        super().__init__(code, error.message, details=details)
+        self.reason = error.reason
+
+
+def request_media(request: web.Request) -> Media:
+    """What the body is written in. UnsupportedMediaType for anything that is not OTLP; parameters do not matter."""
+    media = _media(request)
+    if media is None:
+        raise UnsupportedMediaType("Content-Type must be application/x-protobuf or application/json.")
+    return media
+
+
+def _media(request: web.Request) -> Media | None:
+    content_type = request.headers.get("Content-Type", "")
+    return _MEDIA.get(content_type) or _MEDIA.get(content_type.partition(";")[0].strip().lower())
+
+
+class Answers:
+    """Renders what the OTLP paths answer. Every answer is counted exactly once, here."""
+
+    def __init__(self, ledger: Ledger, origins: Sequence[str]) -> None:
+        self._ledger = ledger
+        self._any_origin = "*" in origins
+        self._origins = frozenset(origins)
+
+    def success(self, request: web.Request, media: Media, decoded: Decoded, wire_bytes: int) -> web.Response:
+        """200: an empty export response, or one that says how many items were rejected and why."""
+        self._ledger.answered(decoded, wire_bytes)
+        body = export_response(decoded.signal, media, decoded.rejected)
+        return self._response(request, 200, CONTENT_TYPES[media], body)
+
+    def refusal(self, request: web.Request, error: ApiError, request_id: str) -> web.Response:
+        """Any other status: a google.rpc.Status; for JSON requests it holds the envelope's object as well."""
+        if request.method == "POST":
+            self._count(request, error)
+        violations = [Violation(issue.path, issue.message) for issue in error.details or ()]
+        if _media(request) == "protobuf":
+            body = status_protobuf(error.status, error.message, violations)
+            return self._response(request, error.status, CONTENT_TYPES["protobuf"], body)
+        inner = envelope(error, request_id)["error"]
+        body = status_json(error.status, error.message, violations, inner)
+        return self._response(request, error.status, CONTENT_TYPES["json"], body)
+
+    async def preflight(self, request: web.Request) -> web.Response:
+        """`OPTIONS`: whether a browser page may send."""
+        answer = web.Response(status=204)
+        self._allow_origin(request, answer)
+        if "Access-Control-Allow-Origin" in answer.headers:
+            answer.headers["Access-Control-Allow-Methods"] = "POST"
+            answer.headers["Access-Control-Allow-Headers"] = _ALLOWED_HEADERS
+            answer.headers["Access-Control-Max-Age"] = str(_PREFLIGHT_SECONDS)
+        return answer
+
+    def _count(self, request: web.Request, error: ApiError) -> None:
+        signal: Signal = "logs" if request.path.endswith("/logs") else "traces"
+        reason = error.reason.value if isinstance(error, Undecodable) else error.code.value
+        project = request.get(PROJECT)
+        project_id = project.project_id if project is not None else NO_PROJECT
+        wire_bytes = request.get(WIRE_BYTES) or min(request.content_length or 0, _MAX_ANNOUNCED)
+        self._ledger.refused(signal, reason, project_id, wire_bytes, request.get(ITEMS) or 0)
+
+    def _response(self, request: web.Request, status: int, content_type: str, body: bytes) -> web.Response:
+        answer = web.Response(status=status, body=body, headers={"Content-Type": content_type})
+        if self._origins:
+            self._allow_origin(request, answer)
+        return answer
+
+    def _allow_origin(self, request: web.Request, answer: web.Response) -> None:
+        origin = request.headers.get("Origin")
+        if not self._any_origin:
+            answer.headers["Vary"] = "Origin"
+        if origin is None or not (self._any_origin or origin in self._origins):
+            return
+        answer.headers["Access-Control-Allow-Origin"] = "*" if self._any_origin else origin
+        answer.headers["Access-Control-Expose-Headers"] = _EXPOSED_HEADERS

@@ -1,0 +1,103 @@
+"""The gateway's routes and resources, built in the order in which they depend on each other."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import structlog
+from aiohttp import web
+
+from chassis.access import project_key, public
+from chassis.settings import ChassisSettings
+from chassis.telemetry import Telemetry
+from chassis.web import Route, Service
+from gateway.answers import Answers
+from gateway.availability import Availability, Store
+from gateway.background import Background
+from gateway.batcher import Batcher
+from gateway.budget import Budget
+from gateway.handlers import Exporter
+from gateway.insert import Inserter, Sealed, new_batch_id
+from gateway.outcomes import Ledger, Metrics
+from gateway.settings import GatewaySettings
+from gateway.writer import Writer
+
+PATHS: Final = ("/v1/traces", "/v1/logs")
+DRAIN_BACKGROUND_S: Final = 5.0
+MAX_THREADS: Final = 4
+
+
+def service(
+    chassis: ChassisSettings,
+    settings: GatewaySettings,
+    clickhouse: Store,
+    telemetry: Telemetry,
+    *,
+    clock: Callable[[], int] = time.time_ns,
+) -> Service:
+    """The gateway over a started `clickhouse` whose tables are migrated. `clock` gives nanoseconds since 1970.
+
+    Its routes need the project-key guard.
+    """
+    log: structlog.stdlib.BoundLogger = structlog.get_logger("gateway")
+    metrics = Metrics(telemetry.registry)
+    ledger = Ledger(metrics)
+    threads = ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1), thread_name_prefix="gateway")
+    availability = Availability(clickhouse, metrics, log)
+    inserter = Inserter(clickhouse, metrics)
+    background = Background(inserter, availability, metrics, log, settings.max_background_bytes)
+    writer = Writer(inserter, availability, background, metrics, log, threads, clock)
+    batcher = Batcher(writer, settings, log)
+    answers = Answers(ledger, settings.cors_origins)
+    exporter = Exporter(
+        settings,
+        retention_days=chassis.retention_days,
+        body_timeout_s=chassis.body_timeout_s,
+        answers=answers,
+        ledger=ledger,
+        budget=Budget(settings.max_inflight_bytes, settings.max_inflight_items, metrics),
+        availability=availability,
+        batcher=batcher,
+        threads=threads,
+        clock=clock,
+    )
+
+    async def flush_outcomes() -> None:
+        while True:
+            await asyncio.sleep(settings.outcomes_flush_s)
+            # While ClickHouse is away the sums go on growing in place instead of becoming a queue of blocks.
+            if availability.up:
+                store_outcomes()
+
+    def store_outcomes() -> None:
+        batch_id = new_batch_id()
+        block = ledger.take(batch_id, clock() // 10**6)
+        if block is not None:
+            background.add(Sealed(batch_id, block))
+
+    async def run(_app: web.Application) -> AsyncIterator[None]:
+        background.start()
+        flushing = asyncio.get_running_loop().create_task(flush_outcomes())
+        yield
+        await batcher.close()
+        flushing.cancel()
+        await asyncio.gather(flushing, return_exceptions=True)
+        store_outcomes()
+        await background.close(DRAIN_BACKGROUND_S)
+        await availability.close()
+        threads.shutdown(wait=True)
+
+    return Service("gateway", _routes(exporter, answers, settings), resources=(run,), readiness=(availability,))
+
+
+def _routes(exporter: Exporter, answers: Answers, settings: GatewaySettings) -> list[Route]:
+    routes = [
+        Route("POST", path, handler, project_key(), render_error=answers.refusal)
+        for path, handler in zip(PATHS, (exporter.traces, exporter.logs), strict=True)
+    ]
+    if settings.cors_origins:
+        routes += [Route("OPTIONS", path, answers.preflight, public(), render_error=answers.refusal) for path in PATHS]
+    return routes

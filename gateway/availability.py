@@ -1,0 +1,89 @@
+"""Whether ClickHouse takes inserts. A failed insert closes the door at once; a probe opens it again."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import structlog
+
+from chassis.clickhouse import StoreError, StoreUnavailable
+from gateway.outcomes import Metrics
+
+FIRST_PROBE_S: Final = 0.05  # most faults are one lost connection
+PROBE_TIMEOUT_S: Final = 5.0
+
+
+class Store(Protocol):
+    """What the gateway needs of ClickHouse."""
+
+    async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None: ...
+
+    async def probe(self) -> None: ...
+
+
+class Availability:
+    """`up` is what requests are admitted by: while ClickHouse is away they cost nothing but their refusal."""
+
+    name = "clickhouse"
+
+    def __init__(self, store: Store, metrics: Metrics, log: structlog.stdlib.BoundLogger, probe_s: float = 1.0) -> None:
+        self._store = store
+        self._metrics = metrics
+        self._log = log
+        self._probe_s = probe_s
+        self._up = asyncio.Event()
+        self._up.set()
+        self._probing: asyncio.Task[None] | None = None
+        metrics.store_up.set(1)
+
+    @property
+    def up(self) -> bool:
+        """Whether inserts are worth trying."""
+        return self._up.is_set()
+
+    def failed(self, error: StoreUnavailable) -> None:
+        """An insert failed for no fault of its own."""
+        if not self.up:
+            return
+        self._up.clear()
+        self._metrics.store_up.set(0)
+        self._log.warning("clickhouse is away", error=error.message, code=error.code)
+        self._probing = asyncio.get_running_loop().create_task(self._probe_until_up())
+
+    async def wait(self, timeout_s: float) -> bool:
+        """Wait until ClickHouse is back, at most `timeout_s`; whether it is."""
+        if self.up:
+            return True
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._up.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def probe(self) -> None:
+        """For `/readyz`: raises StoreUnavailable while the door is closed, else what a round trip raises."""
+        if not self.up:
+            raise StoreUnavailable("ClickHouse does not take inserts.")
+        await self._store.probe()
+
+    async def close(self) -> None:
+        """Stop probing."""
+        if self._probing is not None:
+            self._probing.cancel()
+            await asyncio.gather(self._probing, return_exceptions=True)
+
+    async def _probe_until_up(self) -> None:
+        pause = FIRST_PROBE_S
+        while True:
+            await asyncio.sleep(pause)
+            pause = self._probe_s
+            try:
+                async with asyncio.timeout(PROBE_TIMEOUT_S):
+                    await self._store.probe()
+            except (StoreError, TimeoutError):
+                continue
+            self._metrics.store_up.set(1)
+            self._log.info("clickhouse is back")
+            self._up.set()
+            return

@@ -1,0 +1,168 @@
+"""What became of every request and item: rows of `ingest_outcomes`, and counters without project labels.
+
+An answered request has each of its items accepted or rejected for one reason; its counts are a block of its batch. A
+refused one (any error answer) is counted as a whole, by the reason it was refused for. Those, and requests without an
+accepted item, have no batch: the ledger sums them up and hands over one block now and then.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from proto.otlp.native import write_block
+from proto.otlp.policy import Block, Decoded, Signal
+from proto.storage.tables import INGEST_OUTCOMES
+
+MILLIS_PER_DAY: Final = 86_400_000
+MAX_LEDGER_KEYS: Final = 20_000  # of projects, signals and reasons; then counts go to project 0
+NO_PROJECT: Final = 0
+
+_ROWS: Final = (100, 1_000, 5_000, 10_000, 20_000, 50_000, 100_000, 1_000_000)
+_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class Metrics:
+    """The gateway's counters. For items: received = accepted + rejected + refused; for requests: answered + refused."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"sluice_gateway_{name}", text, labels, registry=registry)
+
+        def gauge(name: str, text: str) -> Gauge:
+            return Gauge(f"sluice_gateway_{name}", text, registry=registry)
+
+        self.requests = counter("requests", "Export requests, by what became of them.", "signal", "outcome", "reason")
+        self.received = counter("received_items", "Items decoded.", "signal")
+        self.items = counter("items", "Items, by what became of them.", "signal", "outcome", "reason")
+        self.modified = counter("modified_items", "Accepted items that were changed on the way.", "signal", "kind")
+        self.wire_bytes = counter("wire_bytes", "Bytes of bodies as they came.", "signal", "outcome")
+        self.exceptions_over_limit = counter("exceptions_over_limit", "Error occurrences not taken from a request.")
+        self.batches = counter("batches", "Batches, by whether ClickHouse has them.", "outcome")
+        self.late_items = counter("late_items", "Items stored after their request was answered 503.")
+        self.insert_failures = counter("insert_failures", "Inserts that failed, by table and error.", "table", "error")
+        self.lost_rows = counter("lost_rows", "Rows of acknowledged batches that were given up.", "table")
+        self.insert_rows = Histogram(
+            "sluice_gateway_insert_rows", "Rows of a block.", ("table",), buckets=_ROWS, registry=registry
+        )
+        self.insert_seconds = Histogram(
+            "sluice_gateway_insert_seconds", "Time of an insert.", ("table",), buckets=_SECONDS, registry=registry
+        )
+        self.inflight_bytes = gauge("inflight_bytes", "Memory charged to requests that are not answered yet.")
+        self.inflight_items = gauge("inflight_items", "Items that are not answered yet.")
+        self.background_bytes = gauge("background_bytes", "Blocks of acknowledged batches that wait for another try.")
+        self.store_up = gauge("store_up", "Whether ClickHouse takes inserts.")
+
+
+class Counts(NamedTuple):
+    """One row of `ingest_outcomes` without its place in a block."""
+
+    project_id: int
+    signal: str
+    outcome: str
+    reason: str
+    items: int
+    requests: int
+    wire_bytes: int
+    modified: Mapping[str, int]
+
+
+class Sums:
+    """Counts summed over requests by project, signal, outcome and reason."""
+
+    def __init__(self) -> None:
+        self._sums: dict[tuple[int, str, str, str], list[int]] = {}
+        self._modified: dict[tuple[int, str], dict[str, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._sums)
+
+    def add(self, key: tuple[int, str, str, str], items: int, requests: int, wire_bytes: int) -> None:
+        """Add to the row of `key`: project, signal, outcome, reason."""
+        row = self._sums.setdefault(key, [0, 0, 0])
+        row[0] += items
+        row[1] += requests
+        row[2] += wire_bytes
+
+    def add_answered(self, decoded: Decoded, wire_bytes: int) -> None:
+        """An answered request: its row `accepted` carries the request and its bytes, those `rejected` only items."""
+        project, signal = decoded.project_id, decoded.signal
+        self.add((project, signal, "accepted", ""), decoded.accepted, 1, wire_bytes)
+        for reason, items in decoded.rejected.items():
+            self.add((project, signal, "rejected", reason), items, 0, 0)
+        if decoded.modified:
+            modified = self._modified.setdefault((project, signal), {})
+            for kind, items in decoded.modified.items():
+                modified[kind] = modified.get(kind, 0) + items
+
+    def rows(self) -> Iterable[Counts]:
+        """What was added, sorted by key."""
+        for key, (items, requests, wire_bytes) in sorted(self._sums.items()):
+            modified = self._modified.get(key[:2], {}) if key[2] == "accepted" else {}
+            yield Counts(*key, items, requests, wire_bytes, modified)
+
+
+def outcome_block(rows: Iterable[Counts], batch_id: int, now_ms: int) -> Block:
+    """The block of `ingest_outcomes` for a batch, its rows numbered; all carry the time `now_ms`."""
+    cells = [
+        (
+            c.project_id,
+            now_ms,
+            c.signal,
+            c.outcome,
+            c.reason,
+            c.items,
+            c.requests,
+            c.wire_bytes,
+            c.modified,
+            batch_id,
+            n,
+        )
+        for n, c in enumerate(rows)
+    ]
+    return Block(INGEST_OUTCOMES.name, now_ms // MILLIS_PER_DAY, len(cells), write_block(INGEST_OUTCOMES, cells))
+
+
+class Ledger:
+    """Counts every request once, and keeps the sums of those that belong to no batch until they are taken."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._pending = Sums()
+
+    def received(self, decoded: Decoded) -> None:
+        """A request was decoded; what becomes of its items is counted when it is answered."""
+        metrics = self._metrics
+        metrics.received.labels(decoded.signal).inc(decoded.accepted + sum(decoded.rejected.values()))
+        if decoded.exceptions_over_limit:
+            metrics.exceptions_over_limit.inc(decoded.exceptions_over_limit)
+
+    def answered(self, decoded: Decoded, wire_bytes: int) -> None:
+        """A request is answered 200. One without an accepted item is in no batch and goes to the pending sums."""
+        metrics, signal = self._metrics, decoded.signal
+        metrics.requests.labels(signal, "answered", "").inc()
+        metrics.wire_bytes.labels(signal, "answered").inc(wire_bytes)
+        metrics.items.labels(signal, "accepted", "").inc(decoded.accepted)
+        for reason, items in decoded.rejected.items():
+            metrics.items.labels(signal, "rejected", reason).inc(items)
+        for kind, items in decoded.modified.items():
+            metrics.modified.labels(signal, kind).inc(items)
+        if not decoded.accepted:
+            self._pending.add_answered(decoded, wire_bytes)
+
+    def refused(self, signal: Signal, reason: str, project_id: int, wire_bytes: int, items: int) -> None:
+        """A request is answered with an error. `items` it had, if it was decoded; the table has none of them."""
+        metrics = self._metrics
+        metrics.requests.labels(signal, "refused", reason).inc()
+        metrics.wire_bytes.labels(signal, "refused").inc(wire_bytes)
+        if items:
+            metrics.items.labels(signal, "refused", reason).inc(items)
+        project = project_id if len(self._pending) < MAX_LEDGER_KEYS else NO_PROJECT
+        self._pending.add((project, signal, "refused", reason), 0, 1, wire_bytes)
+
+    def take(self, batch_id: int, now_ms: int) -> Block | None:
+        """The pending sums as a block, which is then the caller's; None when there are none."""
+        if not len(self._pending):
+            return None
+        sums, self._pending = self._pending, Sums()
+        return outcome_block(sums.rows(), batch_id, now_ms)

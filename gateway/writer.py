@@ -1,0 +1,199 @@
+"""A batch becomes blocks, and blocks become rows: spans and logs first, then what is derived from them.
+
+    write(requests, deadline)
+        build               a thread: assemble, error occurrences, outcomes; every block gets its token
+        _insert_until       spans and logs, one block after the other; a transient failure is retried until the deadline
+        stored              the requests are answered: success means that their spans and logs are in ClickHouse
+        _insert_derived     trace index, attribute keys, errors, outcomes; what fails for now goes to `Background`
+
+A block that ClickHouse refuses for good is narrowed down: the batch is written again in parts, by project, then by
+halves, until the request that it is about stands alone. Only that one fails, with 500: sent again it would fail again.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from typing import Final
+
+import structlog
+
+from chassis.clickhouse import StoreBusy, StoreRejected, StoreUnavailable
+from chassis.errors import ApiError, InternalError, ServiceUnavailable
+from gateway.availability import Availability
+from gateway.background import Background
+from gateway.errors import occurrence_blocks
+from gateway.insert import Inserter, Sealed, new_batch_id
+from gateway.outcomes import Metrics, Sums, outcome_block
+from proto.otlp.codec import assemble
+from proto.otlp.policy import Decoded
+from proto.storage.tables import LOGS, SPANS
+
+MAIN_TABLES: Final = frozenset((SPANS.name, LOGS.name))
+MAX_BACKOFF_S: Final = 0.25
+AWAY: Final = "The store is not available; send the request again later."
+
+Place = tuple[str, int]  # table and day
+
+
+class Pending:
+    """A request that waits for its batch: `done` gets its result, or the error that it is answered with."""
+
+    __slots__ = ("deadline", "decoded", "done", "wire_bytes")
+
+    def __init__(self, decoded: Decoded, wire_bytes: int, deadline: float, done: "asyncio.Future[None]") -> None:
+        self.decoded = decoded
+        self.wire_bytes = wire_bytes
+        self.deadline = deadline  # of the loop's clock
+        self.done = done
+
+    def fail(self, error: ApiError) -> None:
+        """Answer with `error` unless it is answered already."""
+        if not self.done.done():
+            self.done.set_exception(error)
+
+
+class Writer:
+    """Writes batches. One instance serves all of them, several at a time."""
+
+    def __init__(
+        self,
+        inserter: Inserter,
+        availability: Availability,
+        background: Background,
+        metrics: Metrics,
+        log: structlog.stdlib.BoundLogger,
+        threads: Executor,
+        clock: Callable[[], int],
+    ) -> None:
+        self._inserter = inserter
+        self._availability = availability
+        self._background = background
+        self._metrics = metrics
+        self._log = log
+        self._threads = threads
+        self._clock = clock
+
+    async def write(self, requests: Sequence[Pending], deadline: float, stored: frozenset[Place] = frozenset()) -> None:
+        """Write a batch and answer its requests. `stored` names the blocks that a larger batch has brought in
+        already.
+        """
+        try:
+            main, derived = await self._build(requests)
+        except Exception as error:  # noqa: BLE001 (a request that was decoded and cannot be written: find it)
+            await self._narrow(requests, deadline, stored, error)
+            return
+        waiting = [sealed for sealed in main if (sealed.block.table, sealed.block.day) not in stored]
+        try:
+            while waiting:
+                await self._insert_until(waiting[0], deadline)
+                done = waiting.pop(0).block
+                stored |= {(done.table, done.day)}
+        except StoreRejected as error:
+            await self._narrow(requests, deadline, stored, error)
+            return
+        except StoreUnavailable:
+            self._give_up(requests, waiting, derived, begun=len(waiting) < len(main))
+            return
+        self._stored(requests)
+        await self._insert_derived(derived)
+
+    async def _build(self, requests: Sequence[Pending]) -> tuple[list[Sealed], list[Sealed]]:
+        batch_id = new_batch_id()
+        loop = asyncio.get_running_loop()
+        blocks = await loop.run_in_executor(self._threads, _sealed, requests, batch_id, self._clock() // 10**6)
+        main = [sealed for sealed in blocks if sealed.block.table in MAIN_TABLES]
+        return main, [sealed for sealed in blocks if sealed.block.table not in MAIN_TABLES]
+
+    async def _insert_until(self, sealed: Sealed, deadline: float) -> None:
+        """Insert, again with the same token after a transient failure; StoreUnavailable once `deadline` has passed."""
+        loop = asyncio.get_running_loop()
+        while True:
+            if not await self._availability.wait(max(0.0, deadline - loop.time())):
+                raise StoreUnavailable(AWAY)
+            try:
+                return await self._inserter.insert(sealed)
+            except StoreUnavailable as error:
+                if not isinstance(error, StoreBusy):
+                    self._availability.failed(error)
+                if loop.time() >= deadline:
+                    raise
+            await asyncio.sleep(random.uniform(0.0, MAX_BACKOFF_S))  # noqa: S311 (jitter)
+
+    def _stored(self, requests: Sequence[Pending]) -> None:
+        self._metrics.batches.labels("stored").inc()
+        for request in requests:
+            if request.done.done():  # answered 503 while the insert was under way; its sender may send it again
+                self._metrics.late_items.inc(request.decoded.accepted)
+            else:
+                request.done.set_result(None)
+
+    def _give_up(
+        self, requests: Sequence[Pending], waiting: Sequence[Sealed], derived: Sequence[Sealed], *, begun: bool
+    ) -> None:
+        """Answer 503. A batch that is partly in is completed in the background, so that its rows are never half
+        there.
+        """
+        self._metrics.batches.labels("refused").inc()
+        for request in requests:
+            request.fail(ServiceUnavailable(AWAY))
+        if begun:
+            for sealed in (*waiting, *derived):
+                self._background.add(sealed)
+
+    async def _insert_derived(self, derived: Sequence[Sealed]) -> None:
+        for number, sealed in enumerate(derived):
+            try:
+                await self._inserter.insert(sealed)
+            except StoreUnavailable as error:
+                if not isinstance(error, StoreBusy):
+                    self._availability.failed(error)
+                for left in derived[number:]:
+                    self._background.add(left)
+                return
+            except StoreRejected as error:
+                self._background.lose(sealed, error.message)
+
+    async def _narrow(
+        self, requests: Sequence[Pending], deadline: float, stored: frozenset[Place], error: Exception
+    ) -> None:
+        if len(requests) > 1:
+            for part in _parts(requests):
+                await self.write(part, deadline, stored)
+            return
+        (request,) = requests
+        self._metrics.batches.labels("rejected").inc()
+        self._log.error(
+            "request refused by clickhouse",
+            project_id=request.decoded.project_id,
+            signal=request.decoded.signal,
+            items=request.decoded.accepted,
+            error=str(error),
+            exc_info=None if isinstance(error, StoreRejected) else error,
+        )
+        request.fail(InternalError())
+
+
+def _sealed(requests: Sequence[Pending], batch_id: int, now_ms: int) -> list[Sealed]:
+    """All blocks of a batch; runs in a thread."""
+    decoded = [request.decoded for request in requests]
+    sums = Sums()
+    for request in requests:
+        sums.add_answered(request.decoded, request.wire_bytes)
+    blocks = [
+        *assemble(decoded, batch_id),
+        *occurrence_blocks(decoded, batch_id),
+        outcome_block(sums.rows(), batch_id, now_ms),
+    ]
+    return [Sealed(batch_id, block) for block in blocks]
+
+
+def _parts(requests: Sequence[Pending]) -> list[Sequence[Pending]]:
+    """By project; the requests of one project by halves."""
+    projects: dict[int, list[Pending]] = {}
+    for request in requests:
+        projects.setdefault(request.decoded.project_id, []).append(request)
+    if len(projects) > 1:
+        return list(projects.values())
+    middle = len(requests) // 2
+    return [requests[:middle], requests[middle:]]
