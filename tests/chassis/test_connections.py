@@ -167,7 +167,7 @@ async def test_one_connection_over_the_cap_is_answered_503(serve: Serve) -> None
         writer.close()
         await writer.wait_closed()
     async with asyncio.timeout(DEADLINE_S):
-        while (await served.get("/x"))[0] != 200:  # noqa: ASYNC110 - the server has no event for "closed" to wait on
+        while (await served.get("/x"))[0] != 200:
             await asyncio.sleep(0.01)
 
 

@@ -94,7 +94,7 @@ def test_a_service_whose_table_is_no_table_is_told(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="nowhere.toml cannot be read"):
+    with pytest.raises(SettingsError, match=r"nowhere\.toml cannot be read"):
         ChassisSettings.load({}, tmp_path / "nowhere.toml")
 
 
@@ -106,7 +106,7 @@ def test_a_value_that_does_not_fit_is_not_echoed() -> None:
 
 def test_description_has_every_field_and_masks_secrets() -> None:
     rows = {row.name: row for row in describe(ChassisSettings(metrics_token="hunter2", port=9))}
-    assert list(rows)[0] == "SLUICE_DATA"
+    assert next(iter(rows)) == "SLUICE_DATA"
     assert len(rows) == len(ChassisSettings.__struct_fields__)
     assert rows["SLUICE_PORT"].value == "9"
     assert rows["SLUICE_PORT"].default == "4318"
