@@ -16,6 +16,7 @@ from chassis.body import read_body
 from chassis.errors import BadRequest, Issue, UnsupportedMediaType
 
 MAX_ISSUES: Final = 100  # a body of a million bad elements gets a readable answer, not a megabyte
+MAX_PATH_LENGTH: Final = 200
 MAX_MESSAGE_LENGTH: Final = 300
 _INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
 _LOCATION: Final = re.compile(r" - at `[^`]*`\Z")
@@ -53,7 +54,7 @@ class Issues:
     def add(self, path: str, message: str, code: str) -> None:
         """`path` as in `query.limit`, `body.filters[0].op`; `code` is one short word a program can switch on."""
         if not self.full:
-            self._issues.append(Issue(path=path, message=message[:MAX_MESSAGE_LENGTH], code=code))
+            self._issues.append(Issue(path[:MAX_PATH_LENGTH], message[:MAX_MESSAGE_LENGTH], code))
 
     def raise_if_any(self, message: str = "The request is not valid.") -> None:
         if self._issues:
@@ -107,9 +108,11 @@ def check_length(path: str, text: str, lo: int, hi: int, issues: Issues) -> bool
 def decode_json(type_: type[T], raw: bytes, path: str, issues: Issues) -> T | None:
     """JSON bytes as `type_`; None after recording an issue for every offending field under `path`."""
     try:
-        return msgspec.json.decode(raw, type=type_)
-    except msgspec.ValidationError as error:
-        _explain(type_, raw, path, error, issues)
+        try:
+            return msgspec.json.decode(raw, type=type_)
+        except msgspec.ValidationError as error:
+            # The typed decoder stopped at the fault: what comes after it may not even be JSON.
+            _explain(type_, msgspec.json.decode(raw), path, error, issues)
     except (msgspec.DecodeError, UnicodeDecodeError):
         issues.add(path, "Must be valid JSON.", "malformed")
     except RecursionError:
@@ -134,9 +137,9 @@ def decode_body(type_: type[T], raw: bytes) -> T:
     return decoded  # type: ignore[return-value]  # None only for types that admit null: otherwise an issue was raised
 
 
-def _explain(type_: Any, raw: bytes, path: str, error: msgspec.ValidationError, issues: Issues) -> None:
+def _explain(type_: Any, value: Any, path: str, error: msgspec.ValidationError, issues: Issues) -> None:
     before = len(issues)
-    _walk(type_, msgspec.json.decode(raw), path, issues)
+    _walk(type_, value, path, issues)
     if len(issues) == before:  # the typed decoder is stricter than the walk: report what it said
         _report(path, error, issues)
 
@@ -204,7 +207,7 @@ def _fields(
     if config.forbid_unknown_fields:
         for name in value:
             if name not in known and name != config.tag_field:
-                issues.add(f"{path}.{name[:64]}", "Is not a known field.", "unknown_field")
+                issues.add(f"{path}.{name}", "Is not a known field.", "unknown_field")
 
 
 def _is_struct(type_: Any) -> bool:

@@ -1,0 +1,65 @@
+"""Two organizations with projects, keys and members, in a migrated SQLite file."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from chassis.identity import registry
+from chassis.identity.registry import NewProjectKey, NewToken, Organization, Project
+from chassis.migrations import migrate
+from chassis.relational import Database
+from proto.identity import PrincipalKind, Role, Scope
+
+
+def new_database(directory: Path) -> Database:
+    """Migrated and not yet started."""
+    url = f"sqlite:///{directory / 'sluice.db'}"
+    migrate(url)
+    return Database(url, max_wait_s=2.0)
+
+
+@dataclass
+class Clock:
+    """A clock that moves when a test says so: seconds for caches, a date for expiry."""
+
+    seconds: float = 1_000.0
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def __call__(self) -> float:
+        return self.seconds
+
+    def now(self) -> datetime:
+        return self.started + timedelta(seconds=self.seconds - 1_000.0)
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """One organization, its project `web` with a key, and its owner's token."""
+
+    organization: Organization
+    project: Project
+    key: NewProjectKey
+    owner_id: str
+    token: NewToken
+
+
+async def new_tenant(database: Database, slug: str, words: tuple[str, ...] = ()) -> Tenant:
+    async with database.write() as connection:
+        organization = await registry.create_organization(connection, slug, slug.title())
+        owner = await registry.create_principal(connection, PrincipalKind.USER, "Owner")
+        await registry.add_membership(connection, organization.id, owner.id, Role.OWNER)
+        token = await registry.create_token(connection, organization.id, owner.id, "all")
+        project = await registry.create_project(connection, organization.id, "web", "Web", words)
+        key = await registry.create_project_key(connection, organization.id, project.id, "first", owner.id)
+    return Tenant(organization, project, key, owner.id, token)
+
+
+async def new_member_token(
+    database: Database, tenant: Tenant, role: Role, scopes: frozenset[Scope] | None = None
+) -> tuple[str, str]:
+    """Principal id and token secret of a further member."""
+    async with database.write() as connection:
+        member = await registry.create_principal(connection, PrincipalKind.USER, role.title())
+        await registry.add_membership(connection, tenant.organization.id, member.id, role)
+        token = await registry.create_token(connection, tenant.organization.id, member.id, "t", scopes=scopes)
+    return member.id, token.secret

@@ -1,0 +1,172 @@
+"""Formats of tokens, keys, DSNs, slugs, and the table of roles and scopes."""
+
+import hashlib
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proto.identity import (
+    MAX_PROJECT_ID,
+    NAME_PATTERN,
+    ROLE_SCOPES,
+    Dsn,
+    Role,
+    Scope,
+    effective_scopes,
+    encode_project_key,
+    encode_token,
+    format_dsn,
+    hash_secret,
+    is_project_key,
+    is_slug,
+    is_token,
+    parse_dsn,
+    secret_hint,
+)
+
+
+@given(st.binary(min_size=32, max_size=32))
+def test_every_token_has_one_length_and_passes_its_own_checksum(entropy: bytes) -> None:
+    token = encode_token(entropy)
+    assert re.fullmatch(r"pat_[0-9A-Za-z]{49}", token)
+    assert is_token(token)
+
+
+@given(st.binary(min_size=32, max_size=32), st.integers(4, 52), st.sampled_from("0aZ"))
+def test_a_token_with_one_other_character_is_none(entropy: bytes, position: int, character: str) -> None:
+    token = encode_token(entropy)
+    altered = token[:position] + character + token[position + 1 :]
+    assert is_token(altered) is (altered == token)
+
+
+def test_token_format_is_frozen() -> None:
+    assert encode_token(bytes(32)) == "pat_" + "0" * 43 + "2GjXJC"
+    assert encode_token(b"\xff" * 32) == "pat_yhjskwdA6OZ1AL1YmHWZWm8LLG7HjnuCA2j5rOw8Xp13oiRF4"
+
+
+@pytest.mark.parametrize("text", ["", "pat_", "scim_" + "0" * 49, encode_token(bytes(32)) + "\n", "pat_" + "é" * 49])
+def test_what_is_no_token(text: str) -> None:
+    assert not is_token(text)
+
+
+@pytest.mark.parametrize("size", [0, 31, 33])
+def test_a_token_of_other_entropy_is_not_made(size: int) -> None:
+    with pytest.raises(ValueError):
+        encode_token(bytes(size))
+
+
+def test_a_project_key_is_32_hex_digits() -> None:
+    assert encode_project_key(bytes(range(16))) == "000102030405060708090a0b0c0d0e0f"
+    assert is_project_key("000102030405060708090a0b0c0d0e0f")
+    assert not any(is_project_key(text) for text in ("", "0" * 31, "0" * 33, "A" * 32, "0" * 32 + "\n", "\uff10" * 32))
+    with pytest.raises(ValueError):
+        encode_project_key(bytes(15))
+
+
+@given(
+    st.binary(min_size=16, max_size=16),
+    st.integers(1, MAX_PROJECT_ID),
+    st.sampled_from(["http://127.0.0.1:4318", "https://in.example.org", "https://[::1]:8443", "http://h/base/path"]),
+)
+def test_a_dsn_reads_back_as_it_was_written(entropy: bytes, project_id: int, base_url: str) -> None:
+    key = encode_project_key(entropy)
+    scheme, _, host = base_url.partition("://")
+    assert parse_dsn(format_dsn(base_url, key, project_id)) == Dsn(scheme, key, host, project_id)
+    assert format_dsn(base_url + "/", key, project_id) == format_dsn(base_url, key, project_id)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "http://h/1",
+        "ftp://k@h/1",
+        "http://k@h/0",
+        "http://k@h/01",
+        "http://k@h",
+        "http://k@h/x",
+        "http://k:s@h/1",
+        "http://k@h/1?x",
+        "http://k@h/1\n",
+        " http://k@h/1",
+        f"http://k@h/{MAX_PROJECT_ID + 1}",
+        "http://k@h/" + "9" * 5000,
+    ],
+)
+def test_what_is_no_dsn_is_refused_without_being_quoted(text: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        parse_dsn(text)
+    assert str(caught.value) == "not a DSN of the form {scheme}://{key}@{host}/{projectId}"
+
+
+@given(st.text())
+def test_any_text_is_a_dsn_or_a_value_error(text: str) -> None:
+    try:
+        parse_dsn(text)
+    except ValueError:
+        return
+
+
+@pytest.mark.parametrize("base_url", ["", "127.0.0.1:4318", "ftp://h", "http://", "http://user@h"])
+def test_a_base_url_without_http_or_host_makes_no_dsn(base_url: str) -> None:
+    with pytest.raises(ValueError):
+        format_dsn(base_url, "k", 1)
+
+
+def test_secrets_are_hashed_with_sha256_whatever_bytes_a_header_brings() -> None:
+    assert hash_secret("abc") == hashlib.sha256(b"abc").digest()
+    assert hash_secret("\udcff") == hashlib.sha256(b"\xff").digest()
+    assert secret_hint("abcdefgh") == "efgh"
+
+
+@pytest.mark.parametrize("slug", ["a", "0", "a-b", "a" * 64, "a--b", "9lives"])
+def test_slugs(slug: str) -> None:
+    assert is_slug(slug)
+
+
+@pytest.mark.parametrize("slug", ["", "a" * 65, "-a", "a-", "A", "a_b", "a.b", "a\n", "ä", "a\x00", "a/b", "٣"])
+def test_what_is_no_slug(slug: str) -> None:
+    assert not is_slug(slug)
+
+
+@pytest.mark.parametrize(
+    ("name", "good"),
+    [
+        ("a", True),
+        ("Päckchen 1 (alt)", True),
+        ("日本", True),
+        (" a", False),
+        ("a ", False),
+        ("a\n", False),
+        ("a\x00b", False),
+        ("a\x85b", False),
+        ("a\u2028b", False),
+        ("", False),
+    ],
+)
+def test_names_are_printable_and_trimmed(name: str, good: bool) -> None:
+    assert (re.search(NAME_PATTERN, name) is not None) is good
+
+
+def test_the_table_of_roles_and_scopes() -> None:
+    viewer = {"explore:read", "approvals:read", "channels:read", "projects:read", "proofs:read"}
+    own = {"approvals:write", "approvals:decide", "channels:write", "proofs:write", "tokens:write"}
+    assert {role: {str(scope) for scope in scopes} for role, scopes in ROLE_SCOPES.items()} == {
+        Role.VIEWER: viewer,
+        Role.BILLING: {"projects:read"},
+        Role.MEMBER: viewer | own,
+        Role.ADMIN: {str(scope) for scope in Scope},
+        Role.OWNER: {str(scope) for scope in Scope},
+    }
+    assert len(Scope) == 25
+
+
+@given(st.sampled_from(Role), st.none() | st.frozensets(st.sampled_from(Scope)))
+def test_a_token_never_reaches_further_than_its_role_or_its_scopes(
+    role: Role, granted: frozenset[Scope] | None
+) -> None:
+    reach = effective_scopes(role, granted)
+    assert reach <= ROLE_SCOPES[role]
+    assert reach == ROLE_SCOPES[role] if granted is None else reach <= granted
