@@ -1,0 +1,178 @@
+"""Kernel and reference give the same outcome and the same bytes, whatever comes in."""
+
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from proto.otlp import codec, reference
+from proto.otlp.policy import Block, Decoded, DecodeError, Policy, Signal
+from proto.otlp.wire import bytes_field, double_field, fixed64_field, varint_field
+from tests.proto.otlp import generate
+from tests.proto.otlp.conftest import Decoder
+from tests.proto.otlp.generate import NOW_NS, Case
+from tests.proto.otlp.realistic import request
+
+CASES = 20_000
+CHUNK = 1000
+BATCH = 8  # requests that are assembled together
+
+many = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
+
+
+class Outcome(NamedTuple):
+    """Everything that `decode` says of a request."""
+
+    refusal: str | None
+    accepted: int = 0
+    rejected: dict[str, int] | None = None
+    modified: dict[str, int] | None = None
+    exceptions: list[tuple[Any, ...]] | None = None
+    exceptions_over_limit: int = 0
+
+
+def decode(decoder: Decoder, case: Case) -> tuple[Outcome, Decoded | None]:
+    try:
+        decoded: Decoded = decoder.module.decode(*case)
+    except DecodeError as error:
+        return Outcome(error.reason), None
+    assert (decoded.signal, decoded.project_id) == (case.signal, case.project_id)
+    outcome = Outcome(
+        None,
+        decoded.accepted,
+        dict(decoded.rejected),
+        dict(decoded.modified),
+        [tuple(exception) for exception in decoded.exceptions],
+        decoded.exceptions_over_limit,
+    )
+    return outcome, decoded
+
+
+def joined(blocks: list[Block]) -> list[tuple[str, int, int, bytes]]:
+    return [(block.table, block.day, block.rows, b"".join(block.pieces)) for block in blocks]
+
+
+def agree(*cases: Case) -> None:
+    """Both decoders, on each request and on all that pass as one batch."""
+    batches: dict[str, list[Decoded]] = {}
+    outcomes: dict[str, list[Outcome]] = {}
+    for name in ("reference", "kernel"):
+        results = [decode(Decoder(name), case) for case in cases]
+        outcomes[name] = [outcome for outcome, _ in results]
+        batches[name] = [decoded for _, decoded in results if decoded is not None]
+    for case, expected, actual in zip(cases, outcomes["reference"], outcomes["kernel"], strict=True):
+        assert actual == expected, case
+    expected_blocks, actual_blocks = (
+        joined(Decoder(name).assemble(batch, 2**64 - 3)) for name, batch in batches.items()
+    )
+    for expected_block, actual_block in zip(expected_blocks, actual_blocks, strict=True):
+        assert actual_block == expected_block, cases
+
+
+def test_the_kernel_is_built_and_in_force() -> None:
+    assert codec.KERNEL
+
+
+@pytest.mark.parametrize("first", range(0, CASES, CHUNK))
+def test_generated_requests(first: int) -> None:
+    for start in range(first, first + CHUNK, BATCH):
+        agree(*generate.cases(start, min(BATCH, first + CHUNK - start)))
+
+
+@pytest.mark.parametrize("signal", ["traces", "logs"])
+def test_realistic_requests(signal: Signal) -> None:
+    agree(*(Case(signal, request(signal, 200, seed).SerializeToString(), seed, Policy(), NOW_NS) for seed in range(3)))
+
+
+def span(*fields: bytes) -> bytes:
+    ids = bytes_field(1, b"t" * 16) + bytes_field(2, b"s" * 8) + fixed64_field(7, NOW_NS)
+    item = bytes_field(2, ids + b"".join(fields))
+    return bytes_field(1, bytes_field(2, item))
+
+
+def attribute(key: bytes, value: bytes) -> bytes:
+    return bytes_field(1, key) + bytes_field(2, value)
+
+
+def traces(body: bytes, policy: Policy | None = None) -> Case:
+    return Case("traces", body, 3, policy or Policy(), NOW_NS)
+
+
+@pytest.mark.parametrize("keys", [255, 256, 257, 65_536, 65_537])
+def test_dictionaries_grow_their_index_at_the_same_size(keys: int) -> None:
+    agree(
+        traces(b"".join(span(bytes_field(5, b"name %d" % number)) for number in range(keys)), Policy(max_items=10**6))
+    )
+
+
+@many
+@given(st.binary(max_size=200), st.sampled_from(["traces", "logs"]))
+def test_any_bytes(body: bytes, signal: Signal) -> None:
+    agree(Case(signal, body, 1, Policy(), NOW_NS))
+
+
+@many
+@given(st.integers(0, 2**32), st.data())
+def test_any_change_of_a_sound_request(seed: int, data: st.DataObject) -> None:
+    case = generate.case(seed)
+    body = bytearray(case.body)
+    for _ in range(data.draw(st.integers(1, 4))):
+        if body:
+            body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    agree(case._replace(body=bytes(body)))
+
+
+@many
+@given(st.floats(allow_nan=True, allow_infinity=True))
+def test_any_double(number: float) -> None:
+    nested = bytes_field(5, bytes_field(1, double_field(4, number)))
+    values = (double_field(4, number), nested)
+    agree(traces(span(*(bytes_field(9, attribute(b"k%d" % place, value)) for place, value in enumerate(values)))))
+
+
+@many
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_any_integer(number: int) -> None:
+    agree(traces(span(bytes_field(9, attribute(b"k", varint_field(3, number))))))
+
+
+@many
+@given(st.binary(max_size=40) | st.text(max_size=20).map(str.encode), st.integers(0, 30))
+def test_any_text(text: bytes, limit: int) -> None:
+    policy = Policy(max_key_bytes=limit, max_value_bytes=limit, max_name_bytes=limit)
+    nested = bytes_field(6, bytes_field(1, attribute(text, bytes_field(1, text))))
+    fields = [bytes_field(9, attribute(text, value)) for value in (bytes_field(1, text), nested, bytes_field(7, text))]
+    event = bytes_field(11, bytes_field(2, text) + bytes_field(3, attribute(text, bytes_field(1, text))))
+    agree(traces(span(bytes_field(5, text), *fields, event), policy))
+
+
+card_like = st.lists(
+    st.sampled_from(
+        ["4111", "1111", "5555", "4444", "3782", "822463", "10005", "6011", "123", "45", "6789", " ", "-", "x"]
+    )
+    | st.text("0123456789", min_size=1, max_size=6)
+    | st.text("4 -0", max_size=4),
+    max_size=14,
+).map("".join)
+
+
+@many
+@given(card_like)
+def test_any_run_of_digits(text: str) -> None:
+    agree(traces(span(bytes_field(9, attribute(b"k", bytes_field(1, text.encode()))))))
+
+
+@many
+@given(st.lists(st.sampled_from(["api", "key", "API", "-", ".", "_", "token", "s", "set", "cookie", "id"]), max_size=7))
+def test_any_key(pieces: list[str]) -> None:
+    agree(traces(span(bytes_field(9, attribute("".join(pieces).encode(), bytes_field(1, b"v"))))))
+
+
+def test_what_the_other_decoder_decoded_is_refused() -> None:
+    decoded = reference.decode("traces", b"", 1, Policy(), NOW_NS)
+    with pytest.raises(TypeError):
+        Decoder("kernel").assemble([decoded])
+    other = Decoder("kernel").decode("traces", b"")
+    with pytest.raises(TypeError):
+        reference.assemble([other], 1)
