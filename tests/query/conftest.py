@@ -1,0 +1,274 @@
+"""Telemetry stored as the gateway stores it, and the query service on a real socket in front of it."""
+
+import itertools
+import json
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, InstrumentationScope, KeyValue, KeyValueList
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+
+from chassis.access import Guards
+from chassis.clickhouse import ClickHouse, QueryLimits
+from chassis.cursor import CursorSigner
+from chassis.errors import Forbidden, NotFound, Unauthorized
+from chassis.identity.model import Reach
+from chassis.settings import ChassisSettings
+from chassis.telemetry import Telemetry
+from chassis.web import build_app
+from proto.identity import Role, Scope
+from proto.otlp import codec
+from proto.otlp.policy import Policy, Signal
+from proto.storage import tables
+from query.app import service
+from query.settings import QuerySettings
+
+MS: Final = 10**6
+SECOND: Final = 10**9
+HOUR: Final = 3600 * SECOND
+NOW: Final = time.time_ns() // SECOND * SECOND  # tables drop what is older than 30 days, so tests live in the present
+
+PROJECT: Final = 7
+OTHER_PROJECT: Final = 8
+PATH: Final = "/orgs/acme/projects/shop/explore"
+OTHER_PATH: Final = "/orgs/acme/projects/till/explore"
+FOREIGN_PATH: Final = "/orgs/evil/projects/shop/explore"
+_PROJECTS: Final = {("acme", "shop"): ("o1", PROJECT), ("acme", "till"): ("o1", OTHER_PROJECT), ("evil", "shop"): ("o2", 9)}
+
+
+def trace_id(number: int) -> bytes:
+    return number.to_bytes(16, "big")
+
+
+def span_id(number: int) -> bytes:
+    return number.to_bytes(8, "big")
+
+
+def any_value(value: Any) -> AnyValue:
+    match value:
+        case None:
+            return AnyValue()
+        case bool():
+            return AnyValue(bool_value=value)
+        case int():
+            return AnyValue(int_value=value)
+        case float():
+            return AnyValue(double_value=value)
+        case bytes():
+            return AnyValue(bytes_value=value)
+        case str():
+            return AnyValue(string_value=value)
+        case list():
+            return AnyValue(array_value=ArrayValue(values=[any_value(each) for each in value]))
+    return AnyValue(kvlist_value=KeyValueList(values=key_values(value)))
+
+
+def key_values(attributes: Mapping[str, Any]) -> list[KeyValue]:
+    return [KeyValue(key=key, value=any_value(value)) for key, value in attributes.items()]
+
+
+def span(
+    number: int = 1,
+    *,
+    trace: int = 1,
+    parent: int = 0,
+    start: int = NOW - 60 * SECOND,
+    duration: int = MS,
+    name: str = "op",
+    kind: int = 2,
+    status: int = 0,
+    message: str = "",
+    attributes: Mapping[str, Any] | None = None,
+) -> Span:
+    return Span(
+        trace_id=trace_id(trace),
+        span_id=span_id(number),
+        parent_span_id=span_id(parent) if parent else b"",
+        start_time_unix_nano=start,
+        end_time_unix_nano=start + duration,
+        name=name,
+        kind=kind,  # type: ignore[arg-type]  # tests also send what no client should
+        status=Status(code=status, message=message),  # type: ignore[arg-type]
+        attributes=key_values(attributes or {}),
+    )
+
+
+def record(
+    *,
+    at: int = NOW - 60 * SECOND,
+    body: Any = None,
+    trace: int = 0,
+    number: int = 0,
+    severity: int = 0,
+    attributes: Mapping[str, Any] | None = None,
+    **fields: Any,
+) -> LogRecord:
+    return LogRecord(
+        time_unix_nano=at,
+        trace_id=trace_id(trace) if trace else b"",
+        span_id=span_id(number) if number else b"",
+        severity_number=severity,  # type: ignore[arg-type]
+        body=any_value(body),
+        attributes=key_values(attributes or {}),
+        **fields,
+    )
+
+
+class Loader:
+    """Stores telemetry through the codec, as the gateway does; each call is a batch."""
+
+    def __init__(self, clickhouse: ClickHouse) -> None:
+        self._clickhouse = clickhouse
+        self._batches = itertools.count(1)
+
+    async def spans(
+        self,
+        *spans: Span,
+        project: int = PROJECT,
+        resource: Mapping[str, Any] | Resource | None = None,
+        scope: InstrumentationScope | None = None,
+    ) -> None:
+        request = ExportTraceServiceRequest()
+        group = request.resource_spans.add(resource=_resource(resource))
+        group.scope_spans.add(spans=spans, scope=scope)
+        await self.request("traces", request.SerializeToString(), project)
+
+    async def logs(
+        self, *records: LogRecord, project: int = PROJECT, resource: Mapping[str, Any] | None = None
+    ) -> None:
+        request = ExportLogsServiceRequest()
+        request.resource_logs.add(resource=_resource(resource)).scope_logs.add(log_records=records)
+        await self.request("logs", request.SerializeToString(), project)
+
+    async def request(self, signal: Signal, body: bytes, project: int = PROJECT) -> None:
+        decoded = codec.decode(signal, body, project, Policy(sensitive_words=()), NOW)
+        assert not decoded.rejected
+        batch = next(self._batches)
+        for block in codec.assemble([decoded], batch):
+            table = next(each for each in vars(tables).values() if getattr(each, "name", None) == block.table)
+            await self._clickhouse.insert(
+                block.table, table.column_names, block.pieces, token=f"{batch}:{block.table}:{block.day}"
+            )
+
+
+def _resource(resource: Mapping[str, Any] | Resource | None) -> Resource:
+    return resource if isinstance(resource, Resource) else Resource(attributes=key_values(resource or {}))
+
+
+class Guard:
+    """Three bearers: `mine` sees the organization acme, `blind` lacks the scope, `foreign` sees evil."""
+
+    async def check(self, authorization: str | None, org_slug: str, project_slug: str | None, scope: str) -> Reach:
+        orgs = {"Bearer mine": "acme", "Bearer blind": "acme", "Bearer foreign": "evil"}
+        if authorization not in orgs:
+            raise Unauthorized
+        place = _PROJECTS.get((org_slug, project_slug or ""))
+        if place is None or orgs[authorization] != org_slug:
+            raise NotFound
+        if authorization == "Bearer blind":
+            raise Forbidden
+        org_id, project_id = place
+        return Reach("p", "t", org_id, org_slug, Role.MEMBER, frozenset({Scope(scope)}), project_id, project_slug)
+
+
+@dataclass
+class Answer:
+    """What came back: the parsed JSON, and the text for what parsing hides."""
+
+    status: int
+    headers: Mapping[str, str]
+    text: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.text)
+
+
+class Explore:
+    """A client of the service."""
+
+    def __init__(self, client: TestClient[Any, Any]) -> None:
+        self.client = client
+
+    async def get(self, path: str, *, token: str = "mine", base: str = PATH, **query: Any) -> Answer:
+        """`from_` stands for `from`."""
+        params = {name.rstrip("_"): str(value) for name, value in query.items() if value is not None}
+        headers = {"Authorization": f"Bearer {token}"}
+        async with self.client.get(f"{base}{path}", params=params, headers=headers) as answer:
+            return Answer(answer.status, answer.headers, await answer.text())
+
+    async def data(self, path: str = "/spans", **query: Any) -> list[Any]:
+        """The rows of one page that must succeed."""
+        answer = await self.get(path, **query)
+        assert answer.status == 200, answer.text
+        rows: list[Any] = answer.json["data"]
+        return rows
+
+    async def names(self, **query: Any) -> list[str]:
+        """The names of the spans that match, sorted."""
+        return sorted(row["name"] for row in await self.data(**{"limit": 200, **query}))
+
+    async def pages(self, path: str = "/spans", **query: Any) -> list[list[Any]]:
+        """All pages, following the cursors."""
+        pages, cursor = [], None
+        while True:
+            answer = await self.get(path, cursor=cursor, **query)
+            assert answer.status == 200, answer.text
+            page = answer.json
+            assert page["hasMore"] is (page["nextCursor"] is not None)
+            pages.append(page["data"])
+            if not page["hasMore"]:
+                return pages
+            cursor = page["nextCursor"]
+
+
+def issues(answer: Answer) -> list[tuple[str, str]]:
+    """(path, code) of each issue of a 400."""
+    assert answer.status == 400, answer.text
+    return [(issue["path"], issue["code"]) for issue in answer.json["error"]["details"]]
+
+
+@pytest.fixture
+def loader(clickhouse: ClickHouse) -> Loader:
+    return Loader(clickhouse)
+
+
+@pytest.fixture
+def query_settings() -> QuerySettings:
+    return QuerySettings()
+
+
+@pytest.fixture
+async def explore_store(clickhouse: ClickHouse, clickhouse_url: str) -> ClickHouse:
+    """The service's own handles on the test's database; the service starts and closes them."""
+    ((database,),) = await clickhouse.query("SELECT currentDatabase()", {}, limits=QueryLimits())
+    return ClickHouse(clickhouse_url, database=str(database), handles=2)
+
+
+@pytest.fixture
+async def explore(explore_store: ClickHouse, query_settings: QuerySettings) -> AsyncIterator[Explore]:
+    signer = CursorSigner(b"k" * 32)
+    built = service(query_settings, clickhouse=explore_store, signer=signer, clock=lambda: NOW)
+    app = build_app(
+        built.routes,
+        service=built.name,
+        settings=ChassisSettings(),
+        telemetry=Telemetry("query"),
+        resources=built.resources,
+        guards=Guards(bearer=Guard()),
+        readiness=built.readiness,
+    )
+    async with TestClient(TestServer(app)) as client:
+        yield Explore(client)
+
+
+def rows_by(rows: Sequence[Mapping[str, Any]], key: str) -> dict[Any, Mapping[str, Any]]:
+    return {row[key]: row for row in rows}

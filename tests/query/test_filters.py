@@ -1,0 +1,261 @@
+"""Filters as they are written: both encodings, every bound from both sides, one issue per offending field."""
+
+import json
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chassis.errors import BadRequest
+from chassis.validation import Issues
+from query.fields import SPANS
+from query.filters import Filter, Op, condition, numerals, parse_filters, parse_number
+from query.tree import Attribute, Compares, IsInteger, IsText, Order
+
+
+def parse(text: str) -> tuple[Filter, ...] | list[tuple[str, str]]:
+    issues = Issues()
+    filters = parse_filters(text, "query.filters", issues)
+    try:
+        issues.raise_if_any()
+    except BadRequest as error:
+        return [(issue.path, issue.code) for issue in error.details or ()]
+    return filters
+
+
+def written(*filters: dict[str, Any]) -> str:
+    return json.dumps(filters)
+
+
+def one(op: str, value: Any = "v", key: str = "k") -> str:
+    return written({"key": key, "op": op, "value": value})
+
+
+@pytest.mark.parametrize("op", [op for op in Op if op not in (Op.EXISTS, Op.NOT_EXISTS)])
+def test_every_operator_takes_a_value(op: Op) -> None:
+    assert parse(one(op)) == (Filter("k", op, ("v",)),)
+    assert parse(written({"key": "k", "op": op})) == [("query.filters[0].value", "missing")]
+    assert parse(one(op, None)) == [("query.filters[0].value", "missing")]
+
+
+@pytest.mark.parametrize("op", [Op.EXISTS, Op.NOT_EXISTS])
+def test_existence_takes_none(op: Op) -> None:
+    assert parse(written({"key": "k", "op": op})) == (Filter("k", op),)
+    assert parse(one(op, None)) == (Filter("k", op),)
+    assert parse(one(op, "")) == (Filter("k", op),)
+    assert parse(one(op)) == [("query.filters[0].value", "not_allowed")]
+
+
+def test_lists_are_lists_or_separated_by_commas() -> None:
+    assert parse(one("in", ["a,b", "c"])) == (Filter("k", Op.IN, ("a,b", "c")),)
+    assert parse(one("not_in", "a,b")) == (Filter("k", Op.NOT_IN, ("a", "b")),)
+    assert parse(one("eq", ["a"])) == [("query.filters[0].value", "type")]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[1]", [("query.filters[0]", "type")]),
+        ("[", [("query.filters", "malformed")]),
+        ("[{}]", [("query.filters[0].key", "missing"), ("query.filters[0].op", "missing")]),
+        (one("like"), [("query.filters[0].op", "not_allowed")]),
+        (one("eq", 5), [("query.filters[0].value", "type")]),
+        (one("eq", key=""), [("query.filters[0].key", "too_short")]),
+        (one("eq", key="attr:"), [("query.filters[0].key", "length")]),
+        (
+            written({"key": "k", "op": "eq", "value": "v", "not": True}, {"key": 1, "op": "eq", "value": "v"}),
+            [("query.filters[0].not", "unknown_field"), ("query.filters[1].key", "type")],
+        ),
+        (
+            written({"key": "k", "op": "x", "value": {}}),
+            [("query.filters[0].op", "not_allowed"), ("query.filters[0].value", "type")],
+        ),
+        ('[{"key":"\\ud800","op":"exists"}]', None),
+        ("[" * 2000, None),
+        ("[" * 2000 + "]" * 2000, None),
+    ],
+)
+def test_json_faults_are_named(text: str, expected: list[tuple[str, str]] | None) -> None:
+    found = parse(text)
+    assert isinstance(found, list)
+    if expected is not None:
+        assert found == expected
+
+
+def test_bounds_from_both_sides() -> None:
+    assert len(parse(written(*[{"key": "k", "op": "exists"}] * 20))) == 20
+    assert parse(written(*[{"key": "k", "op": "exists"}] * 21)) == [("query.filters", "too_many")]
+    assert parse(one("eq", key="k" * 256)) == (Filter("k" * 256, Op.EQ, ("v",)),)
+    assert parse(one("eq", key="k" * 257)) == [("query.filters[0].key", "too_long")]
+    assert parse(one("eq", "v" * 1024)) == (Filter("k", Op.EQ, ("v" * 1024,)),)
+    assert parse(one("eq", "v" * 1025)) == [("query.filters[0].value", "too_long")]
+    assert parse(one("in", ["v"] * 100)) == (Filter("k", Op.IN, ("v",) * 100),)
+    assert parse(one("in", ["v"] * 101)) == [("query.filters[0].value", "too_many")]
+    padded = one("eq").ljust(4000)
+    assert parse(padded) == (Filter("k", Op.EQ, ("v",)),)
+    assert parse(padded + " ") == [("query.filters", "too_long")]
+
+
+def test_bounds_count_characters_and_not_bytes() -> None:
+    assert parse(json.dumps([{"key": "😀" * 256, "op": "eq", "value": "é" * 1024}], ensure_ascii=False)) == (
+        Filter("😀" * 256, Op.EQ, ("é" * 1024,)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ()),
+        ("  ", ()),
+        ("http.route:/x", [Filter("http.route", Op.EQ, ("/x",))]),
+        ("-http.route:/x", [Filter("http.route", Op.NEQ, ("/x",))]),
+        ("a:1 b:2", [Filter("a", Op.EQ, ("1",)), Filter("b", Op.EQ, ("2",))]),
+        ("d:>100", [Filter("d", Op.GT, ("100",))]),
+        ("d:>=1.5 d:<2 d:<=-3", [Filter("d", Op.GTE, ("1.5",)), Filter("d", Op.LT, ("2",)), Filter("d", Op.LTE, ("-3",))]),
+        ('startTime:>"2026-01-01 10:00:00"', [Filter("startTime", Op.GT, ("2026-01-01 10:00:00",))]),
+        ("startTime:>2026-01-01T10:00:00Z", [Filter("startTime", Op.GT, ("2026-01-01T10:00:00Z",))]),
+        ("has:k !has:k -has:k", [Filter("k", Op.EXISTS), Filter("k", Op.NOT_EXISTS), Filter("k", Op.NOT_EXISTS)]),
+        ("k:* -k:*", [Filter("k", Op.EXISTS), Filter("k", Op.NOT_EXISTS)]),
+        ('k:"a b"', [Filter("k", Op.EQ, ("a b",))]),
+        (r'k:"a \"b\" \\ *"', [Filter("k", Op.EQ, (r'a "b" \ *',))]),
+        ('k:""', [Filter("k", Op.EQ, ("",))]),
+        ("k:", [Filter("k", Op.EQ, ("",))]),
+        ('"a key:x":v', [Filter("a key:x", Op.EQ, ("v",))]),
+        ("k:a*", [Filter("k", Op.STARTS_WITH, ("a",))]),
+        ("k:*a", [Filter("k", Op.ENDS_WITH, ("a",))]),
+        ("k:*a* -k:*a*", [Filter("k", Op.CONTAINS, ("a",)), Filter("k", Op.NOT_CONTAINS, ("a",))]),
+        ('k:"a*"', [Filter("k", Op.EQ, ("a*",))]),
+        ("k:[a,b] -k:[a]", [Filter("k", Op.IN, ("a", "b")), Filter("k", Op.NOT_IN, ("a",))]),
+        ('k:[ a , "b, c" ]', [Filter("k", Op.IN, ("a", "b, c"))]),
+        ("attr:name:x", [Filter("attr:name", Op.EQ, ("x",))]),
+        ("-attr:name:x", [Filter("attr:name", Op.NEQ, ("x",))]),
+        ("has:attr:name", [Filter("attr:name", Op.EXISTS)]),
+        ("url:http://x/?a=b", [Filter("url", Op.EQ, ("http://x/?a=b",))]),
+        ("k:a:b", [Filter("k", Op.EQ, ("a:b",))]),
+        ("ключ:значение", [Filter("ключ", Op.EQ, ("значение",))]),
+        ("word", [("query.filters", "syntax")]),
+        ("attr:name", [("query.filters", "syntax")]),
+        (":v", [("query.filters", "syntax")]),
+        ("has:", [("query.filters", "syntax")]),
+        ('k:"a', [("query.filters", "syntax")]),
+        ('k:"a"b', [("query.filters", "syntax")]),
+        ("k:[a", [("query.filters", "syntax")]),
+        ("k:[a]b", [("query.filters", "syntax")]),
+        ("-k:>1", [("query.filters", "syntax")]),
+        ("-k:a*", [("query.filters", "syntax")]),
+        ('{"key":"k"}', [("query.filters", "syntax")]),
+        (" ".join(["k:v"] * 21), [("query.filters", "too_many")]),
+        ("k" * 257 + ":v", [("query.filters[0].key", "length")]),
+        ("k:" + "v" * 1025, [("query.filters[0].value", "too_long")]),
+    ],
+)
+def test_the_language(text: str, expected: Any) -> None:
+    assert parse(text) == (tuple(expected) if expected and isinstance(expected[0], Filter) else expected)
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_filters_or_issues(text: str) -> None:
+    parse(text)
+
+
+@given(st.text(min_size=1, max_size=200), st.text(max_size=200))
+def test_quotes_hold_any_key_and_value(key: str, value: str) -> None:
+    def quoted(text: str) -> str:
+        return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+    found = parse(f"{quoted(key)}:{quoted(value)}")
+    if key == "attr:":
+        assert found == [("query.filters[0].key", "length")]
+    else:
+        assert found == (Filter(key, Op.EQ, (value,)),)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1", Fraction(1)),
+        ("-1.50", Fraction(-3, 2)),
+        ("+.5", Fraction(1, 2)),
+        ("1.", Fraction(1)),
+        ("1e3", Fraction(1000)),
+        ("1E-3", Fraction(1, 1000)),
+        ("1e308", Fraction(10**308)),
+        ("1e309", None),
+        ("1e-400", Fraction(1, 10**400)),
+        ("1e-401", None),
+        ("1e99999", None),
+        ("nan", None),
+        ("Infinity", None),
+        ("0x10", None),
+        ("1_000", None),
+        (" 1", None),
+        ("", None),
+        (".", None),
+        ("٣", None),
+        ("9" * 1024, None),
+    ],
+)
+def test_numbers_are_finite_decimals(text: str, expected: Fraction | None) -> None:
+    assert parse_number(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("200", ("200",)),
+        ("200.0", ("200",)),
+        ("0.1", ("0.1",)),
+        ("0", ("0", "-0")),
+        ("1e16", ("10000000000000000", "1e+16")),
+        ("9007199254740993", ("9007199254740993",)),  # no double is that
+    ],
+)
+def test_a_number_equals_the_canonical_texts_of_equal_numbers(text: str, expected: tuple[str, ...]) -> None:
+    number = parse_number(text)
+    assert number is not None
+    assert numerals(number) == expected
+
+
+def bound(key: str, op: Op, *values: str) -> Any:
+    issues = Issues()
+    found = condition(Filter(key, op, values), SPANS, 10**18, "p", issues)
+    try:
+        issues.raise_if_any()
+    except BadRequest as error:
+        return [(issue.path, issue.code) for issue in error.details or ()]
+    assert found is not None
+    return found.test
+
+
+@pytest.mark.parametrize("op", [Op.GT, Op.GTE, Op.LT, Op.LTE])
+def test_an_order_needs_a_number_or_for_a_time_a_time(op: Op) -> None:
+    for key in ("durationMs", "http.status_code", "name"):
+        assert bound(key, op, "fast") == [("p.value", "type")]
+        assert bound(key, op, "NaN") == [("p.value", "type")]
+    assert bound("startTime", op, "fast") == [("p.value", "format")]
+    assert bound("attr:startTime", op, "now") == [("p.value", "type")]
+    assert bound("startTime", op, "now-15m") is not None
+
+
+def test_equality_with_a_time_needs_a_time() -> None:
+    assert bound("startTime", Op.EQ, "1970-01-01") == IsInteger((0,))
+    assert bound("startTime", Op.IN, "1970-01-01", "x") == [("p.value", "format")]
+
+
+def test_a_duration_equals_in_nanoseconds() -> None:
+    assert bound("durationMs", Op.EQ, "12.345678") == IsInteger((12_345_678,))
+    assert bound("durationMs", Op.IN, "1", "0.0000001", "long") == IsInteger((1_000_000,))
+
+
+def test_attr_forces_the_attribute() -> None:
+    issues = Issues()
+    found = condition(Filter("attr:name", Op.EQ, ("x",)), SPANS, 0, "p", issues)
+    assert found is not None
+    assert found.subject == Attribute("name")
+    assert found.test == IsText(("x",))
+
+
+def test_a_numeric_bound_is_kept_exactly() -> None:
+    assert bound("k", Op.GT, "9007199254740993") == Compares(Order.ABOVE, Fraction(9007199254740993))
