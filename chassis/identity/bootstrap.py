@@ -20,6 +20,9 @@ class Bootstrap(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     dsn: str
     access_token: str
 
+    def __repr__(self) -> str:  # three of the fields are secrets
+        return f"Bootstrap(org_slug={self.org_slug!r}, project_slug={self.project_slug!r})"
+
 
 async def bootstrap(
     database: Database,

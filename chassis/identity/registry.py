@@ -7,7 +7,7 @@ guards remember, the caller tells them (`BearerGuard.forget_all`, `ProjectKeyGua
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -86,7 +86,7 @@ class NewProjectKey:
     """A key and, this once, its secret."""
 
     key: ProjectKey
-    secret: str
+    secret: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class NewToken:
     """A personal access token and, this once, its secret."""
 
     id: str
-    secret: str
+    secret: str = field(repr=False)
 
 
 async def any_organization(connection: AsyncConnection) -> bool:

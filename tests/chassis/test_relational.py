@@ -1,0 +1,343 @@
+"""The relational store on real SQLite files: schema, transactions, concurrency, outages."""
+
+import asyncio
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.schema import CreateTable
+
+from chassis.identity import registry
+from chassis.identity.tables import metadata, organizations
+from chassis.migrations import SchemaTooNew, SchemaTooOld, check, migrate
+from chassis.relational import (
+    Database,
+    DatabaseUnavailable,
+    DatabaseUnusable,
+    UtcTime,
+    format_time,
+    migration_engine,
+    shown,
+    to_milliseconds,
+)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'sluice.db'}"
+
+
+@pytest.fixture
+async def database(url: str) -> AsyncIterator[Database]:
+    migrate(url)
+    database = Database(url, max_wait_s=5.0)
+    await database.start()
+    yield database
+    await database.close()
+
+
+def stamp(url: str, revision: str) -> None:
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as direct, direct:
+        direct.execute("UPDATE alembic_version SET version_num = ?", (revision,))
+
+
+def test_migrations_are_explicit_idempotent_and_checked(url: str, tmp_path: Path) -> None:
+    with pytest.raises(SchemaTooOld, match=r"does not exist yet; run `sluice migrate`"):
+        check(url)
+    assert not (tmp_path / "sluice.db").exists()
+    assert migrate(url) == ["0001"]
+    assert migrate(url) == []
+    assert check(url) == "0001"
+    assert stat.S_IMODE((tmp_path / "sluice.db").stat().st_mode) == 0o600
+
+
+def test_the_migrations_make_the_tables_that_the_code_uses(url: str) -> None:
+    migrate(url)
+    engine = migration_engine(url)
+    with engine.begin() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []
+        made = connection.scalars(sa.text("SELECT sql FROM sqlite_master WHERE type = 'table'")).all()
+    engine.dispose()
+    checks = {name for table in metadata.tables.values() for name in map(str, names_of_checks(table))}
+    assert checks == {"ck_principals_kind", "ck_principals_owner", "ck_memberships_role"}
+    assert all(any(name in sql for sql in made) for name in checks)
+
+
+def names_of_checks(table: sa.Table) -> list[object]:
+    return [constraint.name for constraint in table.constraints if isinstance(constraint, sa.CheckConstraint)]
+
+
+POSTGRESQL: sa.Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]  # SQLAlchemy leaves it untyped
+
+
+@pytest.mark.parametrize("dialect", [sqlite.dialect(), POSTGRESQL])
+def test_every_table_can_be_made_on_both_engines(dialect: sa.Dialect) -> None:
+    for table in metadata.sorted_tables:
+        assert str(CreateTable(table).compile(dialect=dialect)).strip().startswith("CREATE TABLE")
+
+
+def test_a_file_without_our_schema_is_too_old(url: str, tmp_path: Path) -> None:
+    (tmp_path / "sluice.db").touch()
+    with pytest.raises(SchemaTooOld, match=r"has no schema yet, this release needs 0001; run `sluice migrate`"):
+        check(url)
+
+
+def test_a_schema_of_a_later_release_is_left_alone(url: str) -> None:
+    migrate(url)
+    stamp(url, "9999")
+    for function in (check, migrate):
+        with pytest.raises(SchemaTooNew, match="has the schema 9999, which this release does not know"):
+            function(url)
+
+
+def test_two_processes_may_migrate_at_once(url: str) -> None:
+    with ThreadPoolExecutor(4) as threads:
+        applied = list(threads.map(lambda _: migrate(url), range(4)))
+    assert sorted(applied) == [[], [], [], ["0001"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("missing/sluice.db", "cannot be opened for writing: No such file or directory"),
+        (".", "cannot be opened for writing: Is a directory"),
+        ("garbage.db", "cannot be used: file is not a database"),
+    ],
+)
+def test_a_file_that_will_not_do_is_named_in_one_sentence(tmp_path: Path, name: str, sentence: str) -> None:
+    (tmp_path / "garbage.db").write_bytes(b"no database" * 1_000)
+    with pytest.raises(DatabaseUnusable, match=sentence) as caught:
+        migrate(f"sqlite:///{tmp_path / name}")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["sqlite://", "sqlite:///:memory:", "mysql://h/x", "nonsense", "", "sqlite:///"])
+def test_urls_of_no_store_are_refused(text: str) -> None:
+    for use in (Database, migrate, check):
+        with pytest.raises(DatabaseUnusable, match="The database URL must"):
+            use(text)
+
+
+def test_a_password_is_not_shown() -> None:
+    assert shown("postgresql://user:hush@host:5432/name") == "postgresql://user:***@host:5432/name"
+
+
+def test_migrating_needs_nothing_but_the_package(url: str, tmp_path: Path) -> None:
+    script = f"from chassis.migrations import check, migrate; migrate({url!r}); print(check({url!r}))"
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-O", "-c", script],
+        cwd=tmp_path, env={"PYTHONPATH": root, "PATH": ""}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "0001\n"
+
+
+async def test_connections_are_set_up_for_safety(database: Database) -> None:
+    async with database.read() as connection:
+        pragmas = {
+            name: (await connection.exec_driver_sql(f"PRAGMA {name}")).scalar()
+            for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+        }
+    assert pragmas == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 10_000}
+
+
+async def slugs(database: Database) -> set[str]:
+    async with database.read() as connection:
+        return set((await connection.scalars(sa.select(organizations.c.slug))).all())
+
+
+async def test_a_block_that_raises_writes_nothing(database: Database) -> None:
+    async def fail_after_writing() -> None:
+        async with database.write() as connection:
+            await registry.create_organization(connection, "acme", "Acme")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        await fail_after_writing()
+    assert await slugs(database) == set()
+    async with database.write() as connection:
+        await registry.create_organization(connection, "acme", "Acme")
+    assert await slugs(database) == {"acme"}
+
+
+async def test_a_cancelled_block_writes_nothing_and_frees_the_turn(database: Database) -> None:
+    entered = asyncio.Event()
+
+    async def hang() -> None:
+        async with database.write() as connection:
+            await registry.create_organization(connection, "acme", "Acme")
+            entered.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.ensure_future(hang())
+    await entered.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    async with database.write() as connection:
+        await registry.create_organization(connection, "globex", "Globex")
+    assert await slugs(database) == {"globex"}
+
+
+async def test_many_writers_that_read_before_they_write_lose_no_update(database: Database) -> None:
+    async with database.write() as connection:
+        await registry.create_organization(connection, "acme", "0")
+
+    async def increment() -> None:
+        async with database.write() as connection:
+            current = await connection.scalar(sa.select(organizations.c.name))
+            await connection.execute(organizations.update().values(name=str(int(current or 0) + 1)))
+
+    async def look() -> str | None:
+        async with database.read() as connection:
+            found: str | None = await connection.scalar(sa.select(organizations.c.name))
+            return found
+
+    await asyncio.gather(*(increment() for _ in range(60)), *(look() for _ in range(60)))
+    assert await look() == "60"
+
+
+async def test_writers_of_two_processes_wait_for_each_other(database: Database, url: str) -> None:
+    second = Database(url, max_wait_s=5.0)
+    await second.start()
+
+    async def create(where: Database, number: int) -> None:
+        async with where.write() as connection:
+            taken = await connection.scalar(sa.select(sa.func.count()).select_from(organizations))
+            await registry.create_organization(connection, f"o{taken}", str(number))
+
+    await asyncio.gather(*(create(where, number) for number in range(20) for where in (database, second)))
+    assert await slugs(database) == {f"o{number}" for number in range(40)}
+    await second.close()
+
+
+async def test_a_reader_sees_one_snapshot_and_does_not_wait_for_a_writer(database: Database) -> None:
+    count = sa.select(sa.func.count()).select_from(organizations)
+    async with database.read() as reader:
+        assert await reader.scalar(count) == 0
+        async with database.write() as writer:
+            await registry.create_organization(writer, "acme", "Acme")
+        assert await reader.scalar(count) == 0
+    async with database.read() as reader:
+        assert await reader.scalar(count) == 1
+
+
+async def test_a_slug_goes_to_exactly_one_of_many(database: Database) -> None:
+    async def create() -> bool:
+        try:
+            async with database.write() as connection:
+                await registry.create_organization(connection, "acme", "Acme")
+        except registry.SlugTaken:
+            return False
+        return True
+
+    assert sum(await asyncio.gather(*(create() for _ in range(20)))) == 1
+
+
+async def test_constraints_hold_and_come_through_as_they_are(database: Database) -> None:
+    with pytest.raises(IntegrityError):
+        async with database.write() as connection:
+            await registry.create_project_key(connection, "org_none", 1, "orphan")
+    with pytest.raises(OperationalError):
+        async with database.read() as connection:
+            await connection.execute(sa.text("SELECT * FROM nothing"))
+
+
+async def test_a_locked_file_is_an_outage_not_a_fault_of_ours(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migrate(url)
+    monkeypatch.setattr("chassis.relational._PRAGMAS", ("PRAGMA busy_timeout = 1",))
+    database = Database(url, max_wait_s=1.0)
+    await database.start()
+    with closing(sqlite3.connect(tmp_path / "sluice.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(DatabaseUnavailable):
+            async with database.write():
+                pass
+        await database.probe()
+        other.execute("ROLLBACK")
+    async with database.write() as connection:
+        await registry.create_organization(connection, "acme", "Acme")
+    await database.close()
+
+
+async def test_waiting_for_a_turn_or_a_connection_has_an_end(url: str) -> None:
+    migrate(url)
+    database = Database(url, pool_size=1, max_wait_s=0.05)
+    await database.start()
+    async with database.write():
+        with pytest.raises(DatabaseUnavailable):
+            async with database.write():
+                pass
+        with pytest.raises(DatabaseUnavailable):
+            async with database.read():
+                pass
+    await database.probe()
+    await database.close()
+
+
+async def test_a_store_that_is_away_says_so_and_comes_back(url: str) -> None:
+    database = Database(url)
+    with pytest.raises(DatabaseUnavailable):
+        await database.probe()
+    migrate(url)
+    await database.start()
+    await database.probe()
+    await database.close()
+    with pytest.raises(DatabaseUnavailable) as caught:
+        await database.probe()
+    assert caught.value.status == 503
+    await database.start()
+    await database.probe()
+    await database.close()
+    await database.close()
+
+
+async def test_the_probe_of_a_file_without_schema_fails(url: str) -> None:
+    database = Database(url)
+    await database.start()
+    with pytest.raises(OperationalError):
+        await database.probe()
+    await database.close()
+
+
+@given(
+    st.datetimes(min_value=datetime(1970, 1, 1), max_value=datetime(9999, 12, 30)),  # noqa: DTZ001  # the zone is drawn
+    st.integers(-14 * 60, 14 * 60),
+)
+def test_times_read_back_in_utc_to_the_millisecond(naive: datetime, offset: int) -> None:
+    time = naive.replace(tzinfo=timezone(timedelta(minutes=offset)))
+    kind, dialect = UtcTime(), sqlite.dialect()
+    try:
+        expected = to_milliseconds(time)
+    except OverflowError:
+        return
+    stored = kind.process_bind_param(time, dialect)
+    assert stored == format_time(time)
+    assert len(stored) == 24
+    assert kind.process_result_value(stored, dialect) == expected
+    assert kind.process_result_value(expected, POSTGRESQL) == expected
+    later = kind.process_bind_param(expected + timedelta(milliseconds=1), dialect)
+    assert stored < later
+
+
+def test_a_time_without_its_zone_is_not_stored() -> None:
+    with pytest.raises(ValueError, match="zone"):
+        UtcTime().process_bind_param(datetime(2026, 1, 1), sqlite.dialect())  # noqa: DTZ001  # the fault under test
+    assert UtcTime().process_bind_param(None, sqlite.dialect()) is None
+    assert format_time(datetime(2026, 11, 20, 15, 17, 3, 123_999, UTC)) == "2026-11-20T15:17:03.123Z"

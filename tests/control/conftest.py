@@ -1,0 +1,60 @@
+"""The control service over a SQLite file, on a real socket."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from chassis.identity.checks import Checks
+from chassis.settings import ChassisSettings
+from chassis.telemetry import Telemetry
+from chassis.web import build_app
+from control.app import service
+from control.settings import ControlSettings
+from tests.chassis.identity.tenants import Tenant, new_database, new_tenant
+
+
+@dataclass
+class Control:
+    """The service with two tenants in it."""
+
+    client: TestClient[Any, Any]
+    checks: Checks
+    acme: Tenant
+    globex: Tenant
+
+    async def call(
+        self, method: str, path: str, body: object = None, token: str | None = None, **options: Any
+    ) -> tuple[int, Any, Any]:
+        """Status, decoded body and headers; as acme's owner unless another token is given."""
+        headers = {"Authorization": f"Bearer {token or self.acme.token.secret}"} | options.pop("headers", {})
+        if body is not None:
+            options |= {"data": msgspec.json.encode(body)}
+            headers = {"Content-Type": "application/json"} | headers
+        async with self.client.request(method, path, headers=headers, **options) as answer:
+            raw = await answer.read()
+            return answer.status, msgspec.json.decode(raw) if raw else None, answer.headers
+
+
+@pytest.fixture
+async def control(tmp_path: Path) -> AsyncIterator[Control]:
+    telemetry = Telemetry("control")
+    settings = ChassisSettings(data=str(tmp_path), public_url="https://sluice.example.org")
+    checks = Checks.over(new_database(tmp_path), telemetry.registry)
+    part = service(ControlSettings(max_body_bytes=4_096), settings, checks)
+    app = build_app(
+        part.routes,
+        service=part.name,
+        settings=settings,
+        telemetry=telemetry,
+        resources=[checks.running, *part.resources],
+        guards=checks.guards,
+        readiness=part.readiness,
+    )
+    async with TestClient(TestServer(app), auto_decompress=False) as client:
+        acme, globex = await new_tenant(checks.database, "acme"), await new_tenant(checks.database, "globex")
+        yield Control(client, checks, acme, globex)
