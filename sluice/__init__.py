@@ -1,0 +1,15 @@
+"""The command: where the services are put together. Nothing imports this package.
+
+    main        which sub-command, with which options; a StartupError becomes one sentence and an exit code
+    options     settings of all services from file, environment and command line
+    data        the data directory: private, writable, one `up` at a time
+    services    settings -> services -> one application
+    process     an application on a port until SIGTERM
+    workers     several such processes on one port
+
+`sluice up` (in `up`) walks: data directory, port, migrations, first-run bootstrap, services, serve. A service alone (in
+`alone`) checks schemas instead of migrating them. A sub-command imports only the service that it runs.
+
+"""
+
+__version__ = "0.1.0"

@@ -1,0 +1,8 @@
+"""`python -m sluice`: the same as the command."""
+
+import sys
+
+from sluice.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+"""The data directory: private, writable, and locked.
+
+`sluice up` holds it alone, for the embedded engine allows one process; services with a server to talk to share it.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from chassis.errors import StartupError
+
+LOCK: Final = "lock"
+MODE: Final = 0o700
+
+
+def prepare(directory: Path) -> None:
+    """Create the directory (mode 0700) when it is missing. Raises StartupError when it cannot be written."""
+    try:
+        directory.mkdir(mode=MODE, parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise StartupError(f"The data directory {directory} is a file; choose another with --data.") from error
+    except OSError as error:
+        raise StartupError(f"The data directory {directory} cannot be created: {error.strerror}.") from error
+    if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
+        raise StartupError(f"The data directory {directory} is not writable; choose another with --data.")
+
+
+@contextmanager
+def held(directory: Path, *, alone: bool) -> Iterator[None]:
+    """The directory, prepared and locked while the block runs. Raises StartupError when another process is in the way."""
+    prepare(directory)
+    try:
+        descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StartupError(f"The data directory {directory} is not writable: {error.strerror}.") from error
+    try:
+        _lock(descriptor, directory, alone=alone)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, directory: Path, *, alone: bool) -> None:
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise StartupError(
+            f"The data directory {directory} is in use by another sluice process; stop it or choose another with --data."
+        ) from error

@@ -1,0 +1,39 @@
+"""What `sluice up` prints for a newcomer: commands to paste that take the secrets from the file."""
+
+import shlex
+import string
+import sys
+from pathlib import Path
+from typing import Final
+
+_EXAMPLE: Final = string.Template("""\
+Send a trace and open it; paste this into another terminal (it reads the secrets from $file):
+
+    $command send --data $data
+
+The same with curl alone:
+
+    secret() { sed -n "s/.*\\"$$1\\": *\\"\\([^\\"]*\\)\\".*/\\1/p" $file; }
+    TRACE=$$(od -An -N16 -tx1 /dev/urandom | tr -d ' \\n') NOW=$$(date +%s)
+    curl -sS $url/v1/traces -H "X-Legacy-Auth: Legacy legacy_key=$$(secret legacyKey)" -H 'Content-Type: application/json' -d '{
+      "resourceSpans": [{"resource": {"attributes": [{"key": "service.name", "value": {"stringValue": "hello"}}]},
+      "scopeSpans": [{"spans": [{"traceId": "'$$TRACE'", "spanId": "00000000000000a1", "name": "first span", "kind": 1,
+      "startTimeUnixNano": "'$$NOW'000000000", "endTimeUnixNano": "'$$NOW'250000000"}]}]}]}'
+    curl -sS $url/orgs/$$(secret orgSlug)/projects/$$(secret projectSlug)/explore/traces/$$TRACE/waterfall \\
+      -H "Authorization: Bearer $$(secret accessToken)"
+
+Any OpenTelemetry SDK:
+
+    export OTEL_EXPORTER_OTLP_ENDPOINT=$url OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
+    export OTEL_EXPORTER_OTLP_HEADERS="x-legacy-auth=Legacy%20legacy_key%3D$$(secret legacyKey)"
+""")
+
+
+def example(url: str, data: Path, file: Path) -> str:
+    """Copy-and-paste commands for the server at `url` with the credentials in `file`; no secret is in them."""
+    return _EXAMPLE.substitute(
+        command=shlex.quote(sys.argv[0]) if Path(sys.argv[0]).name == "sluice" else "sluice",
+        url=shlex.quote(url),
+        data=shlex.quote(str(data)),
+        file=shlex.quote(str(file)),
+    )

@@ -1,0 +1,105 @@
+"""`sluice`: reads the command line and hands over to one module per sub-command."""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from chassis.errors import StartupError
+from sluice import __version__
+
+# Sub-command, module whose `run(arguments) -> int` it is, and what `sluice --help` says.
+_COMMANDS: Final = (
+    ("up", "sluice.up", "all services in one process on one port, embedded stores by default"),
+    ("gateway", "sluice.alone", "the gateway alone: takes OTLP in (needs a ClickHouse server)"),
+    ("query", "sluice.alone", "the explore API alone (needs a ClickHouse server)"),
+    ("control", "sluice.alone", "the control API alone"),
+    ("migrate", "sluice.migrate", "bring both schemas to this release; does nothing when they are"),
+    ("init", "sluice.init", "make an organization with a project, a project key and an access token"),
+    ("config", "sluice.config", "every setting: name, unit, default, what 0 means, current value"),
+    ("doctor", "sluice.doctor", "what is reachable, which schemas, which decoder, which versions"),
+    ("send", "sluice.send", "send a small real trace and a log through the OpenTelemetry SDK"),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one sub-command; the exit code. 2: the command line or the settings are wrong, 1: it could not be done."""
+    arguments = _parser().parse_args(argv)
+    try:
+        code: int = importlib.import_module(arguments.module).run(arguments)
+    except StartupError as error:
+        print(f"sluice: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="sluice", description="OTLP in, ClickHouse rows, spans out.")
+    parser.add_argument("--version", action="version", version=f"sluice {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, module, summary in _COMMANDS:
+        command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+        command.set_defaults(module=module)
+        command.add_argument("--config", metavar="FILE", help="settings file (TOML); SLUICE_CONFIG otherwise")
+        command.add_argument("--data", metavar="DIR", help="data directory; ./data by default")
+        _OPTIONS.get(name, _no_options)(command)
+    return parser
+
+
+def _no_options(_command: argparse.ArgumentParser) -> None:
+    """Nothing beyond what every sub-command takes."""
+
+
+def _serving(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--host", metavar="H", help="address to listen on; 127.0.0.1 by default")
+    command.add_argument("--port", metavar="P", type=int, help="port to listen on; 4318 by default, 0: any free one")
+    command.add_argument(
+        "--workers", metavar="N", type=_positive, default=1, help="processes that share the port; 1 by default"
+    )
+    command.add_argument("--share-port", action="store_true", help=argparse.SUPPRESS)  # one of those processes
+
+
+def _init(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--org", metavar="SLUG", default="default", help="organization to make; `default` by default")
+    command.add_argument("--project", metavar="SLUG", default="default", help="its first project; `default` by default")
+    command.add_argument(
+        "--out", metavar="FILE", help="where the secrets are written, mode 0600; inside DATA by default"
+    )
+    command.add_argument("--json", action="store_true", help="print what was made as JSON (without the secrets)")
+
+
+def _config(command: argparse.ArgumentParser) -> None:
+    form = command.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print as JSON")
+    form.add_argument("--markdown", action="store_true", help="print as a Markdown table, without current values")
+
+
+def _doctor(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--json", action="store_true", help="print as JSON")
+
+
+def _send(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--file", metavar="FILE", help="credentials; DATA/bootstrap.json by default")
+    command.add_argument("--url", metavar="URL", help="where to send; the file's baseUrl by default")
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if not 1 <= number <= 256:
+        raise argparse.ArgumentTypeError("must be 1 to 256")
+    return number
+
+
+_OPTIONS: Final = {
+    "up": _serving,
+    "gateway": _serving,
+    "query": _serving,
+    "control": _serving,
+    "init": _init,
+    "config": _config,
+    "doctor": _doctor,
+    "send": _send,
+}

@@ -1,0 +1,45 @@
+"""One process: an event loop, a port, an application, until SIGTERM."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import msgspec
+
+from chassis.clickhouse import StoreError
+from chassis.errors import ApiError, StartupError
+from chassis.schema import SchemaError
+from chassis.settings import ChassisSettings
+from chassis.telemetry import configure_logging
+
+T = TypeVar("T")
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run to the end on the fastest loop at hand. Raises StartupError, one sentence, for a store that stops the work."""
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            return runner.run(work)
+    except (StoreError, SchemaError, ApiError) as error:
+        raise StartupError(str(error)) from error
+
+
+def log_to_stderr(settings: ChassisSettings) -> None:
+    """JSON lines on standard error; standard output is for people."""
+    configure_logging(settings.log_level)
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it announces every connection
+
+
+def with_bound_port(settings: ChassisSettings, listener: socket.socket) -> ChassisSettings:
+    """The settings with the port that was given for port 0."""
+    return msgspec.structs.replace(settings, port=listener.getsockname()[1])
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None  # asyncio's own
+    return uvloop.new_event_loop

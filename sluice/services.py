@@ -1,0 +1,144 @@
+"""The composition root: settings become services, services become one application.
+
+Each `_add_*` imports its service when it is asked for, so that a service alone starts without the others' folders.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from aiohttp import web
+
+from chassis import schema
+from chassis.clickhouse import ClickHouse
+from chassis.cursor import cursor_signer
+from chassis.health import Dependency
+from chassis.identity.checks import Checks
+from chassis.relational import Database
+from chassis.settings import ChassisSettings
+from chassis.telemetry import Telemetry
+from chassis.web import Resource, Route, Service, build_app
+from sluice.options import Options
+
+Step = Callable[[ClickHouse], Awaitable[object]]
+
+EVERY: Final = ("gateway", "query", "control")
+SPARE_HANDLES: Final = 2  # of the gateway: derived rows and probes, beside the batches being inserted
+INGEST_QUEUE: Final = 64  # calls; the gateway bounds its memory itself, in bytes
+
+
+@dataclass
+class _Parts:
+    """An application while it is put together."""
+
+    options: Options
+    chassis: ChassisSettings
+    telemetry: Telemetry
+    checks: Checks
+    after_opening: Step
+    routes: list[Route] = field(default_factory=list)
+    resources: list[Resource] = field(default_factory=list)
+    readiness: list[Dependency] = field(default_factory=list)
+
+    def add(self, service: Service) -> None:
+        """What the service brings; a dependency that another one brought already is asked once."""
+        self.routes += service.routes
+        self.resources += service.resources
+        known = {dependency.name for dependency in self.readiness}
+        self.readiness += [dependency for dependency in service.readiness if dependency.name not in known]
+
+
+def assemble(
+    names: Sequence[str],
+    options: Options,
+    chassis: ChassisSettings,
+    telemetry: Telemetry,
+    after_opening: Step = schema.check,
+) -> web.Application:
+    """The named services in one application. `after_opening` is done once with ClickHouse, before anything uses it."""
+    checks = Checks.over(Database(chassis.database), telemetry.registry)
+    parts = _Parts(options, chassis, telemetry, checks, after_opening)
+    parts.resources.append(checks.running)
+    parts.readiness.append(checks.database)
+    for name in names:
+        _ADD[name](parts)
+    return build_app(
+        parts.routes,
+        service=names[0] if len(names) == 1 else "sluice",
+        settings=chassis,
+        telemetry=telemetry,
+        resources=parts.resources,
+        guards=checks.guards,
+        readiness=parts.readiness,
+    )
+
+
+def open_clickhouse(chassis: ChassisSettings, *, handles: int = 1, max_waiting: int = 4) -> ClickHouse:
+    """A `ClickHouse` of the configured store, not started."""
+    scratch = chassis.data_dir / "tmp" if chassis.embedded else None
+    return ClickHouse(chassis.clickhouse, handles=handles, max_waiting=max_waiting, scratch=scratch)
+
+
+def _add_gateway(parts: _Parts) -> None:
+    from gateway.app import service
+    from gateway.settings import GatewaySettings
+
+    settings = parts.options.load(GatewaySettings)
+    clickhouse = open_clickhouse(parts.chassis, handles=settings.max_batches + SPARE_HANDLES, max_waiting=INGEST_QUEUE)
+    parts.resources.append(_opened(clickhouse, _once(parts)))
+    parts.add(service(parts.chassis, settings, clickhouse, parts.telemetry))
+
+
+def _add_query(parts: _Parts) -> None:
+    from query.app import service
+    from query.settings import QuerySettings
+
+    settings = parts.options.load(QuerySettings)
+    clickhouse = open_clickhouse(parts.chassis, handles=settings.handles, max_waiting=settings.max_waiting)
+    signer = cursor_signer(settings.cursor_key, parts.chassis.data_dir / "cursor.key")
+    parts.add(service(settings, clickhouse=clickhouse, signer=signer))
+    parts.resources.append(_stepped(clickhouse, _once(parts)))
+
+
+def _add_control(parts: _Parts) -> None:
+    from control.app import service
+    from control.settings import ControlSettings
+
+    parts.add(service(parts.options.load(ControlSettings), parts.chassis, parts.checks))
+
+
+_ADD: Final[Mapping[str, Callable[[_Parts], None]]] = {
+    "gateway": _add_gateway,
+    "query": _add_query,
+    "control": _add_control,
+}
+
+
+def _once(parts: _Parts) -> Step:
+    """The step for the first service that opens ClickHouse, nothing for the next."""
+    step, parts.after_opening = parts.after_opening, _nothing
+    return step
+
+
+async def _nothing(_clickhouse: ClickHouse) -> None:
+    """For a store that another service has looked at."""
+
+
+def _opened(clickhouse: ClickHouse, step: Step) -> Resource:
+    async def opened(_app: web.Application) -> AsyncIterator[None]:
+        await clickhouse.start()
+        await step(clickhouse)
+        yield
+        await clickhouse.close()
+
+    return opened
+
+
+def _stepped(clickhouse: ClickHouse, step: Step) -> Resource:
+    """For a service that opens its ClickHouse itself."""
+
+    async def stepped(_app: web.Application) -> AsyncIterator[None]:
+        await step(clickhouse)
+        yield
+
+    return stepped

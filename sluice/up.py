@@ -1,0 +1,84 @@
+"""`sluice up`: everything in one process, which sets itself up.
+
+data directory   private, writable, nobody else's           -> one sentence, exit 1
+port             bound before anything is opened            -> one sentence, exit 1
+schemas          both brought to this release               -> one sentence, exit 1
+first start      organization, project, key and token are made; DATA/bootstrap.json has them, mode 0600
+serve            gateway, query and control on the one port
+"""
+
+import argparse
+from functools import partial
+
+from chassis import migrations, schema
+from chassis.clickhouse import ClickHouse
+from chassis.errors import StartupError
+from chassis.identity.bootstrap import bootstrap
+from chassis.relational import Database
+from chassis.serve import bind, serve
+from chassis.settings import ChassisSettings
+from chassis.telemetry import Telemetry
+from sluice import credentials, data, process, workers
+from sluice.example import example
+from sluice.options import Options
+from sluice.services import EVERY, assemble, open_clickhouse
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until stopped; the exit code."""
+    options = Options.of(arguments)
+    settings = options.chassis()
+    if arguments.workers > 1 and settings.embedded:
+        raise StartupError(
+            "--workers above 1 needs a ClickHouse server, for the embedded one (chdb:) allows one process: "
+            "set SLUICE_CLICKHOUSE_URL to an http(s) URL.",
+            exit_code=2,
+        )
+    process.log_to_stderr(settings)
+    if arguments.share_port:
+        return workers.work(EVERY, options, settings)
+    with data.held(settings.data_dir, alone=True):
+        listener = bind(settings.host, settings.port, share=arguments.workers > 1)
+        settings = process.with_bound_port(settings, listener)
+        migrations.migrate(settings.database)
+        if arguments.workers > 1:
+            process.run(_prepare(settings))
+            return workers.supervise(arguments, listener, partial(_announce, settings))
+        process.run(_serve(options, settings, listener))
+    return 0
+
+
+async def _serve(options: Options, settings: ChassisSettings, listener: workers.Listener) -> None:
+    await _bootstrap(settings)
+    telemetry = Telemetry("sluice")
+    migrate = partial(schema.migrate, retention_days=settings.retention_days)
+    app = assemble(EVERY, options, settings, telemetry, after_opening=migrate)
+    await serve(app, listener, settings, telemetry, partial(_announce, settings))
+
+
+async def _prepare(settings: ChassisSettings) -> None:
+    """What one process does before several serve."""
+    await _bootstrap(settings)
+    clickhouse: ClickHouse = open_clickhouse(settings)
+    await clickhouse.start()
+    try:
+        await schema.migrate(clickhouse, retention_days=settings.retention_days)
+    finally:
+        await clickhouse.close()
+
+
+async def _bootstrap(settings: ChassisSettings) -> None:
+    database = Database(settings.database)
+    await database.start()
+    try:
+        await bootstrap(database, settings.base_url, partial(credentials.write, settings.data_dir / credentials.NAME))
+    finally:
+        await database.close()
+
+
+def _announce(settings: ChassisSettings) -> None:
+    """Tell a person where it listens and how to begin; never a secret."""
+    print(f"Sluice listens on {settings.base_url} and keeps its data in {settings.data_dir}.\n", flush=True)
+    file = settings.data_dir / credentials.NAME
+    if file.exists():
+        print(example(settings.base_url, settings.data_dir, file), flush=True)

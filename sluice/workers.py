@@ -1,0 +1,70 @@
+"""Several processes on one port (SO_REUSEPORT): the kernel spreads connections, a supervisor keeps them together.
+
+The supervisor holds the port and the data directory and serves nothing itself. A signal is passed on and the workers
+drain; a worker that ends by itself ends all, so that whatever restarts the command sees the failure.
+"""
+
+import argparse
+import asyncio
+import signal
+import socket
+import sys
+from asyncio.subprocess import Process
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from chassis.serve import bind, serve
+from chassis.settings import ChassisSettings
+from chassis.telemetry import Telemetry
+from sluice import process
+from sluice.options import Options
+from sluice.services import assemble
+
+Listener: TypeAlias = socket.socket
+
+
+def supervise(arguments: argparse.Namespace, listener: Listener, announce: Callable[[], None]) -> int:
+    """Run `arguments.workers` processes like this one on the port of `listener`, which is only held; the exit code."""
+    host, port = listener.getsockname()[:2]
+    command = [sys.executable, "-m", "sluice", arguments.command, "--share-port", "--host", host, "--port", str(port)]
+    for name in ("config", "data"):
+        if getattr(arguments, name) is not None:
+            command += [f"--{name}", getattr(arguments, name)]
+    with listener:
+        return process.run(_keep(command, arguments.workers, announce))
+
+
+def work(names: Sequence[str], options: Options, settings: ChassisSettings) -> int:
+    """Be one of the processes: the port is shared, data directory and schemas are the supervisor's business."""
+    listener = bind(settings.host, settings.port, share=True)
+    process.run(_work(names, options, settings, listener))
+    return 0
+
+
+async def _work(names: Sequence[str], options: Options, settings: ChassisSettings, listener: Listener) -> None:
+    telemetry = Telemetry(names[0] if len(names) == 1 else "sluice")
+    await serve(assemble(names, options, settings, telemetry), listener, settings, telemetry)
+
+
+async def _keep(command: Sequence[str], count: int, announce: Callable[[], None]) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, stop.set)
+    # Sessions of their own: a terminal's Ctrl-C would reach the workers beside the signal that is passed on.
+    processes = [await asyncio.create_subprocess_exec(*command, start_new_session=True) for _ in range(count)]
+    ends = [loop.create_task(worker.wait()) for worker in processes]
+    stopped = loop.create_task(stop.wait())
+    announce()
+    await asyncio.wait([stopped, *ends], return_when=asyncio.FIRST_COMPLETED)
+    asked = stop.is_set()
+    stopped.cancel()
+    _pass_on(processes)
+    codes = await asyncio.gather(*ends)
+    return 0 if asked and not any(codes) else 1
+
+
+def _pass_on(processes: Sequence[Process]) -> None:
+    for worker in processes:
+        if worker.returncode is None:
+            worker.send_signal(signal.SIGTERM)
