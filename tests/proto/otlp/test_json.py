@@ -1,0 +1,337 @@
+"""OTLP/JSON takes the same road: same rows as protobuf, and a refusal names the field."""
+
+import json
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
+from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
+
+from proto.otlp import codec
+from proto.otlp.json import FieldError, to_protobuf
+from proto.otlp.policy import DecodeError, Policy, Refusal, Signal
+from tests.proto.otlp import realistic
+from tests.proto.otlp.as_json import as_json
+from tests.proto.otlp.conftest import Decoder
+from tests.proto.otlp.generate import NOW_NS, POLICIES, Writer
+from tests.proto.otlp.native_rows import rows
+
+TRACE_ID = "5b8efff798038103d269b633813fc60c"
+SPAN_ID = "eee19b7ec3c1b174"
+
+
+def span(**fields: Any) -> dict[str, Any]:
+    return {
+        "traceId": TRACE_ID,
+        "spanId": SPAN_ID,
+        "startTimeUnixNano": str(NOW_NS),
+        "endTimeUnixNano": NOW_NS,
+        **fields,
+    }
+
+
+def traces(*spans: Any, **resource_spans: Any) -> bytes:
+    sent = {"scopeSpans": [{"spans": list(spans)}], **resource_spans}
+    return json.dumps({"resourceSpans": [sent]}).encode()
+
+
+def logs(*records: Any) -> bytes:
+    return json.dumps({"resourceLogs": [{"scopeLogs": [{"logRecords": list(records)}]}]}).encode()
+
+
+def read(signal: Signal, body: bytes, policy: Policy | None = None) -> Any:
+    policy = policy or Policy()
+    return codec.decode(signal, to_protobuf(signal, body, policy), 1, policy, NOW_NS)
+
+
+def row(signal: Signal, body: bytes) -> tuple[dict[str, Any], dict[str, int]]:
+    decoded = read(signal, body)
+    (found,) = rows(codec.assemble([decoded], 1), "spans" if signal == "traces" else "logs")
+    return found, dict(decoded.modified)
+
+
+def attribute(value: Any) -> bytes:
+    return traces(span(attributes=[{"key": "k", "value": value}]))
+
+
+def refused(signal: Signal, body: bytes, policy: Policy | None = None) -> DecodeError:
+    with pytest.raises(DecodeError) as raised:
+        to_protobuf(signal, body, policy or Policy())
+    return raised.value
+
+
+@settings(max_examples=300, deadline=None, database=None)
+@given(st.integers(0, 2**32), st.sampled_from(["traces", "logs"]))
+def test_json_and_protobuf_of_a_request_give_the_same_rows(seed: int, signal: Signal) -> None:
+    random = Random(seed)
+    policy = random.choice([policy for policy in POLICIES if policy.max_items == Policy().max_items])
+    body = Writer(random, 0, policy, unicode_only=True).request(signal)
+    message: TracesData | LogsData = (TracesData if signal == "traces" else LogsData).FromString(body)
+    as_protobuf = codec.decode(signal, message.SerializeToString(), 1, policy, NOW_NS)
+    assert _whole(read(signal, as_json(message), policy)) == _whole(as_protobuf)
+
+
+def _whole(decoded: Any) -> Any:
+    blocks = [(block.table, block.day, b"".join(block.pieces)) for block in codec.assemble([decoded], 1)]
+    return dict(decoded.rejected), dict(decoded.modified), [tuple(found) for found in decoded.exceptions], blocks
+
+
+@pytest.mark.parametrize("signal", ["traces", "logs"])
+def test_realistic_requests(signal: Signal) -> None:
+    message = realistic.request(signal, 100)
+    as_protobuf = codec.decode(signal, message.SerializeToString(), 1, Policy(), NOW_NS)
+    assert _whole(read(signal, as_json(message))) == _whole(as_protobuf)
+
+
+VALUES = {
+    "integer as a string": ({"intValue": "9223372036854775807"}, "i", "9223372036854775807"),
+    "integer as a number": ({"intValue": 9223372036854775807}, "i", "9223372036854775807"),
+    "integer with a fraction of zero": ({"intValue": 5.0}, "i", "5"),
+    "negative integer": ({"intValue": "-9223372036854775808"}, "i", "-9223372036854775808"),
+    "double": ({"doubleValue": 0.1}, "d", "0.1"),
+    "double without a point": ({"doubleValue": 5}, "d", "5"),
+    "double as a string": ({"doubleValue": "1e-5"}, "d", "1e-05"),
+    "NaN": ({"doubleValue": "NaN"}, "d", "NaN"),
+    "infinity": ({"doubleValue": "-Infinity"}, "d", "-Infinity"),
+    "boolean": ({"boolValue": False}, "b", "false"),
+    "bytes": ({"bytesValue": "AP/+"}, "x", "AP/+"),
+    "bytes in the URL-safe alphabet without padding": ({"bytesValue": "_-A"}, "x", "/+A="),
+    "array": ({"arrayValue": {"values": [{"intValue": "1"}, {}, None]}}, "a", "[1,null,null]"),
+    "array without values": ({"arrayValue": {}}, "a", "[]"),
+    "map": (
+        {"kvlistValue": {"values": [{"key": "a", "value": {"boolValue": True}}, {"key": "b"}]}},
+        "m",
+        '{"a":true,"b":null}',
+    ),
+    "nothing": ({}, "n", ""),
+    "null": (None, "n", ""),
+    "a null member": ({"stringValue": None, "intValue": 1}, "i", "1"),
+    "an unknown member": ({"stringValue": "s", "otherValue": {"x": [1]}}, "s", "s"),
+    "an index of profiles": ({"stringValueStrindex": 3}, "n", ""),
+    "of several the last in field order": ({"intValue": 1, "stringValue": "s"}, "i", "1"),
+}
+
+
+@pytest.mark.parametrize(("value", "letter", "text"), VALUES.values(), ids=VALUES.keys())
+def test_values(value: Any, letter: str, text: str) -> None:
+    found, _ = row("traces", attribute(value))
+    assert found["attributes"] == [(b"k", text.encode())]
+    assert found["attribute_types"] == (b"" if letter == "s" else f"{letter}1:k".encode())
+
+
+def test_ids_are_hex_in_either_case_wherever_they_stand() -> None:
+    links = [{"traceId": TRACE_ID.upper(), "spanId": SPAN_ID.upper(), "flags": "769"}]
+    found, modified = row("traces", traces(span(traceId=TRACE_ID.upper(), parentSpanId=SPAN_ID.upper(), links=links)))
+    assert (found["trace_id"].hex(), found["span_id"].hex(), found["parent_span_id"].hex()) == (
+        TRACE_ID,
+        SPAN_ID,
+        SPAN_ID,
+    )
+    assert f'"traceId":"{TRACE_ID}","spanId":"{SPAN_ID}"'.encode() in found["links"]
+    assert modified == {}
+
+
+@pytest.mark.parametrize(
+    "bad", ["xyz", "5b8", "5b8efff798038103d269b633813fc60", TRACE_ID + "00", "é" * 16, " " + TRACE_ID]
+)
+def test_ids_that_are_none_cost_only_their_span(bad: str) -> None:
+    decoded = read("traces", traces(span(), span(traceId=bad), span(spanId=bad), span()))
+    assert (decoded.accepted, dict(decoded.rejected)) == (2, {"invalid_trace_id": 1, "invalid_span_id": 1})
+    found, modified = row("logs", logs({"traceId": bad, "spanId": bad}))
+    assert (found["trace_id"], found["span_id"], modified) == (bytes(16), bytes(8), {"repaired": 1})
+    found, modified = row("traces", traces(span(parentSpanId=bad, links=[{"traceId": bad}])))
+    assert (found["parent_span_id"], modified) == (bytes(8), {"repaired": 1})
+    assert b'"traceId":""' in found["links"]
+
+
+def test_names_are_camel_case_only_and_unknown_fields_are_ignored() -> None:
+    found, _ = row("traces", traces(span(dropped_events_count=5, droppedLinksCount="6", unknown={"deep": [[{}]]})))
+    assert (found["dropped_events_count"], found["dropped_links_count"]) == (0, 6)
+
+
+def test_nulls_are_absent() -> None:
+    nothing = dict.fromkeys(("name", "kind", "attributes", "events", "links", "status", "flags", "traceState"))
+    body = traces(None, span(**nothing), resource=None, schemaUrl=None)
+    found, _ = row("traces", body)
+    assert found["name"] == b""
+    for empty in (b"{}", b'{"resourceSpans":null}', b'{"resourceSpans":[null,{"scopeSpans":[null,{"spans":null}]}]}'):
+        assert to_protobuf("traces", empty, Policy()).strip(b"\x0a\x12\x00\x02") == b""
+
+
+def test_of_duplicate_names_the_last_counts() -> None:
+    body = traces(span(name="REPLACED")).replace(b'"name": "REPLACED"', b'"name":"a","name":"b"')
+    found, _ = row("traces", body)
+    assert found["name"] == b"b"
+
+
+REFUSED = {
+    "integer beyond 64 bits": (attribute({"intValue": 2**63}), ".attributes[0].value.intValue"),
+    "integer as text": (attribute({"intValue": "five"}), ".attributes[0].value.intValue"),
+    "integer with spaces": (attribute({"intValue": " 5"}), ".attributes[0].value.intValue"),
+    "integer with other digits": (attribute({"intValue": "\u0665"}), ".attributes[0].value.intValue"),
+    "fraction for an integer": (attribute({"intValue": 1.5}), ".attributes[0].value.intValue"),
+    "double beyond the range": (attribute({"doubleValue": "1e999"}), ".attributes[0].value.doubleValue"),
+    "long integer for a double": (attribute({"doubleValue": 10**400}), ".attributes[0].value.doubleValue"),
+    "text for a double": (attribute({"doubleValue": "nan"}), ".attributes[0].value.doubleValue"),
+    "boolean as text": (attribute({"boolValue": "true"}), ".attributes[0].value.boolValue"),
+    "number for a string": (attribute({"stringValue": 5}), ".attributes[0].value.stringValue"),
+    "not base64": (attribute({"bytesValue": "A"}), ".attributes[0].value.bytesValue"),
+    "inside an array": (
+        attribute({"arrayValue": {"values": [{}, {"intValue": "x"}]}}),
+        ".arrayValue.values[1].intValue",
+    ),
+    "inside a map": (
+        attribute({"kvlistValue": {"values": [{"key": "a", "value": {"intValue": "x"}}]}}),
+        ".kvlistValue.values[0].value.intValue",
+    ),
+    "name of an enum": (traces(span(kind="SPAN_KIND_SERVER")), ".kind"),
+    "enum beyond 32 bits": (traces(span(kind=2**31)), ".kind"),
+    "negative time": (traces(span(startTimeUnixNano=-1)), ".startTimeUnixNano"),
+    "time beyond 64 bits": (traces(span(endTimeUnixNano=str(2**64))), ".endTimeUnixNano"),
+    "flags beyond 32 bits": (traces(span(flags=2**32)), ".flags"),
+    "negative count": (traces(span(droppedEventsCount=-1)), ".droppedEventsCount"),
+    "a link": (traces(span(links=[{}, {"flags": -1}])), ".links[1].flags"),
+    "an event": (traces(span(events=[{"timeUnixNano": "x"}])), ".events[0].timeUnixNano"),
+    "status": (traces(span(status={"code": "STATUS_CODE_OK"})), ".status.code"),
+    "a list for an object": (traces([]), "spans[0]"),
+}
+
+
+@pytest.mark.parametrize(("body", "path"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_a_field_cannot_hold_is_refused_by_its_path(body: bytes, path: str) -> None:
+    error = refused("traces", body)
+    assert error.reason == Refusal.MALFORMED
+    assert isinstance(error, FieldError)
+    assert error.path.startswith("resourceSpans[0].scopeSpans[0].spans[0]")
+    assert error.path.endswith(path)
+    assert error.message.startswith(error.path)
+
+
+def test_paths_outside_of_items() -> None:
+    body = traces(resource={"attributes": [{"key": "a", "value": {"intValue": "x"}}]})
+    assert refused("traces", body).message.startswith("resourceSpans[0].resource.attributes[0].value.intValue: ")
+    body = json.dumps({"resourceLogs": [{}, {"scopeLogs": [{"scope": {"droppedAttributesCount": -1}}]}]}).encode()
+    assert refused("logs", body).message.startswith("resourceLogs[1].scopeLogs[0].scope.droppedAttributesCount: ")
+    assert refused("logs", logs({"body": {"intValue": "x"}})).message.startswith(
+        "resourceLogs[0].scopeLogs[0].logRecords[0].body.intValue: "
+    )
+
+
+NOT_JSON = {
+    "nothing": b"",
+    "half an object": b'{"resourceSpans":',
+    "more than an object": b"{}{}",
+    "a list": b"[]",
+    "a bare NaN": b'{"resourceSpans":NaN}',
+    "a control character": b'{"a":"\x01"}',
+    "bytes": b"\xff\xfe",
+    "protobuf": b"\x0a\x00",
+    "an unknown escape": rb'{"a":"\x"}',
+}
+
+
+@pytest.mark.parametrize("body", NOT_JSON.values(), ids=NOT_JSON.keys())
+def test_what_is_not_json_is_refused(body: bytes) -> None:
+    assert refused("traces", body).reason == Refusal.MALFORMED
+
+
+ILL_FORMED = {
+    b"\xff": "�",
+    b"a\xf0\x9f\x92b\xe6": "a�b�",
+    b"\xed\xa0\x80": "���",
+    rb"\ud83d": "�",
+    rb"\ude00 \ud83d": "� �",
+    rb"\ud83d\ud83d\ude00": "�😀",
+    rb"\\ud83d\n\ud800": "\\ud83d\n�",
+    "�".encode() + b"\xff\xef\xb7\x90\\ufdd1\\uFDD2": "��\ufdd0\ufdd1\ufdd2",
+}
+
+
+@pytest.mark.parametrize(("raw", "text"), ILL_FORMED.items())
+def test_text_that_is_not_unicode_is_repaired_and_counted_and_costs_no_neighbour(raw: bytes, text: str) -> None:
+    body = traces(
+        span(name="FIRST"), span(name="SECOND �", attributes=[{"key": "SECOND", "value": {"stringValue": "v"}}])
+    )
+    decoded = read("traces", body.replace(b"FIRST", raw))
+    first, second = rows(codec.assemble([decoded], 1), "spans")
+    assert first["name"] == text.encode()
+    assert (second["name"], second["attributes"]) == ("SECOND �".encode(), [(b"SECOND", b"v")])
+    assert dict(decoded.modified) == {"repaired": 1}
+
+
+def test_ill_formed_text_reads_the_same_as_in_protobuf(decoder: Decoder) -> None:
+    raw = b"\xc0\xaf\xe6\x97x\xf0\x9f\x92"
+    message = TracesData.FromString(to_protobuf("traces", traces(span(name="NAME")), Policy()))
+    sent = message.SerializeToString().replace(b"\x2a\x04NAME", b"\x2a\x04NA\xffE")
+    expected = decoder.decode("traces", sent)
+    assert dict(expected.modified) == {"repaired": 1}
+    (one,) = rows(codec.assemble([read("traces", traces(span(name="NAME")).replace(b"NAME", raw))], 1), "spans")
+    assert one["name"] == raw.decode(errors="replace").encode()
+
+
+def test_ill_formed_text_in_a_field_that_nobody_reads_costs_nothing() -> None:
+    found, modified = row("traces", traces(span(unknown="X")).replace(b'"X"', b'"\xff\\ud800"'))
+    assert (found["trace_id"].hex(), modified) == (TRACE_ID, {})
+
+
+def test_a_body_that_uses_every_noncharacter_is_repaired_uncounted() -> None:
+    every = "".join(map(chr, range(0xFDD0, 0xFDF0)))
+    body = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span(name=every + "X")]}]}]}, ensure_ascii=False)
+    found, modified = row("traces", body.encode().replace(b"X", b"\xff"))
+    assert (found["name"].decode(), modified) == (every + "�", {})
+
+
+def nested(depth: int) -> Any:
+    value: Any = {"intValue": 1}
+    for place in range(depth - 1):
+        value = (
+            {"arrayValue": {"values": [value]}}
+            if place % 2
+            else {"kvlistValue": {"values": [{"key": "k", "value": value}]}}
+        )
+    return value
+
+
+def test_a_value_may_be_32_deep_and_no_deeper() -> None:
+    assert read("traces", attribute(nested(32))).accepted == 1
+    assert refused("traces", attribute(nested(33))).reason == Refusal.TOO_DEEP
+    assert refused("logs", logs({"body": nested(33)})).reason == Refusal.TOO_DEEP
+
+
+@pytest.mark.parametrize("opening", [b"[", b'{"x":', b'[{"x":'])
+def test_deep_nesting_that_nobody_reads_is_refused(opening: bytes) -> None:
+    assert refused("traces", b'{"unknown":' + opening * 100_000).reason in (Refusal.TOO_DEEP, Refusal.MALFORMED)
+    closing = opening.replace(b'"x":', b"").translate(bytes.maketrans(b"[{", b"]}"))[::-1]
+    whole = b'{"unknown":' + opening * 5000 + b"1" + closing * 5000 + b"}"
+    assert refused("traces", whole).reason == Refusal.TOO_DEEP
+
+
+def test_items_and_objects_have_limits() -> None:
+    policy = Policy(max_items=2)
+    assert read("traces", traces(span(), span()), policy).accepted == 2
+    for items in (3, 40_000):
+        assert refused("traces", traces(*[{}] * items), policy).reason == Refusal.TOO_MANY_ITEMS
+    sent = {"scopeSpans": [{"spans": [span()]}, {"spans": [span()] * 2}]}
+    assert refused("traces", json.dumps({"resourceSpans": [sent]}).encode(), policy).reason == Refusal.TOO_MANY_ITEMS
+    assert refused("traces", traces(*[{}] * 98), Policy(max_parts=100)).reason == Refusal.TOO_MANY_PARTS
+    assert refused("traces", traces(*[{}] * 97), Policy(max_items=5, max_parts=100)).reason == Refusal.TOO_MANY_ITEMS
+
+
+def test_braces_in_strings_are_no_objects() -> None:
+    text = '{"\\' * 100
+    assert read("traces", traces(span(name=text)), Policy(max_parts=5)).accepted == 1
+    assert refused("traces", traces(span(name=text)), Policy(max_parts=2)).reason == Refusal.TOO_MANY_PARTS
+
+
+@settings(max_examples=300, deadline=None, database=None)
+@given(st.binary(max_size=60), st.integers(0, 400))
+def test_damaged_json_is_refused_or_read_but_never_breaks(piece: bytes, at: int) -> None:
+    body = bytearray(traces(span(name="é", attributes=[{"key": "k", "value": {"intValue": "5"}}])))
+    body[at : at + len(piece)] = piece
+    try:
+        read("traces", bytes(body))
+    except DecodeError as error:
+        assert error.message  # noqa: PT017 - a refusal is one of two good ends
