@@ -5,6 +5,7 @@ migration that fails leaves the schema as it was, and of two processes that migr
 nothing to do.
 """
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -69,6 +70,7 @@ def check(url: str) -> str:
 @contextmanager
 def _connection(url: str) -> Iterator[sa.Connection]:
     """A writing transaction, so that a store which cannot be written is found out here."""
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of its set-up at every look
     engine = migration_engine(url)
     try:
         with engine.begin() as connection:
