@@ -30,7 +30,7 @@ def prepare(directory: Path) -> None:
 
 @contextmanager
 def held(directory: Path, *, alone: bool) -> Iterator[None]:
-    """The directory, prepared and locked while the block runs. Raises StartupError when another process is in the way."""
+    """The directory, prepared, and locked while the block runs. Raises StartupError when another process has it."""
     prepare(directory)
     try:
         descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -48,5 +48,6 @@ def _lock(descriptor: int, directory: Path, *, alone: bool) -> None:
         fcntl.flock(descriptor, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise StartupError(
-            f"The data directory {directory} is in use by another sluice process; stop it or choose another with --data."
+            f"The data directory {directory} is in use by another sluice process; "
+            "stop that one or choose another directory with --data."
         ) from error

@@ -15,12 +15,13 @@ The same with curl alone:
 
     secret() { sed -n "s/.*\\"$$1\\": *\\"\\([^\\"]*\\)\\".*/\\1/p" $file; }
     TRACE=$$(od -An -N16 -tx1 /dev/urandom | tr -d ' \\n') NOW=$$(date +%s)
-    curl -sS $url/v1/traces -H "X-Legacy-Auth: Legacy legacy_key=$$(secret legacyKey)" -H 'Content-Type: application/json' -d '{
+    curl -sS $url/v1/traces -H "X-Legacy-Auth: Legacy legacy_key=$$(secret legacyKey)" \\
+      -H 'Content-Type: application/json' -d '{
       "resourceSpans": [{"resource": {"attributes": [{"key": "service.name", "value": {"stringValue": "hello"}}]},
       "scopeSpans": [{"spans": [{"traceId": "'$$TRACE'", "spanId": "00000000000000a1", "name": "first span", "kind": 1,
       "startTimeUnixNano": "'$$NOW'000000000", "endTimeUnixNano": "'$$NOW'250000000"}]}]}]}'
     curl -sS $url/orgs/$$(secret orgSlug)/projects/$$(secret projectSlug)/explore/traces/$$TRACE/waterfall \\
-      -H "Authorization: Bearer $$(secret accessToken)"
+      -H "Authorization: Bearer $$(secret accessToken)"; echo
 
 Any OpenTelemetry SDK:
 

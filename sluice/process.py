@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end on the fastest loop at hand. Raises StartupError, one sentence, for a store that stops the work."""
+    """Run to the end on the fastest loop at hand. Raises StartupError, one sentence, when a store stops the work."""
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(work)

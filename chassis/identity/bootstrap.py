@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import msgspec
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.identity import registry
 from chassis.relational import Database
@@ -39,20 +40,25 @@ async def bootstrap(
     async with database.write() as connection:
         if await registry.any_organization(connection):
             return None
-        organization = await registry.create_organization(connection, org_slug, org_slug.capitalize())
-        owner = await registry.create_principal(connection, PrincipalKind.USER, "Owner")
-        await registry.add_membership(connection, organization.id, owner.id, Role.OWNER)
-        token = await registry.create_token(connection, organization.id, owner.id, "First start")
-        project = await registry.create_project(connection, organization.id, project_slug, project_slug.capitalize())
-        key = await registry.create_project_key(connection, organization.id, project.id, "First start", owner.id)
-        made = Bootstrap(
-            base_url=base_url,
-            org_slug=organization.slug,
-            project_slug=project.slug,
-            project_id=str(project.id),
-            legacy_key=key.secret,
-            dsn=format_dsn(base_url, key.secret, project.id),
-            access_token=token.secret,
-        )
+        made = await provision(connection, base_url, org_slug, project_slug)
         deliver(made)
     return made
+
+
+async def provision(connection: AsyncConnection, base_url: str, org_slug: str, project_slug: str) -> Bootstrap:
+    """An organization with an owner and a token of his, a project and its key. Raises SlugTaken."""
+    organization = await registry.create_organization(connection, org_slug, org_slug.capitalize())
+    owner = await registry.create_principal(connection, PrincipalKind.USER, "Owner")
+    await registry.add_membership(connection, organization.id, owner.id, Role.OWNER)
+    token = await registry.create_token(connection, organization.id, owner.id, "First start")
+    project = await registry.create_project(connection, organization.id, project_slug, project_slug.capitalize())
+    key = await registry.create_project_key(connection, organization.id, project.id, "First start", owner.id)
+    return Bootstrap(
+        base_url=base_url,
+        org_slug=organization.slug,
+        project_slug=project.slug,
+        project_id=str(project.id),
+        legacy_key=key.secret,
+        dsn=format_dsn(base_url, key.secret, project.id),
+        access_token=token.secret,
+    )

@@ -1,0 +1,129 @@
+"""`sluice doctor`: what is reachable, which schemas, which decoder, which versions. Changes nothing."""
+
+import argparse
+import importlib
+import importlib.metadata
+import platform
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from chassis import migrations, schema
+from chassis.clickhouse import QueryLimits
+from chassis.errors import StartupError
+from chassis.settings import ChassisSettings
+from sluice import __version__, data, process
+from sluice.options import Options
+from sluice.services import open_clickhouse
+
+_PACKAGES: Final = ("aiohttp", "uvloop", "msgspec", "SQLAlchemy", "clickhouse-connect", "chdb", "isal", "zstandard")
+_LIMITS: Final = QueryLimits(max_seconds=10)
+_ANSWER_TIMEOUT_S: Final = 5.0
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One line: what was looked at, whether it is as it should be, what was seen."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look, report; 1 when something is not as it should be."""
+    settings = Options.of(arguments).chassis()
+    findings = list(examine(settings))
+    if arguments.json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(findings), indent=2).decode() + "\n")
+    else:
+        for finding in findings:
+            print(f"{'ok ' if finding.ok else 'BAD'}  {finding.name:<12} {finding.detail}")
+    return 0 if all(finding.ok for finding in findings) else 1
+
+
+def examine(settings: ChassisSettings) -> Iterator[Finding]:
+    """Everything worth knowing, the installation first."""
+    yield Finding("sluice", True, f"{__version__} on Python {platform.python_version()}, {platform.platform()}")
+    yield Finding("packages", True, ", ".join(f"{name} {_version(name)}" for name in _PACKAGES))
+    yield _decoder()
+    running = _in_use(settings)
+    state = "in use by a running sluice" if running else "there" if settings.data_dir.is_dir() else "not made yet"
+    yield Finding("data", settings.data_dir.is_dir(), f"{settings.data_dir}: {state}")
+    yield _examined("database", lambda: f"schema {migrations.check(settings.database)}")
+    yield _examined("clickhouse", lambda: _clickhouse(settings, running=running))
+    if running:
+        yield _examined("server", lambda: _server(settings))
+
+
+def _examined(name: str, look: Callable[[], str]) -> Finding:
+    try:
+        return Finding(name, True, look())
+    except StartupError as error:
+        return Finding(name, False, str(error))
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
+def _decoder() -> Finding:
+    try:
+        importlib.import_module("proto.otlp.kernel")
+    except ImportError as error:
+        return Finding(
+            "decoder",
+            False,
+            f"reference, in Python and slow; the kernel is not built ({error}): "
+            "install a C++ compiler and the headers of this Python, then install sluice again",
+        )
+    return Finding("decoder", True, "kernel")
+
+
+def _in_use(settings: ChassisSettings) -> bool:
+    """Whether somebody holds the data directory for himself."""
+    if not (settings.data_dir / data.LOCK).exists():
+        return False
+    try:
+        with data.held(settings.data_dir, alone=False):
+            return False
+    except StartupError:
+        return True
+
+
+def _clickhouse(settings: ChassisSettings, *, running: bool) -> str:
+    if settings.embedded and running:
+        return "embedded, open in the running sluice; see its server line"
+    if settings.embedded and not (settings.data_dir / "clickhouse").is_dir() and not settings.clickhouse_url:
+        raise StartupError("the embedded store does not exist yet; `sluice up` or `sluice migrate` makes it.")
+    return process.run(_ask_clickhouse(settings))
+
+
+async def _ask_clickhouse(settings: ChassisSettings) -> str:
+    clickhouse = open_clickhouse(settings)
+    await clickhouse.start()
+    try:
+        ((version,),) = await clickhouse.query("SELECT version()", {}, limits=_LIMITS)
+        await schema.check(clickhouse)
+        return f"{clickhouse.address}: version {version}, schema {schema.migrations()[-1].version}"
+    finally:
+        await clickhouse.close()
+
+
+def _server(settings: ChassisSettings) -> str:
+    """What the running process says of itself; its port is known from the settings only."""
+    address = f"{settings.base_url}/readyz"
+    try:
+        request = urllib.request.Request(address)  # noqa: S310 - an http(s) URL of our own settings
+        with urllib.request.urlopen(request, timeout=_ANSWER_TIMEOUT_S) as answer:  # noqa: S310
+            return f"{address} answers {answer.status}: ready"
+    except urllib.error.HTTPError as error:
+        raise StartupError(f"{address} answers {error.code}: {error.read(500).decode('utf-8', 'replace')}") from error
+    except OSError as error:
+        raise StartupError(f"{address} does not answer: {getattr(error, 'reason', error)}") from error

@@ -1,0 +1,95 @@
+"""`sluice send`: a small real trace and a log through the OpenTelemetry SDK, then read back through the explore API.
+
+Sent is what a web shop would: a request with a database call, a call to a payment service that raises, and a log record
+under the failing span. Credentials come from `bootstrap.json` and are not printed.
+"""
+
+import argparse
+import json
+import shlex
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any, Final
+
+from chassis.errors import StartupError
+from chassis.identity.bootstrap import Bootstrap
+from sluice import credentials
+from sluice.options import Options
+
+VISIBLE_WITHIN_S: Final = 10.0
+_POLL_S: Final = 0.1
+_ANSWER_TIMEOUT_S: Final = 10.0
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Send, wait until it can be read, show it; the exit code. Raises StartupError with one sentence."""
+    file = Path(arguments.file) if arguments.file else Options.of(arguments).chassis().data_dir / credentials.NAME
+    known = credentials.read(file)
+    url = (arguments.url or known.base_url).rstrip("/")
+    if not url.startswith(("http://", "https://")):
+        raise StartupError(f"{url} is no http(s) URL.", exit_code=2)
+    _require_server(url)
+    sent = _shop().send(url, known.legacy_key)
+    traces = f"{url}/orgs/{known.org_slug}/projects/{known.project_slug}/explore/traces"
+    address = f"{traces}/{sent.trace_id}/waterfall"
+    _show(_wait_for(address, known, sent.spans), address, file)
+    return 0
+
+
+def _shop() -> Any:
+    """The SDK is an extra: whoever runs only services has no use for it."""
+    try:
+        from sluice import shop
+    except ImportError as error:
+        raise StartupError(
+            f"`sluice send` needs the OpenTelemetry SDK ({error.name} is missing): install sluice[send]."
+        ) from error
+    return shop
+
+
+def _require_server(url: str) -> None:
+    try:
+        _get(f"{url}/livez", None)
+    except urllib.error.HTTPError:
+        pass  # somebody answers; the export will say more
+    except OSError as error:
+        reason = getattr(error, "reason", error)
+        raise StartupError(f"Nothing answers at {url} ({reason}); is `sluice up` running there?") from error
+
+
+def _wait_for(address: str, known: Bootstrap, spans: int) -> dict[str, Any]:
+    """The waterfall once it has all spans. Raises StartupError when it does not come, or may not be read."""
+    deadline = time.monotonic() + VISIBLE_WITHIN_S
+    while True:
+        try:
+            waterfall: dict[str, Any] = json.loads(_get(address, known.access_token))
+            if waterfall["spanCount"] >= spans:
+                return waterfall
+        except urllib.error.HTTPError as error:
+            if error.code != 404:  # not yet
+                raise StartupError(f"{address} answers {error.code} {error.reason}.") from error
+        except OSError as error:
+            raise StartupError(f"{address} cannot be read: {error}.") from error
+        if time.monotonic() > deadline:
+            raise StartupError(f"The trace was accepted but is not at {address} after {VISIBLE_WITHIN_S:g} s.")
+        time.sleep(_POLL_S)
+
+
+def _get(address: str, token: str | None) -> bytes:
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    request = urllib.request.Request(address, headers=headers)  # noqa: S310 - http(s) is checked above
+    with urllib.request.urlopen(request, timeout=_ANSWER_TIMEOUT_S) as answer:  # noqa: S310
+        body: bytes = answer.read()
+    return body
+
+
+def _show(waterfall: dict[str, Any], address: str, file: Path) -> None:
+    print(f"Sent and stored: {waterfall['spanCount']} spans, 1 log record.\n")
+    for row in waterfall["rows"]:
+        name = "  " * row["depth"] + row["name"]
+        print(f"    {name:<34} {row['kind']:<9} {row['durationMs']:>9.3f} ms  {row['statusCode']}")
+    read = f'sed -n \'s/.*"accessToken": *"\\([^"]*\\)".*/\\1/p\' {shlex.quote(str(file))}'
+    print(f"\n{address}\n\nTo read it, with the token from {file}:\n")
+    print(f'    curl -sS -H "Authorization: Bearer $({read})" \\\n      {shlex.quote(address)}')

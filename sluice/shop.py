@@ -1,0 +1,108 @@
+"""A trace as the OpenTelemetry SDK of a web shop makes it, with a log record, exported over OTLP/HTTP."""
+
+import logging
+import time
+from typing import Final, NamedTuple
+
+from opentelemetry._logs import LogRecord, SeverityNumber
+from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer, format_trace_id, set_span_in_context
+
+from chassis.errors import StartupError
+
+SPANS: Final = 3
+_MILLISECOND: Final = 10**6
+_TIMEOUT_S: Final = 10.0
+
+
+class Sent(NamedTuple):
+    """What arrived: the trace id in hex, and how many spans it has."""
+
+    trace_id: str
+    spans: int
+
+
+def send(url: str, key: str) -> Sent:
+    """Export to `url` with a project key. Raises StartupError when the server does not take all of it."""
+    resource = Resource.create(
+        {"service.name": "shop", "service.version": "1.0.0", "deployment.environment.name": "example"}
+    )
+    headers = {"X-Legacy-Auth": f"Legacy legacy_key={key}"}
+    complaints = _Complaints()
+    spans = OTLPSpanExporter(endpoint=f"{url}/v1/traces", headers=headers, timeout=_TIMEOUT_S)
+    records = OTLPLogExporter(endpoint=f"{url}/v1/logs", headers=headers, timeout=_TIMEOUT_S)
+    tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
+    tracers.add_span_processor(BatchSpanProcessor(spans))
+    loggers = LoggerProvider(resource=resource, shutdown_on_exit=False)
+    loggers.add_log_record_processor(BatchLogRecordProcessor(records))
+    with complaints:
+        trace_id = _order(tracers.get_tracer("sluice.send"), loggers)
+        tracers.shutdown()
+        loggers.shutdown()
+    if complaints.texts:
+        raise StartupError(f"{url} did not take the trace: {complaints.texts[0]}")
+    return Sent(trace_id, SPANS)
+
+
+class _Complaints(logging.Handler):
+    """What the SDK logs, instead of raising, when an export fails."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+
+    def __enter__(self) -> None:
+        logging.getLogger("opentelemetry").addHandler(self)
+
+    def __exit__(self, *_exception: object) -> None:
+        logging.getLogger("opentelemetry").removeHandler(self)
+
+
+def _order(tracer: Tracer, loggers: LoggerProvider) -> str:
+    """One order of 180 ms that ended just now: a query, then a payment that fails and is logged."""
+    end = time.time_ns()
+    start = end - 180 * _MILLISECOND
+    root = tracer.start_span(
+        "POST /orders",
+        kind=SpanKind.SERVER,
+        start_time=start,
+        attributes={"http.request.method": "POST", "http.route": "/orders", "http.response.status_code": 502},
+    )
+    inside = set_span_in_context(root)
+    query = tracer.start_span(
+        "SELECT carts",
+        context=inside,
+        kind=SpanKind.CLIENT,
+        start_time=start + 8 * _MILLISECOND,
+        attributes={"db.system.name": "postgresql", "db.operation.name": "SELECT", "db.response.returned_rows": 3},
+    )
+    query.end(start + 40 * _MILLISECOND)
+    payment = tracer.start_span(
+        "POST /charges", context=inside, kind=SpanKind.CLIENT, start_time=start + 45 * _MILLISECOND
+    )
+    failed_at = end - 6 * _MILLISECOND
+    payment.record_exception(TimeoutError("the payment service did not answer within 125 ms"), timestamp=failed_at)
+    payment.set_status(Status(StatusCode.ERROR, "timeout"))
+    loggers.get_logger("sluice.send").emit(
+        LogRecord(
+            timestamp=failed_at,
+            context=set_span_in_context(payment),
+            severity_number=SeverityNumber.ERROR,
+            severity_text="ERROR",
+            body="charging the card failed",
+            attributes={"order.id": 1042, "retry": False},
+        )
+    )
+    payment.end(failed_at)
+    root.set_status(Status(StatusCode.ERROR))
+    root.end(end)
+    return format_trace_id(root.get_span_context().trace_id)
