@@ -146,15 +146,20 @@ def parse_number(text: str) -> Fraction | None:
     return number
 
 
-def numerals(number: Fraction) -> tuple[str, ...]:
-    """The canonical texts (docs/codec.md 2) of the stored integers and doubles that equal `number`."""
-    found = []
-    if number.denominator == 1:
-        found.append(str(number.numerator))
+def numerals(text: str) -> tuple[str, ...]:
+    """The canonical texts (docs/codec.md 2) of the stored integers and doubles that equal `text`; none for no number.
+
+    `1e23` and `0.1` mean the double nearest to them, as everywhere; an integer in plain digits means exactly itself.
+    """
+    number = parse_number(text)
+    if number is None:
+        return ()
+    found = [str(number.numerator)] if number.denominator == 1 else []
     double = float(number)
-    # Of a fraction the nearest double is meant, as everywhere; of an integer only one that is exactly it.
-    if number.denominator != 1 or Fraction(double) == number:
-        found.append(repr(double).removesuffix(".0"))
+    spelling = repr(double).removesuffix(".0")
+    # A double that is shown without point and exponent would be taken for an integer, so that one must be exact.
+    if Fraction(double) == number or (set(text) & set(".eE") and set(spelling) & set(".e")):
+        found.append(spelling)
     if number == 0:
         found.append("-0")
     return tuple(dict.fromkeys(found))
@@ -232,8 +237,7 @@ def _equality(subject: Subject, values: tuple[str, ...], now_ns: int, path: str,
             return IsInteger(tuple(int(each) for each in scaled if each.denominator == 1))
         if subject.form is not Form.BODY:
             return IsText(values)
-    numbers = [number for number in map(parse_number, values) if number is not None]
-    spellings = (spelling for number in numbers for spelling in numerals(number))
+    spellings = (spelling for value in values for spelling in numerals(value))
     return IsText(values, tuple(dict.fromkeys(each for each in spellings if each not in values)))
 
 

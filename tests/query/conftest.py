@@ -41,7 +41,11 @@ OTHER_PROJECT: Final = 8
 PATH: Final = "/orgs/acme/projects/shop/explore"
 OTHER_PATH: Final = "/orgs/acme/projects/till/explore"
 FOREIGN_PATH: Final = "/orgs/evil/projects/shop/explore"
-_PROJECTS: Final = {("acme", "shop"): ("o1", PROJECT), ("acme", "till"): ("o1", OTHER_PROJECT), ("evil", "shop"): ("o2", 9)}
+_PROJECTS: Final = {
+    ("acme", "shop"): ("o1", PROJECT),
+    ("acme", "till"): ("o1", OTHER_PROJECT),
+    ("evil", "shop"): ("o2", 9),
+}
 
 
 def trace_id(number: int) -> bytes:
@@ -56,19 +60,12 @@ def any_value(value: Any) -> AnyValue:
     match value:
         case None:
             return AnyValue()
-        case bool():
-            return AnyValue(bool_value=value)
-        case int():
-            return AnyValue(int_value=value)
-        case float():
-            return AnyValue(double_value=value)
-        case bytes():
-            return AnyValue(bytes_value=value)
-        case str():
-            return AnyValue(string_value=value)
         case list():
             return AnyValue(array_value=ArrayValue(values=[any_value(each) for each in value]))
-    return AnyValue(kvlist_value=KeyValueList(values=key_values(value)))
+        case Mapping():
+            return AnyValue(kvlist_value=KeyValueList(values=key_values(value)))
+    members = {bool: "bool_value", int: "int_value", float: "double_value", bytes: "bytes_value", str: "string_value"}
+    return AnyValue(**{members[type(value)]: value})
 
 
 def key_values(attributes: Mapping[str, Any]) -> list[KeyValue]:
@@ -247,10 +244,16 @@ def query_settings() -> QuerySettings:
 
 
 @pytest.fixture
-async def explore_store(clickhouse: ClickHouse, clickhouse_url: str) -> ClickHouse:
+async def database(clickhouse: ClickHouse) -> str:
+    """Name of the test's database."""
+    ((name,),) = await clickhouse.query("SELECT currentDatabase()", {}, limits=QueryLimits())
+    return str(name)
+
+
+@pytest.fixture
+def explore_store(clickhouse_url: str, database: str) -> ClickHouse:
     """The service's own handles on the test's database; the service starts and closes them."""
-    ((database,),) = await clickhouse.query("SELECT currentDatabase()", {}, limits=QueryLimits())
-    return ClickHouse(clickhouse_url, database=str(database), handles=2)
+    return ClickHouse(clickhouse_url, database=database, handles=2)
 
 
 @pytest.fixture

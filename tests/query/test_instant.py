@@ -107,7 +107,13 @@ def test_what_is_shown_reads_back_the_same(nanos: int) -> None:
 
 @pytest.mark.parametrize(
     ("nanos", "expected"),
-    [(0, "0.000000"), (1, "0.000001"), (12_345_678, "12.345678"), (10**6, "1.000000"), (2**63 - 1, "9223372036854.775807")],
+    [
+        (0, "0.000000"),
+        (1, "0.000001"),
+        (12_345_678, "12.345678"),
+        (10**6, "1.000000"),
+        (2**63 - 1, "9223372036854.775807"),
+    ],
 )
 def test_milliseconds_are_exact(nanos: int, expected: str) -> None:
     assert format_millis(nanos) == expected

@@ -1,6 +1,7 @@
 """Windows of time: defaults, precedence, bounds, and slices."""
 
-import pytest
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +13,9 @@ from query.window import BUCKET, TimeRange, Window, slices
 NOW = 1_795_188_000_123_456_789
 
 
-def resolve(from_: str | None = None, to: str | None = None, hours: int | None = None) -> Window | list[tuple[str, str]]:
+def resolve(
+    from_: str | None = None, to: str | None = None, hours: int | None = None
+) -> Window | list[tuple[str, str]]:
     issues = Issues()
     window = TimeRange(from_, to, hours).resolve(NOW, "query", issues)
     try:
@@ -63,6 +66,6 @@ def test_slices_cover_the_window_once_newest_first(from_ns: int, length: int) ->
     parts = list(slices(window))
     assert parts[0].to_ns == window.to_ns
     assert parts[-1].from_ns == window.from_ns
-    assert all(newer.from_ns == older.to_ns for newer, older in zip(parts, parts[1:], strict=False))
+    assert all(newer.from_ns == older.to_ns for newer, older in pairwise(parts))
     assert all(part.from_ns % BUCKET == 0 for part in parts[:-1])
     assert len(parts) <= 8
