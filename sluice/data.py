@@ -28,8 +28,19 @@ def prepare(directory: Path) -> None:
         raise StartupError(f"The data directory {directory} is not writable; choose another with --data.")
 
 
+class Held:
+    """A locked data directory. Its lock file says where the process that holds it alone can be reached."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def announce(self, url: str) -> None:
+        """Leave the URL for `sluice send` and `sluice doctor`."""
+        os.pwrite(self._descriptor, f"{url}\n".encode(), 0)
+
+
 @contextmanager
-def held(directory: Path, *, alone: bool) -> Iterator[None]:
+def held(directory: Path, *, alone: bool) -> Iterator[Held]:
     """The directory, prepared, and locked while the block runs. Raises StartupError when another process has it."""
     prepare(directory)
     try:
@@ -38,9 +49,19 @@ def held(directory: Path, *, alone: bool) -> Iterator[None]:
         raise StartupError(f"The data directory {directory} is not writable: {error.strerror}.") from error
     try:
         _lock(descriptor, directory, alone=alone)
-        yield
+        if alone:
+            os.truncate(descriptor, 0)
+        yield Held(descriptor)
     finally:
         os.close(descriptor)
+
+
+def announced(directory: Path) -> str | None:
+    """The URL that the last `sluice up` on this directory left; None when there was none."""
+    try:
+        return (directory / LOCK).read_text(encoding="utf-8").strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def _lock(descriptor: int, directory: Path, *, alone: bool) -> None:

@@ -117,8 +117,8 @@ async def _ask_clickhouse(settings: ChassisSettings) -> str:
 
 
 def _server(settings: ChassisSettings) -> str:
-    """What the running process says of itself; its port is known from the settings only."""
-    address = f"{settings.base_url}/readyz"
+    """What the running process says of itself."""
+    address = f"{data.announced(settings.data_dir) or settings.base_url}/readyz"
     try:
         request = urllib.request.Request(address)  # noqa: S310 - an http(s) URL of our own settings
         with urllib.request.urlopen(request, timeout=_ANSWER_TIMEOUT_S) as answer:  # noqa: S310

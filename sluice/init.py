@@ -5,7 +5,6 @@ Secrets go to a file (mode 0600) and nowhere else; what is printed names it.
 
 import argparse
 import sys
-from functools import partial
 from pathlib import Path
 
 import msgspec

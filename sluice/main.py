@@ -83,7 +83,7 @@ def _doctor(command: argparse.ArgumentParser) -> None:
 
 def _send(command: argparse.ArgumentParser) -> None:
     command.add_argument("--file", metavar="FILE", help="credentials; DATA/bootstrap.json by default")
-    command.add_argument("--url", metavar="URL", help="where to send; the file's baseUrl by default")
+    command.add_argument("--url", metavar="URL", help="where to send; where `sluice up` listens by default")
 
 
 def _positive(text: str) -> int:

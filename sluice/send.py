@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from chassis.errors import StartupError
 from chassis.identity.bootstrap import Bootstrap
-from sluice import credentials
+from sluice import credentials, data
 from sluice.options import Options
 
 VISIBLE_WITHIN_S: Final = 10.0
@@ -25,9 +25,10 @@ _ANSWER_TIMEOUT_S: Final = 10.0
 
 def run(arguments: argparse.Namespace) -> int:
     """Send, wait until it can be read, show it; the exit code. Raises StartupError with one sentence."""
-    file = Path(arguments.file) if arguments.file else Options.of(arguments).chassis().data_dir / credentials.NAME
+    directory = Options.of(arguments).chassis().data_dir
+    file = Path(arguments.file) if arguments.file else directory / credentials.NAME
     known = credentials.read(file)
-    url = (arguments.url or known.base_url).rstrip("/")
+    url = (arguments.url or data.announced(directory) or known.base_url).rstrip("/")
     if not url.startswith(("http://", "https://")):
         raise StartupError(f"{url} is no http(s) URL.", exit_code=2)
     _require_server(url)

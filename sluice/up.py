@@ -8,6 +8,7 @@ serve            gateway, query and control on the one port
 """
 
 import argparse
+from collections.abc import Callable
 from functools import partial
 
 from chassis import migrations, schema
@@ -37,23 +38,26 @@ def run(arguments: argparse.Namespace) -> int:
     process.log_to_stderr(settings)
     if arguments.share_port:
         return workers.work(EVERY, options, settings)
-    with data.held(settings.data_dir, alone=True):
+    with data.held(settings.data_dir, alone=True) as held:
         listener = bind(settings.host, settings.port, share=arguments.workers > 1)
         settings = process.with_bound_port(settings, listener)
         migrations.migrate(settings.database)
+        announce = partial(_announce, settings, held)
         if arguments.workers > 1:
             process.run(_prepare(settings))
-            return workers.supervise(arguments, listener, partial(_announce, settings))
-        process.run(_serve(options, settings, listener))
+            return workers.supervise(arguments, listener, announce)
+        process.run(_serve(options, settings, listener, announce))
     return 0
 
 
-async def _serve(options: Options, settings: ChassisSettings, listener: workers.Listener) -> None:
+async def _serve(
+    options: Options, settings: ChassisSettings, listener: workers.Listener, announce: Callable[[], None]
+) -> None:
     await _bootstrap(settings)
     telemetry = Telemetry("sluice")
     migrate = partial(schema.migrate, retention_days=settings.retention_days)
     app = assemble(EVERY, options, settings, telemetry, after_opening=migrate)
-    await serve(app, listener, settings, telemetry, partial(_announce, settings))
+    await serve(app, listener, settings, telemetry, announce)
 
 
 async def _prepare(settings: ChassisSettings) -> None:
@@ -76,8 +80,9 @@ async def _bootstrap(settings: ChassisSettings) -> None:
         await database.close()
 
 
-def _announce(settings: ChassisSettings) -> None:
+def _announce(settings: ChassisSettings, held: data.Held) -> None:
     """Tell a person where it listens and how to begin; never a secret."""
+    held.announce(settings.base_url)
     print(f"Sluice listens on {settings.base_url} and keeps its data in {settings.data_dir}.\n", flush=True)
     file = settings.data_dir / credentials.NAME
     if file.exists():
