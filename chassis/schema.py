@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import Final, NamedTuple
 
 from chassis.clickhouse import ClickHouse, QueryLimits
+from chassis.errors import StartupError
 
 _FILE: Final = re.compile(r"(\d{4})_\w+\.sql")
 _COMMENT: Final = re.compile(r"--[^\n]*")
@@ -24,7 +25,7 @@ ENGINE = MergeTree ORDER BY version
 """
 
 
-class SchemaError(Exception):
+class SchemaError(StartupError):
     """The tables in ClickHouse are not those of this release; the message is one sentence for an operator."""
 
 
@@ -56,7 +57,7 @@ def migrations() -> list[Migration]:
 
 def render(statement: str, *, embedded: bool, retention_days: int) -> str:
     """Fill in the placeholders `{fsync}` and `{retention:EXPR}`."""
-    ttl = rf"TTL \1 + INTERVAL {int(retention_days)} DAY" if retention_days else ""
+    ttl = rf"TTL \1 + INTERVAL {_ttl_days(retention_days)} DAY" if retention_days else ""
     # The embedded engine has no replica to fall back on: what it acknowledges must be on disk.
     return _RETENTION.sub(ttl, statement).replace("{fsync}", "1" if embedded else "0")
 
@@ -123,15 +124,22 @@ async def _apply_retention(clickhouse: ClickHouse, known: list[Migration], reten
         limits=_LIMITS,
     )
     current = {str(name): int(str(days) or 0) for name, days in rows}
+    wanted = _ttl_days(retention_days)
     for table, expression in _retained_tables(known):
-        if current.get(table) == retention_days:
+        if current.get(table) == wanted:
             continue
-        if retention_days:
-            await clickhouse.command(
-                f"ALTER TABLE {table} MODIFY TTL {expression} + INTERVAL {int(retention_days)} DAY"
-            )
+        if wanted:
+            await clickhouse.command(f"ALTER TABLE {table} MODIFY TTL {expression} + INTERVAL {wanted} DAY")
         else:
             await clickhouse.command(f"ALTER TABLE {table} REMOVE TTL")
+
+
+def _ttl_days(retention_days: int) -> int:
+    """Days from midnight, at which a row's day begins, to its expiry; 0 for never.
+
+    One more than it is kept: with the same number a row that is just young enough to be taken would expire at once.
+    """
+    return retention_days + 1 if retention_days else 0
 
 
 def _retained_tables(known: list[Migration]) -> list[tuple[str, str]]:

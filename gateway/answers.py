@@ -30,7 +30,7 @@ class Undecodable(ApiError):
     def __init__(self, error: DecodeError) -> None:
         code = ErrorCode.BAD_REQUEST if error.reason in _BAD else ErrorCode.PAYLOAD_TOO_LARGE
         details = [Issue(error.path, error.message, error.reason.value)] if isinstance(error, FieldError) else None
-        super().__init__(code, error.message, details=details)
+        super().__init__(code, error.message, details=details, close=code is ErrorCode.PAYLOAD_TOO_LARGE)
         self.reason = error.reason
 
 

@@ -102,7 +102,9 @@ def _member(member: _Decompressor, body: bytes, offset: int, left: int, pieces: 
         while data:
             pieces.append(data)
             left -= len(data)
-            if left < 0 or member.eof:
+            if left < 0:
+                return offset, left
+            if member.eof:
                 break
             data = member.decompress(getattr(member, "unconsumed_tail", b""), left + 1)
     return offset - len(member.unused_data), left

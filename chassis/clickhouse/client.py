@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import secrets
 import tempfile
 from collections import deque
@@ -55,6 +56,9 @@ _QUERY_SETTINGS: Final[Mapping[str, str | int]] = {
     "use_query_cache": 0,
     "cancel_http_readonly_queries_on_client_close": 1,
 }
+
+# The embedded client runs anything else as a command, with `SET readonly`, which then cannot be unset.
+_READ: Final = re.compile(r"\s*(?:SELECT|WITH)\b", re.IGNORECASE)
 
 _KILL: Final = "KILL QUERY WHERE Settings['log_comment'] = {comment:String} ASYNC"
 _KILL_PAUSE_S: Final = 0.2
@@ -156,6 +160,8 @@ class ClickHouse:
 
         FixedString comes back as bytes. Cancelling the caller cancels the query in the engine.
         """
+        if not _READ.match(sql):
+            raise ValueError("a query is a SELECT")
         unbound = [name for name in parameters if f"{{{name}:" not in sql]
         if unbound:
             raise ValueError(f"parameters without a place in the statement: {unbound}")

@@ -12,6 +12,8 @@
 from collections.abc import Mapping
 from typing import Final
 
+from chassis.errors import StartupError
+
 
 class StoreError(Exception):
     """Base of the family. `code` is ClickHouse's error number, where it gave one."""
@@ -42,8 +44,12 @@ class QueryTooLarge(StoreError):
     """A read met its limit of memory or rows."""
 
 
-class StoreMisconfigured(StoreError):
+class StoreMisconfigured(StoreError, StartupError):
     """The URL, the directory or the credentials cannot work; the message is one sentence for an operator."""
+
+    def __init__(self, message: str, code: int | None = None) -> None:
+        StoreError.__init__(self, message, code)
+        self.exit_code = 2
 
 
 TOO_MANY_PARTS: Final = 252
@@ -61,6 +67,9 @@ _STORE_FAULTS: Final[Mapping[int, str]] = {
     **dict.fromkeys((74, 75, 76, 87, 88, 243, 425, 499), "files, disk space, object storage"),
     **dict.fromkeys((394, 473), "cancelled, deadlock avoided"),
 }
+# An insert's statement and settings are the same for every block: a server that does not understand them is set up
+# otherwise, or of another release, and no block is to blame.
+_INSERT_NOT_UNDERSTOOD: Final = frozenset((46, 48, 62, 73, 115, 344, 452))
 _CREDENTIALS: Final = frozenset((192, 193, 194, 516))
 _TIME_LIMITS: Final = frozenset((159, 160))
 _SIZE_LIMITS: Final = frozenset((158, 307, 396))
@@ -74,7 +83,7 @@ def from_insert(code: int | None, text: str) -> StoreError:
     message = _shorten(text)
     if code == TOO_MANY_PARTS and "partitions for single INSERT" in text:
         return StoreRejected(message, code)
-    if code is None or code in _STORE_FAULTS:
+    if code is None or code in _STORE_FAULTS or code in _INSERT_NOT_UNDERSTOOD:
         return StoreUnavailable(message, code)
     return StoreRejected(message, code)
 

@@ -1,0 +1,381 @@
+"""ClickHouse access: the embedded engine for real, the server protocol against a small endpoint that records."""
+
+import asyncio
+import struct
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from aiohttp import web
+
+from chassis.clickhouse import (
+    ClickHouse,
+    QueryLimits,
+    QueryTimeout,
+    QueryTooLarge,
+    StoreBusy,
+    StoreMisconfigured,
+    StoreRejected,
+    StoreUnavailable,
+)
+from chassis.clickhouse.errors import from_insert, from_query
+
+LIMITS = QueryLimits()
+ENDLESS = "SELECT count() FROM numbers(1000000000000) WHERE sipHash64(number) = 7"
+
+
+def native(*values: int) -> list[bytes]:
+    """A block of one UInt64 column `n`, in two pieces."""
+    return [bytes((1, len(values))) + b"\x01n\x06UInt64", struct.pack(f"<{len(values)}Q", *values)]
+
+
+@pytest.fixture
+async def table(clickhouse: ClickHouse) -> ClickHouse:
+    """A table `t` with a deduplication window."""
+    await clickhouse.command(
+        "CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n SETTINGS non_replicated_deduplication_window = 100"
+    )
+    return clickhouse
+
+
+async def test_a_repeated_insert_with_the_same_token_is_stored_once(table: ClickHouse) -> None:
+    await table.insert("t", ["n"], native(1, 2), token="a")
+    await table.insert("t", ["n"], native(1, 2), token="a")
+    await table.insert("t", ["n"], native(1, 2), token="b")
+    assert await table.query("SELECT n, count() FROM t GROUP BY n ORDER BY n", {}, limits=LIMITS) == [(1, 2), (2, 2)]
+
+
+async def test_a_block_that_is_none_is_rejected_for_good(table: ClickHouse) -> None:
+    with pytest.raises(StoreRejected) as caught:
+        await table.insert("t", ["n"], [b"nonsense"], token="a")
+    assert caught.value.code is not None
+
+
+async def test_a_missing_table_is_the_stores_fault(clickhouse: ClickHouse) -> None:
+    with pytest.raises(StoreUnavailable) as caught:
+        await clickhouse.insert("nowhere", ["n"], native(1), token="a")
+    assert caught.value.code == 60
+
+
+async def test_parameters_arrive_exactly(clickhouse: ClickHouse) -> None:
+    hostile = "x'\\\n\t{y:String}; DROP TABLE spans"
+    row = await clickhouse.query(
+        "SELECT {a:String}, {b:UInt64}, {c:Array(String)}, toFixedString({d:String}, 2), {e:Nullable(String)}",
+        {"a": hostile, "b": 2**64 - 1, "c": ["a'", "b"], "d": "ab", "e": None},
+        limits=LIMITS,
+    )
+    assert row == [(hostile, 2**64 - 1, ["a'", "b"], b"ab", None)]
+
+
+async def test_a_parameter_without_a_place_is_a_mistake(clickhouse: ClickHouse) -> None:
+    with pytest.raises(ValueError, match="nobody"):
+        await clickhouse.query("SELECT 1", {"nobody": 1}, limits=LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("sql", "limits", "error"),
+    [
+        ("SELECT sleepEachRow(1) FROM numbers(3)", LIMITS._replace(max_seconds=0.1), QueryTimeout),
+        ("SELECT number FROM numbers(11)", LIMITS._replace(max_result_rows=10), QueryTooLarge),
+        (
+            "SELECT count() FROM numbers(1000000) WHERE number % 7 = 0",
+            LIMITS._replace(max_rows_to_read=10),
+            QueryTooLarge,
+        ),
+        ("SELECT groupArray(number) FROM numbers(10000000)", LIMITS._replace(max_memory_bytes=10**7), QueryTooLarge),
+        ("SELECT * FROM url('http://127.0.0.1:1/', CSV, 'a String')", LIMITS, StoreUnavailable),
+        ("SELECT nonsense(1)", LIMITS, StoreRejected),
+    ],
+)
+async def test_a_query_meets_its_limits(
+    clickhouse: ClickHouse, sql: str, limits: QueryLimits, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        await clickhouse.query(sql, {}, limits=limits)
+
+
+async def test_a_query_only_reads(clickhouse: ClickHouse) -> None:
+    with pytest.raises(ValueError, match="SELECT"):
+        await clickhouse.query("CREATE TABLE x (a UInt8) ENGINE = Memory", {}, limits=LIMITS)
+    await clickhouse.command("CREATE TABLE x (a UInt8) ENGINE = Memory")  # the handle is none the worse for it
+
+
+async def test_an_abandoned_query_is_cancelled_in_the_engine(clickhouse: ClickHouse) -> None:
+    query = asyncio.ensure_future(clickhouse.query(ENDLESS, {}, limits=LIMITS._replace(max_seconds=600)))
+    await until_running(clickhouse, 1)
+    query.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await query
+    await until_running(clickhouse, 0)
+
+
+async def until_running(clickhouse: ClickHouse, expected: int) -> None:
+    """Wait until so many endless queries run in the engine."""
+    running = "SELECT count() FROM system.processes WHERE query LIKE 'SELECT count() FROM numbers(1000000000000)%'"
+    async with asyncio.timeout(30):
+        while await clickhouse.query(running, {}, limits=LIMITS) != [(expected,)]:
+            await asyncio.sleep(0.02)
+
+
+async def test_a_full_queue_is_refused_and_empties_again(clickhouse_url: str, new_database: Callable[[], str]) -> None:
+    store = ClickHouse(clickhouse_url, handles=1, max_waiting=1, database=new_database())
+    await store.create_database()
+    slow = asyncio.ensure_future(store.query(ENDLESS, {}, limits=LIMITS._replace(max_seconds=600)))
+    waiting = asyncio.ensure_future(store.probe())
+    await asyncio.sleep(0)
+    with pytest.raises(StoreBusy):
+        await store.probe()
+    slow.cancel()
+    await waiting
+    await store.probe()
+    await store.close()
+
+
+async def test_a_waiting_call_may_be_cancelled(clickhouse_url: str, new_database: Callable[[], str]) -> None:
+    store = ClickHouse(clickhouse_url, handles=1, max_waiting=1, database=new_database())
+    await store.create_database()
+    first, second = asyncio.ensure_future(store.probe()), asyncio.ensure_future(store.probe())
+    await asyncio.sleep(0)
+    second.cancel()
+    await first
+    await store.probe()
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "sentence"),
+    [
+        ("mysql://host/db", "has the scheme 'mysql'"),
+        ("http:///db", "names no host"),
+        ("http://host:port/db", "cannot be read"),
+        ("http://host/a-b", "not a ClickHouse database name"),
+        ("http://host/db?color=red", "unknown option 'color'"),
+        ("chdb://relative/dir", "absolute directory"),
+        ("chdb:///dir?x=1", "absolute directory"),
+    ],
+)
+def test_a_wrong_url_is_one_sentence(url: str, sentence: str) -> None:
+    with pytest.raises(StoreMisconfigured, match=sentence):
+        ClickHouse(url)
+
+
+def test_credentials_stay_out_of_the_shown_address() -> None:
+    assert ClickHouse("https://me:secret@host/db").address == "https://host:8443"
+
+
+# Opens the directory of the first argument; started while another process may have it.
+OPEN = """
+import asyncio, sys
+from chassis.clickhouse import ClickHouse, StoreMisconfigured
+async def main():
+    store = ClickHouse("chdb://" + sys.argv[1])
+    try:
+        await store.start()
+    except StoreMisconfigured as error:
+        sys.exit(error.message)
+    await store.close()
+asyncio.run(main())
+"""
+
+
+def open_elsewhere(directory: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", OPEN, str(directory)], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_a_second_process_on_the_same_directory_is_told_so(clickhouse_url: str) -> None:
+    directory = Path(urlsplit(clickhouse_url).path)
+    other = open_elsewhere(directory)
+    assert other.returncode == 1
+    assert f"Another process uses the directory {directory}" in other.stderr
+
+
+def test_a_directory_that_is_a_file_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    other = open_elsewhere(tmp_path / "file")
+    assert other.returncode == 1
+    assert "cannot be created" in other.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "error"),
+    [
+        (252, "Too many parts (3001). Merges are processing significantly slower than inserts", StoreUnavailable),
+        (252, "Too many partitions for single INSERT block (more than 100)", StoreRejected),
+        (241, "memory limit exceeded", StoreUnavailable),
+        (319, "Unknown status of insert", StoreUnavailable),
+        (516, "Authentication failed", StoreUnavailable),
+        (115, "Unknown setting", StoreUnavailable),
+        (117, "Incorrect data", StoreRejected),
+        (None, "connection reset", StoreUnavailable),
+    ],
+)
+def test_whether_an_insert_may_succeed_later(code: int | None, text: str, error: type[Exception]) -> None:
+    assert type(from_insert(code, text)) is error
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "error"),
+    [
+        (159, "Timeout exceeded", QueryTimeout),
+        (241, "Query memory limit exceeded", QueryTooLarge),
+        (241, "(total) memory limit exceeded", StoreUnavailable),
+        (158, "rows", QueryTooLarge),
+        (202, "Too many simultaneous queries", StoreUnavailable),
+        (62, "Syntax error", StoreRejected),
+        (None, "connection reset", StoreUnavailable),
+    ],
+)
+def test_what_a_failed_read_means(code: int | None, text: str, error: type[Exception]) -> None:
+    assert type(from_query(code, text)) is error
+
+
+class Endpoint:
+    """Speaks as much of ClickHouse's HTTP interface as a client needs to connect, and records what else it is sent."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self.sent: list[tuple[dict[str, str], bytes]] = []
+        self.answer: Callable[[], web.Response] = web.Response
+        self.hang: asyncio.Event | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://me:secret@127.0.0.1:{self.port}/telemetry"
+
+    async def handle(self, request: web.Request) -> web.Response:
+        body = await request.read()
+        parameters = {name: values[0] for name, values in parse_qs(request.rel_url.raw_query_string).items()}
+        text = parameters.get("query", "") + body.decode("latin-1")
+        if "version(), timezone()" in text:
+            return web.Response(body=b"26.9.1.1\tUTC\n")
+        if "system.settings" in text:
+            return web.Response(body=_settings_block())
+        if "SELECT 1 AS check" in text:
+            return web.Response(body=b"")
+        self.sent.append((parameters, body))
+        if self.hang is not None:
+            await self.hang.wait()
+        return self.answer()
+
+
+def _settings_block() -> bytes:
+    """`name, value, readonly` of one setting in Native."""
+
+    def column(name: str, kind: str, data: bytes) -> bytes:
+        return bytes((len(name),)) + name.encode() + bytes((len(kind),)) + kind.encode() + data
+
+    return (
+        b"\x03\x01"
+        + column("name", "String", b"\x08readonly")
+        + column("value", "String", b"\x010")
+        + column("readonly", "UInt8", b"\x00")
+    )
+
+
+@pytest.fixture
+async def endpoint() -> AsyncIterator[Endpoint]:
+    endpoint = Endpoint()
+    app = web.Application(client_max_size=2**30)
+    app.router.add_route("*", "/{tail:.*}", endpoint.handle)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    endpoint.port = runner.addresses[0][1]
+    yield endpoint
+    if endpoint.hang is not None:
+        endpoint.hang.set()
+    await runner.cleanup()
+
+
+async def test_an_insert_over_http_is_one_block_with_pinned_settings(endpoint: Endpoint) -> None:
+    store = ClickHouse(endpoint.url)
+    await store.insert("spans", ["n"], native(1, 2), token="7:spans:20000")
+    await store.close()
+    ((parameters, body),) = endpoint.sent
+    sql = parameters.pop("query", "").strip()
+    assert sql == "INSERT INTO spans (`n`) FORMAT Native"
+    assert body == b"".join(native(1, 2))
+    pinned = {
+        "database": "telemetry",
+        "async_insert": "0",
+        "insert_deduplicate": "1",
+        "insert_deduplication_token": "7:spans:20000",
+        "deduplicate_blocks_in_dependent_materialized_views": "1",
+        "max_partitions_per_insert_block": "100",
+        "session_timezone": "UTC",
+    }
+    assert pinned.items() <= parameters.items()
+    assert "session_id" not in parameters
+
+
+async def test_a_query_over_http_carries_its_limits_and_its_values_apart(endpoint: Endpoint) -> None:
+    store = ClickHouse(endpoint.url)
+    assert await store.query("SELECT {a:String}", {"a": "x'"}, limits=QueryLimits(max_seconds=3)) == []
+    await store.close()
+    ((parameters, body),) = endpoint.sent
+    assert b"SELECT {a:String}" in body
+    pinned = {"readonly": "1", "max_execution_time": "3", "param_a": "x\\'", "session_timezone": "UTC"}
+    assert pinned.items() <= parameters.items()
+    assert parameters["log_comment"].startswith("sluice:")
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "text", "error"),
+    [
+        (500, "252", "Code: 252. DB::Exception: Too many parts (3001)", StoreUnavailable),
+        (400, "117", "Code: 117. DB::Exception: Incorrect data", StoreRejected),
+        (503, "", "upstream is down", StoreUnavailable),
+        (502, "", "<html>bad gateway</html>", StoreUnavailable),
+    ],
+)
+async def test_errors_over_http_are_told_apart(
+    endpoint: Endpoint, status: int, code: str, text: str, error: type[Exception]
+) -> None:
+    headers = {"X-ClickHouse-Exception-Code": code} if code else {}
+    endpoint.answer = lambda: web.Response(status=status, text=text, headers=headers)
+    store = ClickHouse(endpoint.url)
+    with pytest.raises(error):
+        await store.insert("spans", ["n"], native(1), token="a")
+    await store.close()
+    assert len(endpoint.sent) == 1  # nothing but the batcher decides about another try
+
+
+async def test_a_server_that_does_not_answer_in_time_is_unavailable(endpoint: Endpoint) -> None:
+    endpoint.hang = asyncio.Event()
+    store = ClickHouse(endpoint.url, timeout_s=1)
+    with pytest.raises(StoreUnavailable):
+        await store.insert("spans", ["n"], native(1), token="a")
+    await store.close()
+    assert len(endpoint.sent) == 1
+
+
+async def test_a_service_starts_while_its_server_is_away() -> None:
+    away = ClickHouse("http://127.0.0.1:1/db")
+    await away.start()
+    with pytest.raises(StoreUnavailable, match=r"cannot be reached"):
+        await away.probe()
+    await away.close()
+
+
+async def test_refused_credentials_are_one_sentence() -> None:
+    async def handle(_request: web.Request) -> web.Response:
+        text = "Code: 516. DB::Exception: me: Authentication failed. (AUTHENTICATION_FAILED)"
+        return web.Response(status=403, text=text, headers={"X-ClickHouse-Exception-Code": "516"})
+
+    app = web.Application()
+    app.router.add_route("*", "/{tail:.*}", handle)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    store = ClickHouse(f"http://me:secret@127.0.0.1:{runner.addresses[0][1]}/db")
+    with pytest.raises(StoreMisconfigured, match="refuses the user or the password") as caught:
+        await store.probe()
+    assert "secret" not in str(caught.value)
+    await store.close()
+    await runner.cleanup()

@@ -1,0 +1,220 @@
+"""The gateway on a real socket, with real project keys, over the embedded engine or a recording store."""
+
+import asyncio
+import io
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from chassis.clickhouse import ClickHouse, QueryLimits, StoreError
+from chassis.identity import registry
+from chassis.identity.checks import Checks
+from chassis.migrations import migrate
+from chassis.relational import Database
+from chassis.serve import bind, listening
+from chassis.settings import ChassisSettings
+from chassis.telemetry import Telemetry
+from chassis.web import build_app
+from gateway.app import service
+from gateway.availability import Store
+from gateway.settings import GatewaySettings
+from tests.gateway.otlp import NOW_NS, PROTOBUF
+
+DEADLINE_S = 20.0  # for anything that must happen; never a measure of speed
+
+
+@dataclass
+class Project:
+    """A project and its key."""
+
+    id: int
+    key: str
+
+
+@dataclass
+class Insert:
+    """An insert as the store was asked for it."""
+
+    table: str
+    token: str
+    body: bytes
+
+
+@dataclass
+class RecordingStore:
+    """A store that records what it is asked, and fails as it is told.
+
+    `failures` are raised by the next inserts, one each; `refuse` decides about every insert.
+    """
+
+    behind: Store | None = None
+    away: StoreError | None = None
+    failures: list[StoreError] = field(default_factory=list)
+    refuse: Callable[[Insert], StoreError | None] = lambda _insert: None
+    asked: list[Insert] = field(default_factory=list)
+    taken: list[Insert] = field(default_factory=list)
+    probes: int = 0
+
+    async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
+        insert = Insert(table, token, b"".join(pieces))
+        self.asked.append(insert)
+        error = self.away or (self.failures.pop(0) if self.failures else None) or self.refuse(insert)
+        if error is not None:
+            raise error
+        if self.behind is not None:
+            await self.behind.insert(table, columns, pieces, token=token)
+        self.taken.append(insert)
+
+    async def probe(self) -> None:
+        self.probes += 1
+        if self.away is not None:
+            raise self.away
+
+    def tables(self) -> list[str]:
+        """Tables of the inserts that were taken, in order."""
+        return [insert.table for insert in self.taken]
+
+
+@dataclass
+class Answer:
+    """An answer, read whole."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return msgspec.json.decode(self.body)
+
+    @property
+    def content_type(self) -> str:
+        return self.headers["Content-Type"]
+
+
+@dataclass
+class Gateway:
+    """A listening gateway."""
+
+    port: int
+    client: aiohttp.ClientSession
+    projects: list[Project]
+    telemetry: Telemetry
+    stop: Callable[[], Awaitable[None]]
+
+    async def post(
+        self, path: str, body: bytes, headers: Mapping[str, str] | None = None, *, project: int = 0
+    ) -> Answer:
+        """Send a protobuf request with the key of a project, unless `headers` say otherwise."""
+        given = {"Content-Type": PROTOBUF, "X-Legacy-Auth": f"Legacy legacy_key={self.projects[project].key}"}
+        given |= headers or {}
+        return await self.request("POST", path, data=io.BytesIO(body), headers=given)
+
+    async def request(self, method: str, path: str, **options: Any) -> Answer:
+        async with self.client.request(method, f"http://127.0.0.1:{self.port}{path}", **options) as answer:
+            return Answer(answer.status, answer.headers, await answer.read())
+
+    def metric(self, name: str, **labels: str) -> float:
+        """A sample at /metrics, summed over the labels that are not given; 0 where there is none."""
+        total = 0.0
+        for family in text_string_to_metric_families(self.telemetry.exposition().decode()):
+            for sample in family.samples:
+                if sample.name == f"sluice_gateway_{name}" and labels.items() <= sample.labels.items():
+                    total += sample.value
+        return total
+
+
+StartGateway = Callable[..., Awaitable[Gateway]]
+
+
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated relational store without rows, to be copied."""
+    file = tmp_path_factory.mktemp("relational") / "sluice.db"
+    migrate(f"sqlite:///{file}")
+    return file
+
+
+@pytest.fixture
+async def checks(tmp_path: Path, empty_database: Path) -> AsyncIterator[Checks]:
+    """Guards over a fresh relational store."""
+    file = shutil.copy(empty_database, tmp_path / "sluice.db")
+    checks = Checks.over(Database(f"sqlite:///{file}"), None)
+    await checks.database.start()
+    yield checks
+    await checks.bearer.close()
+    await checks.project_keys.close()
+    await checks.database.close()
+
+
+@pytest.fixture
+async def projects(checks: Checks) -> list[Project]:
+    """Two projects of one organization; the second has the sensitive word `plate`."""
+    made = []
+    async with checks.database.write() as connection:
+        organization = await registry.create_organization(connection, "acme", "Acme")
+        for slug, words in (("shop", []), ("garage", ["plate"])):
+            project = await registry.create_project(connection, organization.id, slug, slug.title(), words)
+            key = await registry.create_project_key(connection, organization.id, project.id, "test")
+            made.append(Project(project.id, key.secret))
+    return made
+
+
+@pytest.fixture
+async def start_gateway(checks: Checks, projects: list[Project]) -> AsyncIterator[StartGateway]:
+    """Start a gateway over a store; options are fields of its settings."""
+    async with AsyncExitStack() as stack:
+
+        async def start(store: Store, **options: Any) -> Gateway:
+            chassis = ChassisSettings(body_timeout_s=options.pop("body_timeout_s", 60.0))
+            telemetry = Telemetry("test")
+            made = service(
+                chassis,
+                GatewaySettings(**{"linger_s": 0.0, **options}),
+                store,
+                telemetry,
+                clock=lambda: NOW_NS,
+            )
+            app = build_app(
+                made.routes,
+                service=made.name,
+                settings=chassis,
+                telemetry=telemetry,
+                resources=made.resources,
+                guards=checks.guards,
+                readiness=made.readiness,
+            )
+            listener = bind("127.0.0.1", 0)
+            port = listener.getsockname()[1]
+            running = AsyncExitStack()
+            stack.push_async_exit(running)
+            await running.enter_async_context(listening(app, listener, chassis, telemetry))
+            client = await stack.enter_async_context(aiohttp.ClientSession(auto_decompress=False))
+            return Gateway(port, client, projects, telemetry, running.aclose)
+
+        yield start
+
+
+@pytest.fixture
+def rows(clickhouse: ClickHouse) -> Callable[..., Awaitable[list[tuple[Any, ...]]]]:
+    """Read rows of the embedded engine."""
+
+    async def read(sql: str, **parameters: object) -> list[tuple[Any, ...]]:
+        return await clickhouse.query(sql, parameters, limits=QueryLimits())
+
+    return read
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    async with asyncio.timeout(DEADLINE_S):
+        while not condition():
+            await asyncio.sleep(0.01)
