@@ -231,7 +231,7 @@ def test_a_log_record_comes_back_whole(sluice: Sluice) -> None:
 
     answer = sluice.export("logs", request.SerializeToString())
     assert (answer.status, answer.body) == (200, b"")
-    (seen,) = eventually(lambda: sluice.explore(f"/traces/{LOG_TRACE_ID.hex()}/logs")["data"], "the log record")
+    (seen,) = eventually(lambda: stored_logs(sluice), "the log record")
 
     assert isinstance(seen.pop("id"), str)
     same(
@@ -255,10 +255,12 @@ def test_a_log_record_comes_back_whole(sluice: Sluice) -> None:
 
 
 def whole_span(sluice: Sluice) -> Any:
-    answer = sluice.get(
-        f"/orgs/{sluice.org}/projects/{sluice.project}/explore/traces/{TRACE_ID.hex()}/spans/{SPAN_ID.hex()}"
-    )
-    return answer.json() if answer.status == 200 else None
+    return sluice.explore(f"/traces/{TRACE_ID.hex()}/spans/{SPAN_ID.hex()}")
+
+
+def stored_logs(sluice: Sluice) -> Any:
+    page = sluice.explore(f"/traces/{LOG_TRACE_ID.hex()}/logs")
+    return page and page["data"]
 
 
 def rfc3339(nanos: int) -> str:

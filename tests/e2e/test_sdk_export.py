@@ -1,13 +1,14 @@
 """The OpenTelemetry SDK for Python exports to Sluice unmodified."""
 
-import logging
+import time
 from typing import Any
 
 import pytest
+from opentelemetry._logs import LogRecord, SeverityNumber
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.sdk._logs import LoggerProvider, LoggingHandler
+from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
@@ -82,11 +83,18 @@ def test_logs_come_back_with_their_trace(sluice: Sluice, compression: Compressio
     provider = LoggerProvider(resource=resource(service))
     exporter = OTLPLogExporter(f"{sluice.base_url}/v1/logs", headers=headers(sluice), compression=compression)
     provider.add_log_record_processor(BatchLogRecordProcessor(exporter))
-    logger = logging.getLogger(service)
-    logger.propagate = False
-    logger.addHandler(LoggingHandler(logger_provider=provider))
+    logger = provider.get_logger("stock", "0.9")
     with tracer.start_as_current_span("work") as span:
-        logger.warning("stock is low: %d", 3, extra={"sku": "A-17", "left": 3})
+        logger.emit(
+            LogRecord(
+                timestamp=time.time_ns(),
+                severity_text="WARN",
+                severity_number=SeverityNumber.WARN,
+                body="stock is low: 3",
+                attributes={"sku": "A-17", "left": 3},
+                event_name="stock.low",
+            )
+        )
     provider.shutdown()
     trace_id = f"{span.get_span_context().trace_id:032x}"
 
@@ -96,6 +104,8 @@ def test_logs_come_back_with_their_trace(sluice: Sluice, compression: Compressio
     assert record["body"] == "stock is low: 3"
     assert record["severityText"] == "WARN"
     assert record["severityNumber"] == 13
+    assert record["eventName"] == "stock.low"
+    assert record["scope"]["name"] == "stock"
     assert record["spanId"] == f"{span.get_span_context().span_id:016x}"
     assert record["attributes"]["sku"] == "A-17"
     assert record["attributes"]["left"] == 3
@@ -109,4 +119,4 @@ def spans_of(sluice: Sluice, trace_id: str, count: int) -> Any:
 
 def logs_of(sluice: Sluice, trace_id: str) -> Any:
     page = sluice.explore(f"/traces/{trace_id}/logs")
-    return page if page["data"] else None
+    return page if page and page["data"] else None
