@@ -4,11 +4,12 @@ import json
 import time
 from typing import Any
 
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from tests.e2e.product import Sluice, eventually
 
@@ -155,7 +156,7 @@ def test_a_span_comes_back_whole(sluice: Sluice) -> None:
         dropped_links_count=7,
     )
     span.status.message = "out of stock"
-    span.status.code = 2
+    span.status.code = Status.STATUS_CODE_ERROR
     span.attributes.extend(every_kind_of_value())
     event = span.events.add(time_unix_nano=start + 5, name="retry", dropped_attributes_count=8)
     event.attributes.extend(every_kind_of_value())
@@ -276,13 +277,13 @@ def same(seen: Any, expected: Any) -> None:
 def unset_fields(request: Message) -> set[str]:
     """Fields of OTLP that no message of the request sets: the test must not miss one that is new."""
     seen: set[str] = set()
-    messages: set[Descriptor] = set()
+    messages: set[Any] = set()
     visit(request, seen, messages)
     known = {field.full_name for message in messages for field in message.fields if field.name not in PROFILES_ONLY}
     return known - seen
 
 
-def visit(message: Message, seen: set[str], messages: set[Descriptor]) -> None:
+def visit(message: Message, seen: set[str], messages: set[Any]) -> None:
     messages.add(message.DESCRIPTOR)
     for field, value in message.ListFields():
         seen.add(field.full_name)
