@@ -99,6 +99,9 @@ class Database:
         self._pool_size = pool_size
         self._max_wait_s = max_wait_s
         self._engine: AsyncEngine | None = None
+        self._in_use = 0
+        self._unused = asyncio.Event()
+        self._unused.set()
         self._write_turn = asyncio.Semaphore(1 if self._url.get_backend_name() == "sqlite" else pool_size)
 
     async def start(self) -> None:
@@ -108,10 +111,16 @@ class Database:
         _prepare(self._engine.sync_engine)
 
     async def close(self) -> None:
-        """Close every connection; later uses raise DatabaseUnavailable."""
+        """Let transactions under way finish, then close every connection; later uses raise DatabaseUnavailable."""
         engine, self._engine = self._engine, None
-        if engine is not None:
-            await engine.dispose()
+        if engine is None:
+            return
+        try:
+            async with asyncio.timeout(self._max_wait_s):
+                await self._unused.wait()
+        except TimeoutError:
+            log.warning("database closed with transactions under way", transactions=self._in_use)
+        await engine.dispose()
 
     async def probe(self) -> None:
         """Read one row of the schema's own table; raises DatabaseUnavailable."""
@@ -140,8 +149,10 @@ class Database:
     async def _transaction(self, *, writes: bool) -> AsyncIterator[AsyncConnection]:
         if self._engine is None:
             raise DatabaseUnavailable
+        self._in_use += 1
+        self._unused.clear()
         try:
-            async with self._engine.connect() as plain:
+            async with self._connected(self._engine) as plain:
                 connection = await plain.execution_options(**{_WRITES: writes})
                 async with connection.begin():
                     yield connection
@@ -151,6 +162,19 @@ class Database:
             cause = error.orig if isinstance(error, exc.DBAPIError) else error
             log.warning("database unavailable", reason=str(cause))
             raise DatabaseUnavailable from error
+        finally:
+            self._in_use -= 1
+            if not self._in_use:
+                self._unused.set()
+
+    @asynccontextmanager
+    async def _connected(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+        async with engine.connect() as connection:
+            try:
+                yield connection
+            finally:
+                if self._engine is not engine:  # its pool is gone or about to go, and nobody else would close it
+                    await connection.invalidate()
 
 
 def is_fault_of_statement(error: exc.SQLAlchemyError) -> bool:

@@ -308,6 +308,39 @@ async def test_a_store_that_is_away_says_so_and_comes_back(url: str) -> None:
     await database.close()
 
 
+async def test_closing_waits_for_what_is_under_way_and_refuses_the_rest(database: Database) -> None:
+    entered, leave = asyncio.Event(), asyncio.Event()
+
+    async def write() -> None:
+        async with database.write() as connection:
+            entered.set()
+            await leave.wait()
+            await registry.create_organization(connection, "acme", "Acme")
+
+    writing = asyncio.ensure_future(write())
+    await entered.wait()
+    closing_ = asyncio.ensure_future(database.close())
+    await asyncio.sleep(0)
+    with pytest.raises(DatabaseUnavailable):
+        await database.probe()
+    assert not closing_.done()
+    leave.set()
+    await asyncio.gather(writing, closing_)
+    await database.start()
+    assert await slugs(database) == {"acme"}
+
+
+async def test_closing_does_not_wait_for_ever(url: str) -> None:
+    migrate(url)
+    database = Database(url, max_wait_s=0.05)
+    await database.start()
+    async with database.read() as connection:
+        await database.close()
+        assert await connection.scalar(sa.text("SELECT 1")) == 1
+    with pytest.raises(DatabaseUnavailable):
+        await database.probe()
+
+
 async def test_the_probe_of_a_file_without_schema_fails(url: str) -> None:
     database = Database(url)
     await database.start()
