@@ -24,6 +24,7 @@ def varint(value: int) -> bytes:
 
 
 _SMALL: Final = [bytes((value,)) for value in range(0x80)]
+_SHORT: Final = [[bytes((number << 3 | 2, size)) for size in range(0x80)] for number in range(16)]  # tag and length
 
 
 def varint_field(number: int, value: int) -> bytes:
@@ -31,9 +32,12 @@ def varint_field(number: int, value: int) -> bytes:
     return varint(number << 3) + varint(value & 0xFFFFFFFFFFFFFFFF)
 
 
-def bytes_field(number: int, value: bytes) -> bytes:
+def bytes_field(number: int, value: bytes | bytearray) -> bytes:
     """A string, bytes, or an encoded message."""
-    return varint(number << 3 | 2) + varint(len(value)) + value
+    size = len(value)
+    if number < 16 and size < 0x80:
+        return _SHORT[number][size] + value
+    return varint(number << 3 | 2) + varint(size) + value
 
 
 def fixed64_field(number: int, value: int) -> bytes:

@@ -99,21 +99,21 @@ class _Request:
     def encode(self, body: bytes) -> bytes:
         resources, scopes, _ = self._shapes.names
         request = _decode(self._shapes.request, body, "")
-        out = []
+        out = bytearray()
         for place, sent in present(request.resources):
             path = f"{resources}[{place}]"
-            pieces = [self._origin(f"{path}.resource", self._encoder.resource, sent.resource)]
+            inner = bytearray(self._origin(f"{path}.resource", self._encoder.resource, sent.resource))
             for scope_place, scoped in present(sent.scopes):
-                pieces.append(bytes_field(2, self._scoped(f"{path}.{scopes}[{scope_place}]", scoped)))
-            pieces.append(self._encoder.text(3, sent.schema_url))
-            out.append(bytes_field(1, b"".join(pieces)))
-        return b"".join(out)
+                inner += bytes_field(2, self._scoped(f"{path}.{scopes}[{scope_place}]", scoped))
+            inner += self._encoder.text(3, sent.schema_url)
+            out += bytes_field(1, inner)
+        return bytes(out)
 
     def _scoped(self, path: str, scoped: Any) -> bytes:
-        pieces = [self._origin(f"{path}.scope", self._encoder.scope, scoped.scope)]
-        self._append_items(f"{path}.{self._shapes.names[2]}", scoped.items, pieces)
-        pieces.append(self._encoder.text(3, scoped.schema_url))
-        return b"".join(pieces)
+        out = bytearray(self._origin(f"{path}.scope", self._encoder.scope, scoped.scope))
+        self._append_items(f"{path}.{self._shapes.names[2]}", scoped.items, out)
+        out += self._encoder.text(3, scoped.schema_url)
+        return bytes(out)
 
     def _origin(self, path: str, encode: Callable[[Any], bytes], origin: Any) -> bytes:
         if origin is None:
@@ -123,7 +123,7 @@ class _Request:
         except Fault as fault:
             raise FieldError(f"{path}.{fault.path}", fault.fault) from fault
 
-    def _append_items(self, path: str, raw: msgspec.Raw, pieces: list[bytes]) -> None:
+    def _append_items(self, path: str, raw: msgspec.Raw, out: bytearray) -> None:
         """Counts the items without keeping them, then reads and encodes one after the other."""
         if not memoryview(raw).nbytes:  # the field is absent
             return
@@ -135,7 +135,7 @@ class _Request:
             message = _decode(self._shapes.item, item, here)
             try:
                 if message is not None:
-                    pieces.append(bytes_field(2, self._encode_item(message)))
+                    out += bytes_field(2, self._encode_item(message))
             except Fault as fault:
                 raise FieldError(f"{here}.{fault.path}", fault.fault) from fault
 

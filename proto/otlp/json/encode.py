@@ -10,7 +10,7 @@ from typing import Final, Never, TypeVar
 from proto.otlp.json import shapes
 from proto.otlp.json.shapes import Number, present
 from proto.otlp.policy import VALUE_DEPTH, DecodeError, Refusal
-from proto.otlp.wire import bytes_field, double_field, fixed32_field, fixed64_field, varint, varint_field
+from proto.otlp.wire import bytes_field, double_field, fixed32_field, fixed64_field, varint_field
 
 _INTEGER: Final = re.compile(r"-?[0-9]{1,20}")
 _DECIMAL: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
@@ -137,31 +137,29 @@ class Encoder:
         return self.text(2, status.message) + _enum(3, "code", status.code)
 
     def _messages(self, number: int, field: str, messages: list[T | None] | None, one: Callable[[T], bytes]) -> bytes:
-        return b"".join(
-            [bytes_field(number, _at(f"{field}[{place}]", one, message)) for place, message in present(messages)]
-        )
+        out = bytearray()
+        for place, message in present(messages):
+            out += bytes_field(number, _at(f"{field}[{place}]", one, message))
+        return bytes(out)
 
     def _attributes(self, number: int, attributes: shapes.KeyValues | None, depth: int = 1) -> bytes:
         """A list of attributes whose values are nested `depth` deep."""
-        tag = varint(number << 3 | 2)
-        out: list[bytes] = []
+        out = bytearray()  # joining millions of pieces would take 80 bytes for each
         place = -1
         try:
             for place, attribute in enumerate(attributes or ()):  # noqa: B007 - for the path of a fault
                 if attribute is not None:
-                    encoded = self._key_value(attribute, depth)
-                    out += (tag, varint(len(encoded)), encoded)
+                    out += bytes_field(number, self._key_value(attribute, depth))
         except Fault as fault:
             fault.path = f"{'attributes' if depth == 1 else 'values'}[{place}].value.{fault.path}"
             raise
-        return b"".join(out)
+        return bytes(out)
 
     def _key_value(self, attribute: shapes.KeyValue, depth: int) -> bytes:
         key = self.text(1, attribute.key)
         if attribute.value is None:
             return key
-        value = self._any_value(attribute.value, depth)
-        return key + b"\x12" + varint(len(value)) + value  # field 2
+        return key + bytes_field(2, self._any_value(attribute.value, depth))
 
     def _any_value(self, value: shapes.AnyValue, depth: int) -> bytes:
         """The members that are there, in field order: of several the last counts."""
@@ -169,8 +167,7 @@ class Encoder:
             raise DecodeError(Refusal.TOO_DEEP, f"a value is nested more than {VALUE_DEPTH} deep")
         out = b""
         if value.string_value is not None:
-            raw = self._utf8(value.string_value)
-            out = b"\x0a" + varint(len(raw)) + raw  # field 1
+            out = bytes_field(1, self._utf8(value.string_value))
         if value.bool_value is not None:
             out += varint_field(2, value.bool_value)
         if value.int_value is not None:
@@ -188,11 +185,11 @@ class Encoder:
         return out
 
     def _array(self, array: shapes.ArrayValue, depth: int) -> bytes:
-        out = []
+        out = bytearray()
         for place, element in enumerate(array.values or ()):
             encoded = b"" if element is None else _at(f"values[{place}]", self._any_value, element, depth + 1)
-            out.append(bytes_field(1, encoded))
-        return b"".join(out)
+            out += bytes_field(1, encoded)
+        return bytes(out)
 
     def _attributes_of(self, entries: shapes.KeyValueList, depth: int) -> bytes:
         return self._attributes(1, entries.values, depth + 1)

@@ -1,9 +1,9 @@
 """The survey: one pass over the wire format that refuses a request before memory is spent on it (docs/codec.md 1)."""
 
 from dataclasses import dataclass, field
-from typing import Final, Never, Self
+from typing import Final, Self
 
-from proto.otlp.policy import GROUP_DEPTH, VALUE_DEPTH, Policy, Refusal, Signal, refusal
+from proto.otlp.policy import GROUP_DEPTH, VALUE_DEPTH, DecodeError, Policy, Refusal, Signal, refusal
 
 _VARINT, _FIXED64, _LENGTH, _GROUP, _GROUP_END, _FIXED32 = range(6)
 
@@ -48,8 +48,8 @@ class _Survey:
         self.items = 0
         self.parts = 0
 
-    def refuse(self, reason: Refusal) -> Never:
-        raise refusal(reason, self.policy)
+    def refused(self, reason: Refusal) -> DecodeError:
+        return refusal(reason, self.policy)
 
     def message(self, message: _Message, at: int, end: int, depth: int) -> None:
         """Walks the fields of `message` in body[at:end]; `depth` is that of the innermost value around it."""
@@ -76,47 +76,47 @@ class _Survey:
         if message is _SPAN or message is _LOG:
             self.items += 1
             if self.items > self.policy.max_items:
-                self.refuse(Refusal.TOO_MANY_ITEMS)
+                raise self.refused(Refusal.TOO_MANY_ITEMS)
         self.parts += 1
         if self.parts > self.policy.max_parts:
-            self.refuse(Refusal.TOO_MANY_PARTS)
+            raise self.refused(Refusal.TOO_MANY_PARTS)
 
     def deeper(self, depth: int) -> int:
         if depth == VALUE_DEPTH:
-            self.refuse(Refusal.TOO_DEEP)
+            raise self.refused(Refusal.TOO_DEEP)
         return depth + 1
 
     def tag(self, at: int, end: int) -> tuple[int, int, int]:
         tag, after = self.varint(at, end, 5)
         if tag > 0xFFFFFFFF:
-            self.refuse(Refusal.MALFORMED)  # a tag of more than 32 bits
+            raise self.refused(Refusal.MALFORMED)  # a tag of more than 32 bits
         if tag >> 3 == 0:
-            self.refuse(Refusal.MALFORMED)  # field number 0
+            raise self.refused(Refusal.MALFORMED)  # field number 0
         return tag >> 3, tag & 7, after
 
     def length(self, at: int, end: int) -> tuple[int, int]:
         size, after = self.varint(at, end, 5)
         if size > end - after:
-            self.refuse(Refusal.MALFORMED)  # a length beyond the end of its message
+            raise self.refused(Refusal.MALFORMED)  # a length beyond the end of its message
         return size, after
 
     def varint(self, at: int, end: int, longest: int) -> tuple[int, int]:
         value = 0
         for place in range(longest):
             if at + place >= end:
-                self.refuse(Refusal.MALFORMED)  # a number that does not end
+                raise self.refused(Refusal.MALFORMED)  # a number that does not end
             byte = self.body[at + place]
             value |= (byte & 0x7F) << 7 * place
             if byte < 0x80:
                 return value, at + place + 1
-        self.refuse(Refusal.MALFORMED)  # too many bytes
+        raise self.refused(Refusal.MALFORMED)  # too many bytes
 
     def skip(self, number: int, wire: int, at: int, end: int, groups: int) -> int:
         """Where the field ends whose tag ended at `at`, inside so many groups."""
         if wire == _VARINT:
             value, after = self.varint(at, end, 10)
             if value >= 1 << 64:
-                self.refuse(Refusal.MALFORMED)  # a number of more than 64 bits
+                raise self.refused(Refusal.MALFORMED)  # a number of more than 64 bits
             return after
         if wire == _LENGTH:
             size, at = self.length(at, end)
@@ -124,18 +124,18 @@ class _Survey:
         if wire in (_FIXED64, _FIXED32):
             at += 8 if wire == _FIXED64 else 4
             if at > end:
-                self.refuse(Refusal.MALFORMED)  # a fixed-width number that does not end
+                raise self.refused(Refusal.MALFORMED)  # a fixed-width number that does not end
             return at
         if wire == _GROUP:
             return self.group(number, at, end, groups + 1)
-        self.refuse(Refusal.MALFORMED)  # wire types 6 and 7, and the end of a group that was not begun
+        raise self.refused(Refusal.MALFORMED)  # wire types 6 and 7, and the end of a group that was not begun
 
     def group(self, number: int, at: int, end: int, groups: int) -> int:
         if groups > GROUP_DEPTH:
-            self.refuse(Refusal.TOO_DEEP)
+            raise self.refused(Refusal.TOO_DEEP)
         while at < end:
             inner, wire, at = self.tag(at, end)
             if wire == _GROUP_END and inner == number:
                 return at
             at = self.skip(inner, wire, at, end, groups)
-        self.refuse(Refusal.MALFORMED)  # a group that does not end
+        raise self.refused(Refusal.MALFORMED)  # a group that does not end
