@@ -43,6 +43,23 @@ class Background:
         """Begin to work on the queue."""
         self._task = asyncio.get_running_loop().create_task(self._work())
 
+    async def insert(self, sealed: Sealed) -> bool:
+        """Insert a block once. False: not now; True: it is dealt with, stored or lost."""
+        try:
+            await self._inserter.insert(sealed)
+        except StoreBusy:
+            return False
+        except StoreUnavailable as error:
+            self._availability.failed(error)
+            return False
+        except StoreRejected as error:
+            self.lose(sealed, error.message)
+        except Exception as error:  # noqa: BLE001 (logged below; the queue goes on)
+            # A defect of ours: one block is less than all that would wait behind it.
+            self._log.exception("insert failed", table=sealed.block.table)
+            self.lose(sealed, type(error).__name__)
+        return True
+
     def add(self, sealed: Sealed) -> None:
         """Keep a block for another try; over the budget it is lost."""
         if self._bytes + sealed.nbytes > self._max_bytes:
@@ -78,24 +95,13 @@ class Background:
             while not await self._availability.wait(60.0):
                 pass
             # The block leaves the queue only when it is dealt with: a cancelled task must not take it along.
-            if await self._try(self._queue[0]):
+            if await self.insert(self._queue[0]):
                 self._charge(-self._queue.popleft().nbytes)
+            else:
+                await asyncio.sleep(RETRY_S)
             if not self._queue:
                 self._filled.clear()
                 self._empty.set()
-
-    async def _try(self, sealed: Sealed) -> bool:
-        try:
-            await self._inserter.insert(sealed)
-        except StoreBusy:
-            await asyncio.sleep(RETRY_S)
-            return False
-        except StoreUnavailable as error:
-            self._availability.failed(error)
-            return False
-        except StoreRejected as error:
-            self.lose(sealed, error.message)
-        return True
 
     def _charge(self, nbytes: int) -> None:
         self._bytes += nbytes

@@ -93,20 +93,21 @@ def _member(member: _Decompressor, body: bytes, offset: int, left: int, pieces: 
     """Inflate one member into `pieces`; where the next begins, and how much may still come out (negative: too much)."""
     step = len(body) if offset == 0 else _STEP
     view = memoryview(body)
-    while not member.eof:
+    ended = False
+    while not ended:
         if offset >= len(body):
             raise EOFError
         fed = view[offset : offset + step]
         offset += len(fed)
         data = member.decompress(fed, left + 1)
+        ended = member.eof
         while data:
             pieces.append(data)
             left -= len(data)
             if left < 0:
                 return offset, left
-            if member.eof:
-                break
-            data = member.decompress(getattr(member, "unconsumed_tail", b""), left + 1)
+            data = b"" if ended else member.decompress(getattr(member, "unconsumed_tail", b""), left + 1)
+            ended = member.eof
     return offset - len(member.unused_data), left
 
 

@@ -143,16 +143,10 @@ class Writer:
 
     async def _insert_derived(self, derived: Sequence[Sealed]) -> None:
         for number, sealed in enumerate(derived):
-            try:
-                await self._inserter.insert(sealed)
-            except StoreUnavailable as error:
-                if not isinstance(error, StoreBusy):
-                    self._availability.failed(error)
+            if not await self._background.insert(sealed):
                 for left in derived[number:]:
                     self._background.add(left)
                 return
-            except StoreRejected as error:
-                self._background.lose(sealed, error.message)
 
     async def _narrow(
         self, requests: Sequence[Pending], deadline: float, stored: frozenset[Place], error: Exception

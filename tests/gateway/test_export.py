@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from backports import zstd
-from google.rpc.status_pb2 import Status
+from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue
+from opentelemetry.proto.logs.v1.logs_pb2 import SeverityNumber
 
 from chassis.clickhouse import ClickHouse
 from tests.gateway.conftest import Answer, Gateway, RecordingStore, StartGateway, eventually
@@ -54,7 +55,7 @@ def assert_refused(answer: Answer, status: int, code: str, media: str = PROTOBUF
     assert (answer.status, answer.content_type) == (status, media)
     assert "X-Request-Id" in answer.headers
     if media == PROTOBUF:
-        return Status.FromString(answer.body).message
+        return str(Status.FromString(answer.body).message)
     body = answer.json
     assert body["error"]["code"] == code
     assert body["error"]["requestId"] == answer.headers["X-Request-Id"]
@@ -203,6 +204,7 @@ def crowded(parts: int) -> bytes:
     return traces(one)
 
 
+EMPTY = gzip.compress(b"")
 BOUNDS: list[tuple[str, bytes, bytes, Mapping[str, str], int]] = [
     ("wire", sized(20_000), sized(20_001), {}, 413),
     ("inflated", gzip.compress(sized(40_000)), gzip.compress(sized(40_001)), {"Content-Encoding": "gzip"}, 413),
@@ -385,7 +387,7 @@ async def test_cors_by_configured_origin(
 
 
 async def test_one_bad_item_does_not_cost_its_neighbours(
-    start_gateway: StartGateway, clickhouse: ClickHouse, rows: Rows
+    clickhouse: ClickHouse, rows: Rows, start_gateway: StartGateway
 ) -> None:
     gateway = await start_gateway(clickhouse)
     spans = [
@@ -417,7 +419,7 @@ async def test_a_partial_success_in_json_has_numbers(gateway: Gateway) -> None:
 
 
 async def test_json_and_protobuf_leave_the_same_rows(
-    start_gateway: StartGateway, clickhouse: ClickHouse, rows: Rows
+    clickhouse: ClickHouse, rows: Rows, start_gateway: StartGateway
 ) -> None:
     gateway = await start_gateway(clickhouse)
     await gateway.post("/v1/traces", traces(span(1), span(2)))
@@ -426,7 +428,7 @@ async def test_json_and_protobuf_leave_the_same_rows(
 
 
 async def test_large_bodies_take_the_way_off_the_loop(
-    start_gateway: StartGateway, clickhouse: ClickHouse, rows: Rows
+    clickhouse: ClickHouse, rows: Rows, start_gateway: StartGateway
 ) -> None:
     gateway = await start_gateway(clickhouse)
     spans = [span(number, name="n" * 500) for number in range(1, 3_001)]
@@ -441,7 +443,7 @@ async def test_large_bodies_take_the_way_off_the_loop(
 
 
 async def test_a_projects_own_words_are_scrubbed(
-    start_gateway: StartGateway, clickhouse: ClickHouse, rows: Rows
+    clickhouse: ClickHouse, rows: Rows, start_gateway: StartGateway
 ) -> None:
     gateway = await start_gateway(clickhouse)
     one = span()
@@ -454,7 +456,7 @@ async def test_a_projects_own_words_are_scrubbed(
 
 
 async def test_exceptions_become_error_occurrences(
-    start_gateway: StartGateway, clickhouse: ClickHouse, rows: Rows
+    clickhouse: ClickHouse, rows: Rows, start_gateway: StartGateway
 ) -> None:
     gateway = await start_gateway(clickhouse)
     trace = 'Traceback (most recent call last):\n  File "/srv/shop/cart.py", line {}, in add\n'
@@ -462,7 +464,7 @@ async def test_exceptions_become_error_occurrences(
     one.events.append(exception_event("KeyError", "4711", trace.format(10)))
     two.events.append(exception_event("KeyError", "12", trace.format(99)))
     record = log(3)
-    record.severity_number = 17
+    record.severity_number = SeverityNumber.SEVERITY_NUMBER_ERROR
     record.attributes.extend([text("exception.type", "OSError"), text("exception.message", "disk 7 is full")])
     await gateway.post("/v1/traces", traces(one, two))
     await gateway.post("/v1/logs", logs(record))
@@ -478,7 +480,7 @@ async def test_exceptions_become_error_occurrences(
     ]
 
 
-async def test_every_item_is_accounted_for(start_gateway: StartGateway, clickhouse: ClickHouse, rows: Rows) -> None:
+async def test_every_item_is_accounted_for(clickhouse: ClickHouse, rows: Rows, start_gateway: StartGateway) -> None:
     """sent = accepted + rejected by reason: in the answers, at /metrics and in ingest_outcomes."""
     gateway = await start_gateway(clickhouse, max_items=100)
     sent = accepted = rejected = wire = 0

@@ -1,0 +1,314 @@
+"""Batches and a store that fails: what is answered when, what is inserted with which token, what is never lost."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from chassis.clickhouse import ClickHouse, StoreBusy, StoreRejected, StoreUnavailable
+from tests.gateway.conftest import Answer, Gateway, Insert, RecordingStore, StartGateway, eventually
+from tests.gateway.otlp import DAY_NS, JSON, NOW_NS, exception_event, log, logs, span, traces
+
+Rows = Callable[..., Awaitable[list[tuple[Any, ...]]]]
+AWAY = StoreUnavailable("connection refused")
+DERIVED = ["trace_index", "attribute_keys", "ingest_outcomes"]
+
+
+def days_of(store: RecordingStore, table: str) -> list[int]:
+    return [int(insert.token.rsplit(":", 1)[1]) for insert in store.taken if insert.table == table]
+
+
+async def send_all(gateway: Gateway, bodies: Sequence[bytes]) -> list[Answer]:
+    return await asyncio.gather(*(gateway.post("/v1/traces", body) for body in bodies))
+
+
+async def test_main_rows_go_first_and_every_block_has_its_token(start_gateway: StartGateway) -> None:
+    store = RecordingStore()
+    gateway = await start_gateway(store)
+    one = span()
+    one.events.append(exception_event("KeyError", "x", ""))
+    await gateway.post("/v1/traces", traces(one))
+    await gateway.stop()
+    assert store.tables() == ["spans", "trace_index", "attribute_keys", "error_occurrences", "ingest_outcomes"]
+    day = NOW_NS // DAY_NS
+    batch = store.taken[0].token.split(":", 1)[0]
+    assert [insert.token for insert in store.taken] == [f"{batch}:{table}:{day}" for table in store.tables()]
+    assert 0 <= int(batch) < 2**63
+
+
+async def test_requests_share_a_batch(start_gateway: StartGateway) -> None:
+    store = RecordingStore()
+    gateway = await start_gateway(store, linger_s=5.0, batch_rows=30)
+    answers = await send_all(gateway, [traces(*map(span, range(1, 11)))] * 3)
+    assert [answer.status for answer in answers] == [200, 200, 200]
+    await gateway.stop()
+    assert store.tables().count("spans") == 1
+
+
+async def test_a_batch_is_full_by_bytes_as_well(start_gateway: StartGateway) -> None:
+    store = RecordingStore()
+    gateway = await start_gateway(store, linger_s=5.0, batch_bytes=1)
+    assert (await gateway.post("/v1/traces", traces(span()))).status == 200
+
+
+async def test_each_day_is_a_block_of_its_own(start_gateway: StartGateway) -> None:
+    store = RecordingStore()
+    gateway = await start_gateway(store)
+    starts = [NOW_NS, NOW_NS - DAY_NS, NOW_NS - 9 * DAY_NS]
+    await gateway.post("/v1/traces", traces(*(span(n, start_ns=start) for n, start in enumerate(starts, 1))))
+    await gateway.stop()
+    expected = sorted(start // DAY_NS for start in starts)
+    for table in ("spans", "trace_index", "attribute_keys"):
+        assert days_of(store, table) == expected
+
+
+async def test_an_ambiguous_insert_is_repeated_with_the_same_token_and_stored_once(
+    clickhouse: ClickHouse, rows: Rows, start_gateway: StartGateway
+) -> None:
+    class AnswerLost(RecordingStore):
+        """Takes the first block, and says that it did not."""
+
+        async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
+            await super().insert(table, columns, pieces, token=token)
+            if len(self.asked) == 1:
+                raise AWAY
+
+    store = AnswerLost(behind=clickhouse)
+    gateway = await start_gateway(store)
+    assert (await gateway.post("/v1/traces", traces(span(1), span(2)))).status == 200
+    await gateway.stop()
+    first, second = store.asked[:2]
+    assert first == second
+    assert await rows("SELECT count() FROM spans") == [(2,)]
+
+
+@pytest.mark.parametrize("error", [AWAY, StoreBusy("busy"), StoreUnavailable("Too many parts", 252)])
+async def test_a_passing_failure_costs_nobody_anything(start_gateway: StartGateway, error: StoreUnavailable) -> None:
+    store = RecordingStore(failures=[error])
+    gateway = await start_gateway(store)
+    assert (await gateway.post("/v1/traces", traces(span()))).status == 200
+    await gateway.stop()
+    assert store.tables() == ["spans", *DERIVED]
+
+
+async def test_while_clickhouse_is_away_requests_are_refused_and_later_taken(
+    clickhouse: ClickHouse, rows: Rows, start_gateway: StartGateway
+) -> None:
+    store = RecordingStore(behind=clickhouse, away=AWAY)
+    gateway = await start_gateway(store, ack_deadline_s=0.3)
+    first = await gateway.post("/v1/traces", traces(span(1)))
+    assert (first.status, first.content_type) == (503, "application/x-protobuf")
+    assert 1 <= int(first.headers["Retry-After"]) <= 5
+    asked = len(store.asked)
+    for _ in range(20):  # at once, and without bothering the store
+        assert (await gateway.post("/v1/traces", traces(span(2)))).status == 503
+    assert len(store.asked) == asked
+    ready = await gateway.request("GET", "/readyz")
+    assert ready.status == 503
+    assert b"clickhouse" in ready.body
+    assert gateway.metric("store_up") == 0
+    assert gateway.metric("inflight_bytes") == 0
+
+    store.away = None
+    await eventually(lambda: gateway.metric("store_up") == 1)
+    assert (await gateway.post("/v1/traces", traces(span(3)))).status == 200
+    await gateway.stop()
+    assert await rows("SELECT reinterpretAsUInt64(reverse(span_id)) FROM spans") == [(3,)]
+    assert await rows("SELECT sum(requests) FROM ingest_outcomes WHERE reason = 'service_unavailable'") == [(21,)]
+
+
+async def test_derived_rows_follow_when_clickhouse_comes_back(start_gateway: StartGateway) -> None:
+    store = RecordingStore()
+
+    def without_derived(insert: Insert) -> StoreUnavailable | None:
+        if insert.table == "spans":
+            return None
+        store.away = AWAY
+        return AWAY
+
+    store.refuse = without_derived
+    gateway = await start_gateway(store)
+    assert (await gateway.post("/v1/traces", traces(span()))).status == 200  # the spans are in
+    await eventually(lambda: gateway.metric("background_bytes") > 0)
+    assert store.tables() == ["spans"]
+    store.refuse = lambda _insert: None
+    store.away = None
+    await eventually(lambda: store.tables() == ["spans", *DERIVED])
+    assert gateway.metric("background_bytes") == 0
+    assert gateway.metric("lost_rows_total") == 0
+
+
+async def test_what_is_given_up_is_counted_and_logged_as_loss(start_gateway: StartGateway) -> None:
+    store = RecordingStore(refuse=lambda insert: AWAY if insert.table in DERIVED else None)
+    gateway = await start_gateway(store, max_background_bytes=0)
+    with capture_logs() as lines:
+        assert (await gateway.post("/v1/traces", traces(span()))).status == 200
+        await eventually(lambda: gateway.metric("lost_rows_total") >= 5)
+    lost = [line for line in lines if line["event"] == "rows lost"]
+    assert [(line["log_level"], line["table"], line["rows"]) for line in lost] == [
+        ("error", "trace_index", 1),
+        ("error", "attribute_keys", 3),
+        ("error", "ingest_outcomes", 1),
+    ]
+
+
+async def test_a_request_over_its_deadline_is_503_and_counted_if_it_is_stored_after_all(
+    start_gateway: StartGateway,
+) -> None:
+    released = asyncio.Event()
+
+    class Slow(RecordingStore):
+        async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
+            await released.wait()
+            await super().insert(table, columns, pieces, token=token)
+
+    store = Slow()
+    gateway = await start_gateway(store, ack_deadline_s=0.1)
+    answer = await gateway.post("/v1/traces", traces(span(1), span(2)))
+    assert answer.status == 503
+    released.set()
+    await eventually(lambda: gateway.metric("late_items_total") == 2)
+
+
+async def test_a_request_that_never_got_an_insert_slot_is_not_stored(start_gateway: StartGateway) -> None:
+    released = asyncio.Event()
+
+    class Slow(RecordingStore):
+        async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
+            if not self.asked:
+                self.asked.append(Insert(table, token, b""))
+                await released.wait()
+            await super().insert(table, columns, pieces, token=token)
+
+    store = Slow()
+    gateway = await start_gateway(store, ack_deadline_s=0.3, max_batches=1)
+    first = asyncio.ensure_future(gateway.post("/v1/traces", traces(span(1))))
+    await eventually(lambda: len(store.asked) == 1)
+    assert (await gateway.post("/v1/traces", traces(span(2)))).status == 503
+    assert (await first).status == 503
+    released.set()
+    await gateway.stop()
+    assert store.tables().count("spans") == 1
+
+
+async def test_a_batch_that_is_partly_in_is_completed_in_the_background(start_gateway: StartGateway) -> None:
+    store = RecordingStore()
+    yesterday = (NOW_NS - DAY_NS) // DAY_NS
+
+    def only_yesterday(insert: Insert) -> StoreUnavailable | None:
+        return None if insert.token.endswith(f":spans:{yesterday}") else AWAY
+
+    store.refuse = only_yesterday
+    gateway = await start_gateway(store, ack_deadline_s=0.3)
+    body = traces(span(1), span(2, start_ns=NOW_NS - DAY_NS))
+    assert (await gateway.post("/v1/traces", body)).status == 503
+    store.refuse = lambda _insert: None
+    await eventually(lambda: store.tables().count("ingest_outcomes") >= 1)
+    assert sorted(days_of(store, "spans")) == [yesterday, yesterday + 1]
+    await gateway.stop()
+
+
+POISON = StoreRejected("Incorrect data", 117)
+
+
+def poisoned(insert: Insert) -> StoreRejected | None:
+    return POISON if insert.table == "spans" and b"poison" in insert.body else None
+
+
+async def test_a_block_that_is_refused_for_good_costs_only_its_request(start_gateway: StartGateway) -> None:
+    store = RecordingStore(refuse=poisoned)
+    gateway = await start_gateway(store, linger_s=5.0, batch_rows=8)
+    good, bad = traces(span(1)), traces(span(2, name="poison"))
+    requests = [gateway.post("/v1/traces", bad if n == 3 else good, project=int(n > 5)) for n in range(8)]
+    with capture_logs() as lines:
+        answers = await asyncio.gather(*requests)
+    assert [answer.status for answer in answers] == [200, 200, 200, 500, 200, 200, 200, 200]
+    assert [line["items"] for line in lines if line["log_level"] == "error"] == [1]
+    await gateway.stop()
+    assert gateway.metric("items_total", outcome="accepted") == 7
+    assert gateway.metric("items_total", outcome="refused", reason="internal_error") == 1
+    assert len({insert.token for insert in store.taken}) == len(store.taken)
+
+
+async def test_narrowing_does_not_store_a_day_twice(
+    clickhouse: ClickHouse, rows: Rows, start_gateway: StartGateway
+) -> None:
+    store = RecordingStore(behind=clickhouse, refuse=poisoned)
+    gateway = await start_gateway(store, linger_s=5.0, batch_rows=4)
+    yesterday = NOW_NS - DAY_NS
+    good = traces(span(1), span(2, start_ns=yesterday))
+    bad = traces(span(3, name="poison"), span(4, start_ns=yesterday))
+    answers = await send_all(gateway, [good, bad])
+    assert sorted(answer.status for answer in answers) == [200, 500]
+    await gateway.stop()
+    found = await rows("SELECT reinterpretAsUInt64(reverse(span_id)) AS n, count() FROM spans GROUP BY n ORDER BY n")
+    assert found == [(1, 1), (2, 1), (4, 1)]
+
+
+async def test_an_unforeseen_fault_is_503_not_500(start_gateway: StartGateway) -> None:
+    def broken(_insert: Insert) -> None:
+        raise RuntimeError("a defect of ours")
+
+    gateway = await start_gateway(RecordingStore(refuse=broken))
+    with capture_logs() as lines:
+        answer = await gateway.post("/v1/traces", b"{}", {"Content-Type": JSON})
+        assert answer.status == 200  # nothing to store
+        answer = await gateway.post("/v1/traces", traces(span()))
+    assert answer.status == 503
+    assert "batch failed" in [line["event"] for line in lines]
+    assert b"defect" not in answer.body
+
+
+async def test_an_unforeseen_fault_with_one_derived_block_does_not_hold_up_the_next(
+    start_gateway: StartGateway,
+) -> None:
+    def broken(insert: Insert) -> None:
+        if insert.table == "trace_index":
+            raise RuntimeError("a defect of ours")
+
+    store = RecordingStore(refuse=broken)
+    gateway = await start_gateway(store)
+    with capture_logs() as lines:
+        assert (await gateway.post("/v1/traces", traces(span()))).status == 200
+        await gateway.stop()
+    assert store.tables() == ["spans", "attribute_keys", "ingest_outcomes"]
+    assert [line["event"] for line in lines if line["log_level"] == "error"] == ["insert failed", "rows lost"]
+
+
+async def test_too_much_in_flight_is_503_with_retry_after(start_gateway: StartGateway) -> None:
+    released = asyncio.Event()
+
+    class Slow(RecordingStore):
+        async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
+            await released.wait()
+            await super().insert(table, columns, pieces, token=token)
+
+    gateway = await start_gateway(Slow(), max_inflight_items=3)
+    held = asyncio.ensure_future(gateway.post("/v1/traces", traces(span(1), span(2))))
+    await eventually(lambda: gateway.metric("inflight_items") == 2)
+    assert gateway.metric("inflight_bytes") > 0
+    refused = await gateway.post("/v1/traces", traces(span(3), span(4)))
+    assert refused.status == 503
+    assert 1 <= int(refused.headers["Retry-After"]) <= 5
+    fits = asyncio.ensure_future(gateway.post("/v1/traces", traces(span(3))))
+    await eventually(lambda: gateway.metric("inflight_items") == 3)
+    released.set()
+    assert [(await held).status, (await fits).status] == [200, 200]
+    assert gateway.metric("inflight_items") == gateway.metric("inflight_bytes") == 0
+
+
+async def test_a_lone_request_is_admitted_whatever_its_size(start_gateway: StartGateway) -> None:
+    gateway = await start_gateway(RecordingStore(), max_inflight_bytes=1, max_inflight_items=1)
+    assert (await gateway.post("/v1/traces", traces(span(1), span(2)))).status == 200
+
+
+async def test_stopping_stores_what_waits(clickhouse: ClickHouse, rows: Rows, start_gateway: StartGateway) -> None:
+    gateway = await start_gateway(clickhouse, linger_s=1.0)
+    waiting = [asyncio.ensure_future(gateway.post("/v1/logs", logs(log(n)))) for n in range(3)]
+    await eventually(lambda: gateway.metric("inflight_items") == 3)
+    await gateway.stop()
+    assert [(await one).status for one in waiting] == [200, 200, 200]
+    assert await rows("SELECT count() FROM logs") == [(3,)]
+    assert await rows("SELECT sum(items) FROM ingest_outcomes") == [(3,)]
