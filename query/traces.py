@@ -159,7 +159,6 @@ async def _read_trace(
         ((span_count,),) = await store.rows(TraceSize(project_id=project_id, trace_id=trace_id, window=window))
     spans = [Skeleton._make(row) for row in rows[:limit]]
     attributes = await _read_attributes(store, project_id, trace_id, spans, settings.max_trace_bytes)
-    # An insert between the two reads can not change rows; a dropped partition can take some away.
     kept = [span for span in spans if (span.batch_id, span.row) in attributes]
     return _Trace(kept, attributes, span_count)
 
@@ -185,8 +184,14 @@ async def _read_attributes(
                 raise
             chunk //= 2
             continue
-        for batch_id, row, *carried in rows:
-            found[batch_id, row] = Carried._make(carried)
+        carried_by = {(batch_id, row): Carried._make(carried) for batch_id, row, *carried in rows}
+        for place in statement.places:
+            carried = carried_by.get(place)  # None: a partition was dropped between the two reads
+            if carried is None:
+                continue
+            if budget <= 0:
+                break
+            found[place] = carried
             budget -= _size(carried)
         at += len(part)
     return found

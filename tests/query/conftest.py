@@ -3,7 +3,8 @@
 import itertools
 import json
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -257,9 +258,25 @@ def explore_store(clickhouse_url: str, database: str) -> ClickHouse:
 
 
 @pytest.fixture
-async def explore(explore_store: ClickHouse, query_settings: QuerySettings) -> AsyncIterator[Explore]:
+def moving_clock() -> list[int]:
+    """The service's clock; a test may move it."""
+    return [NOW]
+
+
+@pytest.fixture
+async def explore(
+    explore_store: ClickHouse, query_settings: QuerySettings, moving_clock: list[int]
+) -> AsyncIterator[Explore]:
+    """A client of the service over the test's database."""
+    async with served(explore_store, query_settings, moving_clock) as client:
+        yield client
+
+
+@asynccontextmanager
+async def served(store: ClickHouse, settings: QuerySettings, clock: list[int]) -> AsyncIterator[Explore]:
+    """The service on a socket of its own."""
     signer = CursorSigner(b"k" * 32)
-    built = service(query_settings, clickhouse=explore_store, signer=signer, clock=lambda: NOW)
+    built = service(settings, clickhouse=store, signer=signer, clock=lambda: clock[0])
     app = build_app(
         built.routes,
         service=built.name,
@@ -271,7 +288,3 @@ async def explore(explore_store: ClickHouse, query_settings: QuerySettings) -> A
     )
     async with TestClient(TestServer(app)) as client:
         yield Explore(client)
-
-
-def rows_by(rows: Sequence[Mapping[str, Any]], key: str) -> dict[Any, Mapping[str, Any]]:
-    return {row[key]: row for row in rows}
