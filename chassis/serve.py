@@ -36,8 +36,8 @@ async def serve(
     Raises StartupError when the socket cannot be listened on; whatever a resource raises at its start.
     """
     stop = asyncio.Event()
+    _on_signals(stop)  # before anything is opened, so that nothing is left half open
     async with listening(app, listener, settings, telemetry):
-        _on_signals(stop)
         on_listening()
         await stop.wait()
         app[HEALTH].draining = True

@@ -19,7 +19,7 @@ The same with curl alone:
       -H 'Content-Type: application/json' -d '{
       "resourceSpans": [{"resource": {"attributes": [{"key": "service.name", "value": {"stringValue": "hello"}}]},
       "scopeSpans": [{"spans": [{"traceId": "'$$TRACE'", "spanId": "00000000000000a1", "name": "first span", "kind": 1,
-      "startTimeUnixNano": "'$$NOW'000000000", "endTimeUnixNano": "'$$NOW'250000000"}]}]}]}'
+      "startTimeUnixNano": "'$$NOW'000000000", "endTimeUnixNano": "'$$NOW'250000000"}]}]}]}'; echo
     curl -sS $url/orgs/$$(secret orgSlug)/projects/$$(secret projectSlug)/explore/traces/$$TRACE/waterfall \\
       -H "Authorization: Bearer $$(secret accessToken)"; echo
 

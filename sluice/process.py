@@ -4,7 +4,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -15,6 +15,12 @@ from chassis.settings import ChassisSettings
 from chassis.telemetry import configure_logging
 
 T = TypeVar("T")
+
+_QUIETER: Final = {
+    "alembic": logging.WARNING,  # announces every connection
+    "clickhouse_connect": logging.ERROR,  # these two warn of failures that they also raise, and we then log or answer
+    "urllib3": logging.ERROR,
+}
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -29,7 +35,8 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 def log_to_stderr(settings: ChassisSettings) -> None:
     """JSON lines on standard error; standard output is for people."""
     configure_logging(settings.log_level)
-    logging.getLogger("alembic").setLevel(logging.WARNING)  # it announces every connection
+    for library, level in _QUIETER.items():
+        logging.getLogger(library).setLevel(level)
 
 
 def with_bound_port(settings: ChassisSettings, listener: socket.socket) -> ChassisSettings:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from sluice import __version__
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("sluice", "gateway", "query", "control", "chassis", "proto")
 MAY_IMPORT = {
@@ -98,7 +100,7 @@ def test_importing_any_module_does_nothing(option: tuple[str, ...]) -> None:
 import sys, threading
 FORBIDDEN = {{"socket.__new__", "socket.bind", "socket.connect", "subprocess.Popen", "os.mkdir", "os.remove",
               "os.rename", "sqlite3.connect", "os.fork"}}
-ours = {[name for name in quiet]!r}
+ours = {quiet!r}
 import importlib
 # What others do at import is theirs; ours comes after.
 for name in ("aiohttp.web", "clickhouse_connect", "sqlalchemy.ext.asyncio", "alembic.command", "structlog",
@@ -168,8 +170,6 @@ def test_every_package_of_the_house_is_in_the_distribution() -> None:
 
 
 def test_versions_are_said_once() -> None:
-    from sluice import __version__
-
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert pyproject["project"]["version"] == __version__

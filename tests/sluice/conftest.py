@@ -1,0 +1,142 @@
+"""The command as a user runs it: real processes, a data directory of their own, free ports."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DEADLINE_S = 60.0  # for anything that must happen; never a measure of speed
+
+
+def clean_environment(**settings: str) -> dict[str, str]:
+    """This process's environment without settings of ours."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLUICE_", "OTEL_"))}
+    return {**kept, "PYTHONPATH": str(ROOT), **settings}
+
+
+def command(*arguments: str | Path) -> list[str]:
+    """`sluice ...`, under -O when the suite is."""
+    optimized = ["-O"] * sys.flags.optimize
+    return [sys.executable, *optimized, "-m", "sluice", *map(str, arguments)]
+
+
+@dataclass
+class Up:
+    """A running `sluice`, where it listens, and what it said."""
+
+    process: subprocess.Popen[str]
+    url: str
+    data: Path
+    log: Path
+    said: list[str] = field(default_factory=list)
+
+    def credentials(self) -> dict[str, str]:
+        loaded: dict[str, str] = json.loads((self.data / "bootstrap.json").read_text(encoding="utf-8"))
+        return loaded
+
+    def get(self, path: str, token: str | None = None) -> tuple[int, Any]:
+        """Status and decoded JSON."""
+        request = urllib.request.Request(self.url + path)
+        if token is not None:
+            request.add_header("Authorization", f"Bearer {token}")
+        try:
+            with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
+                return answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read())
+
+    def stop(self, name: signal.Signals = signal.SIGTERM) -> int:
+        """Ask it to end; the exit code. What it still said is in `said`."""
+        if self.process.poll() is None:
+            self.process.send_signal(name)
+        rest, _ = self.process.communicate(timeout=DEADLINE_S)
+        self.said.append(rest)
+        return self.process.returncode
+
+
+Start = Callable[..., Up]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start `sluice COMMAND` on a free port and wait until it listens; it is gone when the test is."""
+    started: list[Up] = []
+
+    def run(*arguments: str, data: Path | None = None, port: int = 0, **settings: str) -> Up:
+        data = data or tmp_path / "data"
+        log = tmp_path / f"log-{len(started)}"
+        with log.open("w") as errors:
+            process = subprocess.Popen(
+                command(*(arguments or ("up",)), "--data", data, "--port", str(port)),
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env=clean_environment(**settings),
+                cwd=tmp_path,
+            )
+        up = Up(process, "", data, log)
+        started.append(up)
+        if process.stdout is None:
+            raise RuntimeError("standard output is piped")
+        first = process.stdout.readline()
+        found = re.search(r"http://127\.0\.0\.1:\d+", first)
+        if found is None:
+            process.wait(DEADLINE_S)
+            pytest.fail(f"sluice did not start: {first}{log.read_text(encoding='utf-8')}")
+        up.url = found[0]
+        up.said.append(first)
+        return up
+
+    yield run
+    for up in started:
+        if up.process.poll() is None:
+            up.process.kill()
+        up.process.communicate()
+
+
+def sluice(*arguments: str | Path, cwd: Path | None = None, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Run a sub-command to its end."""
+    return subprocess.run(
+        command(*arguments),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=DEADLINE_S,
+        env=clean_environment(**settings),
+        cwd=cwd,
+    )
+
+
+def refusal(done: subprocess.CompletedProcess[str], code: int) -> str:
+    """The one sentence of a command that could not do it."""
+    assert done.returncode == code, done.stderr
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("sluice: ")
+    assert done.stdout == ""
+    return lines[0].removeprefix("sluice: ")
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Look again until it holds, for at most DEADLINE_S."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        if time.monotonic() > deadline:
+            pytest.fail("it did not happen in time")
+        time.sleep(0.02)
+
+
+def secrets_of(credentials: dict[str, str]) -> Sequence[str]:
+    return [credentials["legacyKey"], credentials["accessToken"]]

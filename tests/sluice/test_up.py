@@ -1,0 +1,253 @@
+"""`sluice up`, from an empty directory to a trace that can be read."""
+
+import json
+import re
+import signal
+import socket
+import sqlite3
+import stat
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from .conftest import DEADLINE_S, ROOT, Start, Up, clean_environment, refusal, secrets_of, sluice, wait_until
+
+KEYS = ["baseUrl", "orgSlug", "projectSlug", "projectId", "legacyKey", "dsn", "accessToken"]
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_first_start_ends_with_something_to_use_and_send_shows_it(start: Start) -> None:
+    up = start()
+    made = up.credentials()
+    assert list(made) == KEYS
+    assert made["baseUrl"] == up.url
+    assert made["dsn"] == f"http://{made['legacyKey']}@{up.url.removeprefix('http://')}/{made['projectId']}"
+    assert (mode(up.data), mode(up.data / "bootstrap.json")) == (0o700, 0o600)
+
+    sent = sluice("send", "--data", up.data)
+    assert (sent.returncode, sent.stderr) == (0, "")
+    path = r"(/orgs/default/projects/default/explore/traces/\w{32}/waterfall)"
+    address = re.search(f"^{re.escape(up.url)}{path}$", sent.stdout, re.MULTILINE)
+    assert address is not None
+    status, waterfall = up.get(address[1], made["accessToken"])
+    assert status == 200
+    assert [(row["name"], row["depth"], row["statusCode"]) for row in waterfall["rows"]] == [
+        ("POST /orders", 0, "ERROR"),
+        ("SELECT carts", 1, "UNSET"),
+        ("POST /charges", 1, "ERROR"),
+    ]
+    explore = address[1].partition("/traces/")[0]
+    status, spans = up.get(f"{explore}/spans?traceId={waterfall['traceId']}", made["accessToken"])
+    assert (status, len(spans["data"])) == (200, 3)
+    status, logs = up.get(address[1].replace("waterfall", "logs"), made["accessToken"])
+    assert (status, [log["body"] for log in logs["data"]]) == (200, ["charging the card failed"])
+
+    assert up.stop() == 0
+    shown = "".join(up.said) + up.log.read_text(encoding="utf-8") + sent.stdout
+    assert [secret for secret in secrets_of(made) if secret in shown] == []
+
+
+def test_the_example_it_prints_sends_a_trace_and_opens_it(start: Start) -> None:
+    up = start()
+    lines = []
+    if up.process.stdout is None:
+        raise RuntimeError("standard output is piped")
+    while "Any OpenTelemetry SDK" not in (line := up.process.stdout.readline()):
+        lines.append(line)
+    script = "".join(line for line in lines[lines.index("The same with curl alone:\n") + 1 :])
+    done = subprocess.run(
+        ["bash", "-eu", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=DEADLINE_S,
+        env=clean_environment(),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    accepted, opened = done.stdout.strip().split("\n")
+    assert accepted == "{}"
+    assert [row["name"] for row in json.loads(opened)["rows"]] == ["first span"]
+
+
+def test_a_later_start_leaves_the_credentials_alone_and_keeps_the_data(start: Start) -> None:
+    up = start()
+    before = (up.data / "bootstrap.json").read_bytes()
+    assert sluice("send", "--data", up.data).returncode == 0
+    assert up.stop() == 0
+    again = start()
+    assert (again.data / "bootstrap.json").read_bytes() == before
+    made = again.credentials()
+    status, spans = again.get("/orgs/default/projects/default/explore/spans", made["accessToken"])
+    assert (status, len(spans["data"])) == (200, 3)
+    assert sluice("send", "--data", again.data).returncode == 0  # on another port than the file says
+
+
+def test_readiness_names_both_stores(start: Start) -> None:
+    status, ready = start().get("/readyz")
+    assert status == 200
+    assert {probe["name"]: probe["ok"] for probe in ready["dependencies"]} == {"database": True, "clickhouse": True}
+
+
+def test_nothing_else_is_listened_on(start: Start) -> None:
+    up = start()
+    inodes = {
+        match[1]
+        for link in Path(f"/proc/{up.process.pid}/fd").iterdir()
+        if (match := re.fullmatch(r"socket:\[(\d+)\]", str(link.readlink()) if link.is_symlink() else ""))
+    }
+    listening = []
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{up.process.pid}/net/{table}").read_text(encoding="utf-8").splitlines()[1:]:
+            columns = line.split()
+            if columns[3] == "0A" and columns[9] in inodes:
+                listening.append(int(columns[1].rpartition(":")[2], 16))
+    assert listening == [int(up.url.rpartition(":")[2])]
+
+
+def test_a_second_process_on_the_same_directory_is_refused(start: Start) -> None:
+    up = start()
+    for arguments in (("up", "--port", "0"), ("migrate",), ("control", "--port", "0")):
+        sentence = refusal(sluice(*arguments, "--data", up.data), 1)
+        assert sentence == (
+            f"The data directory {up.data} is in use by another sluice process; "
+            "stop that one or choose another directory with --data."
+        )
+    assert up.get("/livez")[0] == 200
+
+
+def test_a_killed_process_leaves_the_directory_usable(start: Start) -> None:
+    assert start().stop(signal.SIGKILL) == -signal.SIGKILL
+    assert start().get("/readyz")[0] == 200
+
+
+def test_a_port_in_use_is_one_sentence_and_touches_no_store(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = sluice("up", "--data", tmp_path / "data", "--port", str(port))
+    sentence = f"Port {port} on 127.0.0.1 is in use; stop the other program or choose another with --port."
+    assert refusal(done, 1) == sentence
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["lock"]
+
+
+def test_a_data_directory_that_is_a_file_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("", encoding="utf-8")
+    sentence = refusal(sluice("up", "--data", tmp_path / "data", "--port", "0"), 1)
+    assert sentence == f"The data directory {tmp_path}/data is a file; choose another with --data."
+
+
+def test_a_data_directory_that_cannot_be_written_is_one_sentence() -> None:
+    done = sluice("up", "--data", "/proc/sluice", "--port", "0")  # where not even root may
+    assert refusal(done, 1).startswith("The data directory /proc/sluice cannot be created: ")
+
+
+@pytest.mark.parametrize(
+    ("settings", "code", "sentence"),
+    [
+        ({"SLUICE_CLICKHOUSE_URL": "http://127.0.0.1:1"}, 1, "ClickHouse"),
+        ({"SLUICE_CLICKHOUSE_URL": "http://nowhere.invalid:8123"}, 1, "ClickHouse"),
+        ({"SLUICE_CLICKHOUSE_URL": "ftp://h"}, 2, "SLUICE_CLICKHOUSE_URL must start with"),
+        ({"SLUICE_CLICKHOUSE_URL": "chdb://relative"}, 1, "absolute directory"),
+        ({"SLUICE_DATABASE_URL": "sqlite:////proc/sluice.db"}, 1, "/proc/sluice.db"),
+        ({"SLUICE_PROT": "1"}, 2, "Unknown setting: SLUICE_PROT."),
+        ({"SLUICE_GATEWAY_NONSENSE": "1"}, 2, "Unknown setting: SLUICE_GATEWAY_NONSENSE."),
+        ({"SLUICE_CONFIG": "/nowhere.toml"}, 2, "The settings file /nowhere.toml cannot be read"),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence(tmp_path: Path, settings: dict[str, str], code: int, sentence: str) -> None:
+    done = sluice("up", "--data", tmp_path / "data", "--port", "0", **settings)
+    assert sentence in refusal(done, code)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("UPDATE alembic_version SET version_num = '9999'", "a newer release has migrated it"),
+        ("DROP TABLE alembic_version", "sluice migrate"),
+    ],
+)
+def test_control_refuses_another_schema(tmp_path: Path, change: str, sentence: str) -> None:
+    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
+    sqlite(tmp_path / "data" / "sluice.db", change)
+    assert sentence in refusal(sluice("control", "--data", tmp_path / "data", "--port", "0"), 1)
+
+
+def test_up_refuses_a_newer_clickhouse_schema_and_says_so(start: Start, tmp_path: Path) -> None:
+    assert start().stop() == 0
+    change = "INSERT INTO sluice_schema (version, name) VALUES (9999, 'later')"
+    code = """
+import clickhouse_connect, sys
+client = clickhouse_connect.get_client(interface="chdb", path=sys.argv[1])
+client.command(sys.argv[2])
+client.close()
+"""
+    python(code, str(tmp_path / "data" / "clickhouse"), change)
+    sentence = refusal(sluice("up", "--data", tmp_path / "data", "--port", "0"), 1)
+    assert "9999" in sentence
+    assert "later release" in sentence
+
+
+@pytest.mark.parametrize("name", ["gateway", "query"])
+def test_a_service_on_clickhouse_alone_needs_a_server(tmp_path: Path, name: str) -> None:
+    sentence = refusal(sluice(name, "--data", tmp_path / "data", "--port", "0"), 2)
+    assert sentence.startswith(f"`sluice {name}` alone needs a ClickHouse server")
+
+
+def test_several_workers_need_a_server(tmp_path: Path) -> None:
+    sentence = refusal(sluice("up", "--data", tmp_path / "data", "--port", "0", "--workers", "2"), 2)
+    assert sentence.startswith("--workers above 1 needs a ClickHouse server")
+
+
+def test_control_alone_needs_no_clickhouse(start: Start, tmp_path: Path) -> None:
+    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
+    made = json.loads(sluice("init", "--data", tmp_path / "data", "--org", "acme", "--json").stdout)
+    token = json.loads(Path(made["file"]).read_text(encoding="utf-8"))["accessToken"]
+    control = start("control", SLUICE_CLICKHOUSE_URL="http://127.0.0.1:1")
+    assert control.get("/readyz")[1]["dependencies"] == [{"name": "database", "ok": True, "error": None}]
+    status, projects = control.get("/orgs/acme/projects", token)
+    assert (status, [project["slug"] for project in projects["data"]]) == (200, ["default"])
+    assert control.get("/v1/traces")[0] == 404
+    assert control.stop() == 0
+
+
+def test_workers_share_a_port_and_end_together(start: Start, tmp_path: Path) -> None:
+    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
+    control = start("control", "--workers", "2")
+    children = children_of(control.process.pid)
+    assert len(children) == 2
+    wait_until(lambda: answers(control))
+    assert control.stop() == 0
+    assert [child for child in children if Path(f"/proc/{child}").exists()] == []
+
+
+def test_a_worker_that_dies_ends_the_command(start: Start, tmp_path: Path) -> None:
+    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
+    control = start("control", "--workers", "2")
+    wait_until(lambda: answers(control))
+    subprocess.run(["kill", "-KILL", str(children_of(control.process.pid)[0])], check=True)
+    assert control.process.wait(DEADLINE_S) == 1
+
+
+def answers(up: Up) -> bool:
+    try:
+        return up.get("/livez")[0] == 200
+    except OSError:
+        return False
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()]
+
+
+def sqlite(file: Path, statement: str) -> None:
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(statement)
+
+
+def python(code: str, *arguments: str) -> None:
+    subprocess.run([sys.executable, "-c", code, *arguments], check=True, timeout=DEADLINE_S, cwd=ROOT)
