@@ -106,7 +106,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         up.process.communicate()
 
 
-def sluice(*arguments: str | Path, cwd: Path | None = None, **settings: str) -> subprocess.CompletedProcess[str]:
+def sluice(*arguments: str | Path, **settings: str) -> subprocess.CompletedProcess[str]:
     """Run a sub-command to its end."""
     return subprocess.run(
         command(*arguments),
@@ -115,7 +115,6 @@ def sluice(*arguments: str | Path, cwd: Path | None = None, **settings: str) -> 
         check=False,
         timeout=DEADLINE_S,
         env=clean_environment(**settings),
-        cwd=cwd,
     )
 
 

@@ -1,0 +1,190 @@
+"""The sub-commands that do one thing and end: migrate, init, config, doctor, send."""
+
+import json
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from chassis.settings import ChassisSettings, describe
+from control.settings import ControlSettings
+from gateway.settings import GatewaySettings
+from query.settings import QuerySettings
+from sluice.config import structures
+
+from .conftest import ROOT, Start, refusal, secrets_of, sluice
+
+
+def test_migrate_brings_both_schemas_up_and_then_finds_nothing_to_do(tmp_path: Path) -> None:
+    first = sluice("migrate", "--data", tmp_path / "data")
+    assert (first.returncode, first.stderr) == (0, "")
+    assert first.stdout.startswith("relational: applied 0001")
+    assert "ClickHouse: applied 0001" in first.stdout
+    second = sluice("migrate", "--data", tmp_path / "data")
+    assert (second.returncode, second.stdout) == (0, "relational: nothing to do\nClickHouse: nothing to do\n")
+
+
+def test_up_after_migrate_starts_from_what_is_there(start: Start) -> None:
+    up = start()
+    assert up.stop() == 0
+    done = sluice("migrate", "--data", up.data)
+    assert (done.returncode, done.stdout) == (0, "relational: nothing to do\nClickHouse: nothing to do\n")
+
+
+def test_init_makes_what_it_says_and_hides_the_secrets_in_a_file(start: Start) -> None:
+    up = start()
+    done = sluice("init", "--data", up.data, "--org", "acme", "--project", "shop", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    shown = json.loads(done.stdout)
+    file = up.data / "init-acme-shop.json"
+    made = json.loads(file.read_text(encoding="utf-8"))
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert list(shown) == ["baseUrl", "orgSlug", "projectSlug", "projectId", "file"]
+    assert {name: shown[name] for name in ("orgSlug", "projectSlug", "projectId")} == {
+        name: made[name] for name in ("orgSlug", "projectSlug", "projectId")
+    }
+    assert shown["file"] == str(file)
+    assert [secret for secret in secrets_of(made) if secret in done.stdout] == []
+    assert up.get("/orgs/acme/projects/shop/explore/spans", made["accessToken"])[0] == 200
+    assert up.get("/orgs/default/projects/default/explore/spans", made["accessToken"])[0] == 404
+    assert sluice("send", "--data", up.data, "--file", file).returncode == 0
+
+
+def test_init_refuses_what_exists_and_what_is_no_slug(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    assert "sluice migrate" in refusal(sluice("init", "--data", data), 1)
+    assert sluice("migrate", "--data", data).returncode == 0
+    made = sluice("init", "--data", data, "--org", "acme", "--out", tmp_path / "acme.json")
+    assert (made.returncode, (tmp_path / "acme.json").exists()) == (0, True)
+    assert refusal(sluice("init", "--data", data, "--org", "acme"), 1) == "The slug acme is already taken."
+    sentence = refusal(sluice("init", "--data", data, "--org", "other", "--out", tmp_path / "acme.json"), 1)
+    assert sentence.startswith(f"{tmp_path}/acme.json exists")
+    assert refusal(sluice("init", "--data", data, "--org", "Not A Slug"), 2).startswith("--org must be lower-case")
+
+
+def test_a_file_that_cannot_be_written_makes_no_organization(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    assert sluice("migrate", "--data", data).returncode == 0
+    assert "cannot be written" in refusal(sluice("init", "--data", data, "--out", "/proc/x/credentials.json"), 1)
+    assert sluice("init", "--data", data).returncode == 0
+
+
+def test_config_prints_every_setting_and_no_secret(tmp_path: Path) -> None:
+    (tmp_path / "sluice.toml").write_text('port = 4444\n[query]\ncursor_key = "hunter2"\n', encoding="utf-8")
+    done = sluice(
+        "config",
+        "--json",
+        "--data",
+        tmp_path / "data",
+        SLUICE_CONFIG=str(tmp_path / "sluice.toml"),
+        SLUICE_METRICS_TOKEN="hunter2",
+        SLUICE_CLICKHOUSE_URL="https://user:hunter2@host:8443/db",
+        SLUICE_GATEWAY_MAX_ITEMS="7",
+    )
+    rows = {row["name"]: row for row in json.loads(done.stdout)}
+    assert done.returncode == 0
+    assert "hunter2" not in done.stdout
+    assert set(rows) == {
+        cls.prefix + name.upper()
+        for cls in (ChassisSettings, GatewaySettings, QuerySettings, ControlSettings)
+        for name in cls.__struct_fields__
+    }
+    assert rows["SLUICE_DATA"]["value"] == str(tmp_path / "data")
+    assert rows["SLUICE_PORT"]["value"] == "4444"
+    assert rows["SLUICE_GATEWAY_MAX_ITEMS"]["value"] == "7"
+    assert rows["SLUICE_METRICS_TOKEN"]["value"] == "********"
+    assert rows["SLUICE_QUERY_CURSOR_KEY"]["value"] == "********"
+    assert all(row["doc"] for row in rows.values())
+    assert not (tmp_path / "data").exists()
+
+
+def test_config_refuses_what_a_start_would_refuse(tmp_path: Path) -> None:
+    assert "SLUICE_QUERY_NONSENSE" in refusal(sluice("config", SLUICE_QUERY_NONSENSE="1"), 2)
+
+
+def test_readme_has_the_settings_as_they_are() -> None:
+    table = sluice("config", "--markdown").stdout
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert table.strip() in readme, "paste the output of `sluice config --markdown` into README.md"
+
+
+def test_every_number_says_its_unit_and_what_zero_means_where_zero_is_allowed() -> None:
+    for cls in structures():
+        for row in describe(cls()):
+            number = row.default.replace(".", "", 1).isdigit()
+            assert row.unit or not number or row.name == "SLUICE_PORT", row.name
+            assert row.zero or row.default not in {"", "0", "0.0"}, row.name
+
+
+def test_doctor_says_what_is_missing_before_the_first_start(tmp_path: Path) -> None:
+    done = sluice("doctor", "--json", "--data", tmp_path / "data")
+    findings = {finding["name"]: finding for finding in json.loads(done.stdout)}
+    assert done.returncode == 1
+    assert (findings["data"]["ok"], findings["database"]["ok"], findings["clickhouse"]["ok"]) == (False, False, False)
+    assert not (tmp_path / "data").exists()
+
+
+def test_doctor_finds_a_running_sluice_well(start: Start) -> None:
+    up = start()
+    done = sluice("doctor", "--json", "--data", up.data)
+    findings = {finding["name"]: finding for finding in json.loads(done.stdout)}
+    assert list(findings) == ["sluice", "packages", "decoder", "data", "database", "clickhouse", "server"]
+    assert findings["server"]["detail"] == f"{up.url}/readyz answers 200: ready"
+    assert f"Python {sys.version.split()[0]}" in findings["sluice"]["detail"]
+    assert {name for name, finding in findings.items() if not finding["ok"]} <= {"decoder"}
+
+
+def test_doctor_opens_the_embedded_store_of_a_stopped_sluice(start: Start) -> None:
+    up = start()
+    assert up.stop() == 0
+    done = sluice("doctor", "--data", up.data)
+    assert "schema 1" in next(line for line in done.stdout.splitlines() if " clickhouse " in line)
+    assert "schema 0001" in next(line for line in done.stdout.splitlines() if " database " in line)
+
+
+def test_doctor_names_a_store_that_does_not_answer(tmp_path: Path) -> None:
+    done = sluice("doctor", "--data", tmp_path, SLUICE_CLICKHOUSE_URL="http://127.0.0.1:1")
+    line = next(line for line in done.stdout.splitlines() if " clickhouse " in line)
+    assert done.returncode == 1
+    assert line.startswith("BAD")
+    assert "http://127.0.0.1:1" in line
+
+
+def test_send_without_credentials_or_server_is_one_sentence(tmp_path: Path) -> None:
+    missing = refusal(sluice("send", "--data", tmp_path), 1)
+    assert missing == f"{tmp_path}/bootstrap.json does not exist; `sluice up` writes it at its first start."
+    (tmp_path / "bootstrap.json").write_text("{}", encoding="utf-8")
+    assert "does not hold credentials" in refusal(sluice("send", "--data", tmp_path), 1)
+    keys = ("orgSlug", "projectSlug", "projectId", "legacyKey", "dsn", "accessToken")
+    known = {"baseUrl": "http://127.0.0.1:1", **dict.fromkeys(keys, "x")}
+    (tmp_path / "bootstrap.json").write_text(json.dumps(known), encoding="utf-8")
+    assert refusal(sluice("send", "--data", tmp_path), 1).startswith("Nothing answers at http://127.0.0.1:1 (")
+    assert refusal(sluice("send", "--data", tmp_path, "--url", "file:///etc"), 2) == "file:///etc is no http(s) URL."
+
+
+def test_send_with_a_wrong_key_or_token_says_that_it_was_refused(start: Start, tmp_path: Path) -> None:
+    up = start()
+    made = up.credentials()
+    for name, value in (("legacyKey", "0" * 32), ("accessToken", "pat_wrong")):
+        file = tmp_path / "wrong.json"
+        file.write_text(json.dumps({**made, name: value}), encoding="utf-8")
+        sentence = refusal(sluice("send", "--data", up.data, "--file", file), 1)
+        assert "401" in sentence
+        assert value not in sentence
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("nonsense",), ("up", "--port", "http"), ("up", "--workers", "0"), ("config", "--json", "--markdown")],
+)
+def test_a_wrong_command_line_is_usage_and_2(arguments: tuple[str, ...]) -> None:
+    done = sluice(*arguments)
+    assert done.returncode == 2
+    assert done.stderr.startswith("usage: sluice")
+
+
+def test_help_names_every_sub_command() -> None:
+    shown = sluice("--help").stdout
+    for name in ("up", "gateway", "query", "control", "migrate", "init", "config", "doctor", "send"):
+        assert f"\n    {name} " in shown
