@@ -10,7 +10,7 @@ kernel = Extension(
     "proto.otlp.kernel._kernel",
     ["proto/otlp/kernel/_kernel.pyx"],
     language="c++",
-    # The kernel is many small functions on a hot path: the compiler's usual limits on inlining cost a third of its speed.
+    # Many small functions on a hot path: the usual limits on inlining cost a third of the speed.
     extra_compile_args=[
         "-O3",
         "-std=c++17",
