@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
+from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -272,12 +273,10 @@ async def explore(
         yield client
 
 
-@asynccontextmanager
-async def served(store: ClickHouse, settings: QuerySettings, clock: list[int]) -> AsyncIterator[Explore]:
-    """The service on a socket of its own."""
-    signer = CursorSigner(b"k" * 32)
-    built = service(settings, clickhouse=store, signer=signer, clock=lambda: clock[0])
-    app = build_app(
+def application(store: ClickHouse, settings: QuerySettings, clock: list[int]) -> web.Application:
+    """The service as an application, behind the guard of these tests."""
+    built = service(settings, clickhouse=store, signer=CursorSigner(b"k" * 32), clock=lambda: clock[0])
+    return build_app(
         built.routes,
         service=built.name,
         settings=ChassisSettings(),
@@ -286,5 +285,10 @@ async def served(store: ClickHouse, settings: QuerySettings, clock: list[int]) -
         guards=Guards(bearer=Guard()),
         readiness=built.readiness,
     )
-    async with TestClient(TestServer(app)) as client:
+
+
+@asynccontextmanager
+async def served(store: ClickHouse, settings: QuerySettings, clock: list[int]) -> AsyncIterator[Explore]:
+    """The service on a socket of its own."""
+    async with TestClient(TestServer(application(store, settings, clock))) as client:
         yield Explore(client)
