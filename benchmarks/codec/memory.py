@@ -1,8 +1,8 @@
 """Peak memory that one request takes, against its size: each case in a process of its own.
 
 What is printed is how far the resident set rose above where it stood with the body in memory, while the request was
-decoded and assembled (`VmHWM` of /proc/self/status after a reset, Linux). The body is made elsewhere and read from a file,
-so that no freed memory of its making lies ready.
+decoded and assembled (`VmHWM` of /proc/self/status after a reset, Linux). The body is made elsewhere and read from a
+file, so that no freed memory of its making lies ready.
 """
 
 import subprocess

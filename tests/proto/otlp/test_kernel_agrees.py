@@ -1,5 +1,7 @@
 """Kernel and reference give the same outcome and the same bytes, whatever comes in."""
 
+import struct
+from random import Random
 from typing import Any, NamedTuple
 
 import pytest
@@ -135,6 +137,37 @@ def test_any_double(number: float) -> None:
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_any_integer(number: int) -> None:
     agree(traces(span(bytes_field(9, attribute(b"k", varint_field(3, number))))))
+
+
+def test_many_doubles() -> None:
+    random = Random(1)
+    numbers = [struct.unpack("<d", random.randbytes(8))[0] for _ in range(20_000)]
+    numbers += [random.randrange(-(10**17), 10**17) / 10 ** random.randrange(25) for _ in range(20_000)]
+    array = bytes_field(5, b"".join(bytes_field(1, double_field(4, number)) for number in numbers))
+    fields = [bytes_field(9, attribute(b"%d" % place, double_field(4, number))) for place, number in enumerate(numbers)]
+    policy = Policy(max_value_bytes=10**7, max_attributes=10**6)
+    agree(traces(span(bytes_field(9, attribute(b"k", array)), *fields), policy))
+
+
+def luhn_digit(digits: str) -> str:
+    """The digit that completes a number, by trying all."""
+
+    def total(number: str) -> int:
+        doubled = [int(digit) * 2 for digit in number[-2::-2]]
+        return sum(int(digit) for digit in number[::-2]) + sum(twice - 9 if twice > 9 else twice for twice in doubled)
+
+    return next(digit for digit in "0123456789" if total(digits + digit) % 10 == 0)
+
+
+def test_every_issuer_prefix_at_every_length() -> None:
+    random = Random(1)
+    texts = []
+    for prefix in range(10_000):
+        for length in range(12, 21):
+            digits = f"{prefix:04}" + "".join(random.choices("0123456789", k=length - 5))
+            texts.append(digits + luhn_digit(digits))
+    array = bytes_field(5, b"".join(bytes_field(1, bytes_field(1, text.encode())) for text in texts))
+    agree(traces(span(bytes_field(9, attribute(b"k", array))), Policy(max_value_bytes=10**8)))
 
 
 @many
