@@ -1,11 +1,12 @@
 """The query service: reads telemetry back. The path of one request, `GET .../explore/spans?hours=3&filters=...`:
 
     chassis.web            401 / 404 / 403 before anything of the request is looked at; the reach names the project
-    parameters.read_list   query string -> ListRequest: time, filters, cursor, limit; every fault at once       -> 400
-    listing.page           ListRequest -> pages of rows, newest slice of time first, until the page is full
-      tree                   what is asked, as frozen values; a statement cannot be made without its project
+    listing.plan           query string -> Plan: time, filters, cursor, limit; every fault of it at once         -> 400
+      parameters, filters    what was written, in either encoding of the filters
+      tree                   what is meant, as frozen values; a statement cannot be made without its project
+    listing.fetch          slices of time, newest first, until the page is full
       sql.emit               the one place that turns a statement into SQL, all values bound
-      store.Store.rows       one read under limits of time, memory and rows                                    -> 503
+      store.Store.rows       one read under limits of time, memory and rows                               -> 503, 400
     records                rows -> JSON, values exactly as they were sent
     200
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from yarl import URL
 
 from chassis.clickhouse import (
     ClickHouse,
@@ -330,3 +331,31 @@ async def test_hostile_texts_are_data(loader: Loader, explore: Explore) -> None:
 async def names(explore: Explore, key: str, op: str, value: Any = None) -> list[str]:
     filter_ = {"key": key, "op": op, **({} if value is None else {"value": value})}
     return await explore.names(filters=json.dumps([filter_]), from_="-2m")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "filters=k:%ff",
+        "filters=k:%ed%a0%80",
+        "filters=k:%00",
+        "filters=%zz",
+        "filters=k:v%",
+        "traceId=%ff%fe",
+        "cursor=%ff",
+        "cursor=%ed%a0%80",
+        "from=%ff",
+        "from=%00",
+        "&&&=&",
+        "from=2026-11-20T15:00:00+02:00&to=2026-11-20T15:30:00%2B02:00",
+        "filters=[{%22key%22:%22%5cud800%22,%22op%22:%22eq%22,%22value%22:%22%5cud800%22}]",
+        "filters=" + "%5b" * 2000,
+        "filters=" + "%22" * 3999,
+        "limit=" + "9" * 4000,
+        "hours=%C2%B2",
+    ],
+)
+async def test_no_query_string_is_a_fault_of_ours(query: str, explore: Explore) -> None:
+    url = URL(str(explore.client.make_url(f"{PATH}/spans")) + "?" + query, encoded=True)
+    async with explore.client.session.get(url, headers={"Authorization": "Bearer mine"}) as answer:
+        assert answer.status in (200, 400), await answer.text()
