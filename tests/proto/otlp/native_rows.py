@@ -34,9 +34,9 @@ class _Reader:
             names.append(self.string().decode())
             kind = self.string().decode()
             if "LowCardinality" in kind:
-                assert self.numbers("Q", 1) == [1]
+                self.expect("Q", 1)
             cells.append(self.column(kind, count))
-        assert self.at == len(self.data)
+        self.check(self.at == len(self.data))
         return [dict(zip(names, row, strict=True)) for row in zip(*cells, strict=True)]
 
     def column(self, kind: str, count: int) -> list[Any]:
@@ -58,14 +58,21 @@ class _Reader:
         if count == 0:
             return []
         (flags, size) = self.numbers("Q", 2)
-        assert flags & ~0xFF == 0x600
+        self.check(flags & ~0xFF == 0x600)
         keys = [self.string() for _ in range(size)]
-        assert len(set(keys)) == size
-        assert self.numbers("Q", 1) == [count]
+        self.check(len(set(keys)) == size)
+        self.expect("Q", count)
         return [keys[place] for place in self.numbers("BHI"[flags & 0xFF], count)]
 
     def numbers(self, code: str, count: int) -> list[Any]:
         return list(struct.unpack(f"<{count}{code}", self.take(struct.calcsize(f"<{count}{code}"))))
+
+    def expect(self, code: str, number: int) -> None:
+        self.check(self.numbers(code, 1) == [number])
+
+    def check(self, holds: bool) -> None:  # no assert: this module is read under `python -O` too
+        if not holds:
+            raise ValueError(f"not a Native block of ours, at byte {self.at}")
 
     def string(self) -> bytes:
         return self.take(self.varint())
@@ -81,5 +88,5 @@ class _Reader:
 
     def take(self, size: int) -> bytes:
         self.at += size
-        assert self.at <= len(self.data)
+        self.check(self.at <= len(self.data))
         return self.data[self.at - size : self.at]
