@@ -7,6 +7,7 @@ from typing import Final
 SCRUBBED: Final = b"[scrubbed]"
 
 _NINE_DIGITS: Final = re.compile(rb"[0-9](?:[ -]?[0-9]){8}")
+_MAX_KNOWN: Final = 1024
 _GROUP: Final = re.compile(rb"[0-9]+")
 _SOCIAL_SECURITY: Final = (3, 2, 4)
 _CARD_DIGITS: Final = range(13, 20)
@@ -36,13 +37,15 @@ class Words:
 
     def __init__(self, words: tuple[str, ...]) -> None:
         self._words = frozenset(_normal(word.encode()) for word in words if word)
-        self._known: dict[bytes, bool] = {}  # by key: keys come again and again
+        self._known: dict[bytes, bool] = {}  # by key: keys come again and again; at most _MAX_KNOWN
         self._longest = max((word.count(b"_") + 1 for word in self._words), default=0)  # in pieces
 
     def in_key(self, key: bytes) -> bool:
         """Whether a run of neighbouring pieces of `key` is a listed word."""
         known = self._known.get(key)
         if known is None:
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
             known = self._known[key] = self._has_word(_normal(key).split(b"_"))
         return known
 
