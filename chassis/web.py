@@ -12,7 +12,7 @@ import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -49,6 +49,7 @@ from chassis.errors import (
     envelope,
 )
 from chassis.health import HEALTH, Dependency, Health
+from chassis.openapi import Operation, document
 from chassis.peers import Proxies
 from chassis.settings import ChassisSettings
 from chassis.telemetry import METRICS_TYPE, Telemetry
@@ -79,6 +80,7 @@ JSON_TYPE: Final = "application/json"
 MAX_DEFAULT_BODY: Final = 2**20  # bytes; for handlers that read with aiohttp's own methods
 CLIENT_GONE: Final = 499  # in log and metrics only: nobody is there to read an answer
 UNROUTED: Final = "unrouted"
+PROBE_METHODS: Final = ("GET", "HEAD")  # load balancers ask with either
 KNOWN_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 REQUEST_ID: Final = web.RequestKey("request_id", str)
@@ -97,6 +99,7 @@ class Route:
     """One method of one path, its access rule, and how its refusals look.
 
     `cancel_on_disconnect`: cancel the handler when its client goes away; by default GET is, for nothing was promised.
+    `operation`: what `/openapi.json` says beyond what the route itself tells (an OpenAPI operation object, in part).
     """
 
     method: str
@@ -105,6 +108,7 @@ class Route:
     access: Access
     render_error: ErrorRenderer | None = None
     cancel_on_disconnect: bool | None = None
+    operation: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +146,7 @@ def build_app(
     guards: Guards | None = None,
     readiness: Sequence[Dependency] = (),
 ) -> web.Application:
-    """One application out of routes, resources and readiness; adds `/livez`, `/readyz` and `/metrics`.
+    """One application out of routes, resources and readiness; adds health, metrics and `/openapi.json`.
 
     Raises ValueError for a route whose access rule has no guard in this process.
     """
@@ -156,7 +160,8 @@ def build_app(
     app[HEALTH] = health
     app.cleanup_ctx.extend(resources)
     resources_by_path: dict[str, web.Resource] = {}
-    for route in [*routes, *_own_routes(health, telemetry, settings, proxies)]:
+    every = [*routes, *_own_routes(health, telemetry, settings, proxies)]
+    for route in [*every, _openapi_route(service, every)]:
         resource = resources_by_path.get(route.path) or app.router.add_resource(route.path)
         resources_by_path[route.path] = resource
         handler = _prepared(route, guarded(route.access, route.handler, guards or Guards()))
@@ -271,9 +276,11 @@ def _with_headers(answer: web.Response, error: ApiError) -> web.Response:
 
 def _own_routes(health: Health, telemetry: Telemetry, settings: ChassisSettings, proxies: Proxies) -> list[Route]:
     async def livez(_request: web.Request) -> web.StreamResponse:
+        """Whether the process is alive."""
         return json_response({"status": "alive", "service": health.service})
 
     async def readyz(request: web.Request) -> web.StreamResponse:
+        """Whether the process can do its work, and which dependency is away."""
         probes = await health.probes()
         away = [probe for probe in probes if not probe.ok]
         if not away and not health.draining:
@@ -286,14 +293,32 @@ def _own_routes(health: Health, telemetry: Telemetry, settings: ChassisSettings,
         return _with_headers(json_response(body | envelope(error, request_id(request)), status=error.status), error)
 
     async def metrics(request: web.Request) -> web.StreamResponse:
+        """Prometheus metrics, for loopback or the configured token."""
         _require_metrics_access(request, settings.metrics_token, proxies)
         return web.Response(body=telemetry.exposition(), headers={"Content-Type": METRICS_TYPE})
 
     return [
-        Route("GET", "/livez", livez, public()),
-        Route("GET", "/readyz", readyz, public()),
+        *(Route(method, "/livez", livez, public()) for method in PROBE_METHODS),
+        *(Route(method, "/readyz", readyz, public()) for method in PROBE_METHODS),
         Route("GET", "/metrics", metrics, public()),
     ]
+
+
+def _openapi_route(service: str, routes: Sequence[Route]) -> Route:
+    described = (
+        Operation(route.method, route.path, route.access, _first_line(route.handler), route.operation)
+        for route in routes
+    )
+    body = msgspec.json.encode(document(f"Sluice {service}" if service != "sluice" else "Sluice", described))
+
+    async def openapi(_request: web.Request) -> web.StreamResponse:
+        return web.Response(body=body, headers={"Content-Type": JSON_TYPE})
+
+    return Route("GET", "/openapi.json", openapi, public())
+
+
+def _first_line(handler: Handler) -> str:
+    return (handler.__doc__ or "").strip().partition("\n")[0]
 
 
 def _require_metrics_access(request: web.Request, token: str, proxies: Proxies) -> None:

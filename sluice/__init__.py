@@ -4,12 +4,11 @@
     options     settings of all services from file, environment and command line
     data        the data directory: private, writable, one `up` at a time
     services    settings -> services -> one application
-    process     an application on a port until SIGTERM
+    process     an event loop for one piece of work; a store's fault becomes one sentence
     workers     several such processes on one port
 
 `sluice up` (in `up`) walks: data directory, port, migrations, first-run bootstrap, services, serve. A service alone (in
 `alone`) checks schemas instead of migrating them. A sub-command imports only the service that it runs.
-
 """
 
 __version__ = "0.1.0"
