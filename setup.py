@@ -21,7 +21,10 @@ kernel = Extension(
         "--param=large-function-growth=2000",
         "--param=large-unit-insns=200000",
     ],
-    optional=True,
 )
 
-setup(ext_modules=cythonize([kernel], language_level=3))
+modules = cythonize([kernel], language_level=3)
+for module in modules:
+    module.optional = True  # said here, for cythonize forgets it
+
+setup(ext_modules=modules)
