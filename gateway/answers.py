@@ -47,6 +47,11 @@ def _media(request: web.Request) -> Media | None:
     return _MEDIA.get(content_type) or _MEDIA.get(content_type.partition(";")[0].strip().lower())
 
 
+def _forget_frames(error: ApiError) -> None:
+    """The frames that an error passed hold the body and its columns, and live until the next collection of cycles."""
+    error.__traceback__ = error.__cause__ = error.__context__ = None
+
+
 class Answers:
     """Renders what the OTLP paths answer. Every answer is counted exactly once, here."""
 
@@ -63,6 +68,7 @@ class Answers:
 
     def refusal(self, request: web.Request, error: ApiError, request_id: str) -> web.Response:
         """Any other status: a google.rpc.Status; for JSON requests it holds the envelope's object as well."""
+        _forget_frames(error)
         if request.method == "POST":
             self._count(request, error)
         violations = [Violation(issue.path, issue.message) for issue in error.details or ()]

@@ -5,6 +5,7 @@ While all slots are busy the open batch goes on filling, so that a slow store ge
 
 import asyncio
 from collections import deque
+from typing import Final
 
 import structlog
 
@@ -12,6 +13,8 @@ from chassis.errors import ServiceUnavailable
 from gateway.settings import GatewaySettings
 from gateway.writer import AWAY, Pending, Writer
 from proto.otlp.policy import Decoded
+
+DRAIN_MARGIN_S: Final = 1.0
 
 
 class Batcher:
@@ -42,15 +45,25 @@ class Batcher:
             await request.done
         finally:
             expiry.cancel()
+            self._forget(request)
 
     async def close(self) -> None:
-        """Write what waits; every request has its answer afterwards."""
-        while self._open or self._full or self._writing:
-            self._ripen()
-            if self._writing:
-                await asyncio.wait(self._writing)
+        """Write what waits; every request has its answer afterwards. An insert that hangs longer than the deadline of
+        the requests behind it is left alone: they were answered 503.
+        """
+        try:
+            async with asyncio.timeout(self._settings.ack_deadline_s + DRAIN_MARGIN_S):
+                while self._open or self._full or self._writing:
+                    self._ripen()
+                    await asyncio.wait(self._writing)
+        except TimeoutError:
+            self._log.warning("stopped with inserts under way", batches=len(self._writing))
+        for task in self._writing:
+            task.cancel()
+        await asyncio.gather(*self._writing, return_exceptions=True)
 
     def _add(self, request: Pending) -> None:
+        request.queue = self._open
         self._open.append(request)
         self._items += request.decoded.accepted
         self._bytes += request.decoded.nbytes
@@ -60,7 +73,18 @@ class Batcher:
         elif self._linger is None and not self._ripe:
             self._linger = asyncio.get_running_loop().call_later(self._settings.linger_s, self._ripen)
 
+    def _forget(self, request: Pending) -> None:
+        """Take an answered request out of the batch it waits in: its memory is no longer charged to anyone."""
+        queue, request.queue = request.queue, None
+        if queue is None:
+            return
+        queue.remove(request)
+        if queue is self._open:
+            self._items -= request.decoded.accepted
+            self._bytes -= request.decoded.nbytes
+
     def _ripen(self) -> None:
+        self._linger = None
         self._ripe = True
         self._pump()
 
@@ -84,6 +108,8 @@ class Batcher:
                 return
             # A request that gave up waiting was answered 503: it is sent again, so its items stay out.
             waiting = [request for request in batch if not request.done.done()]
+            for request in batch:
+                request.queue = None
             if waiting:
                 task = asyncio.get_running_loop().create_task(self._write(waiting))
                 self._writing.add(task)

@@ -13,10 +13,11 @@ class Budget:
     def __init__(self, max_bytes: int, max_items: int, metrics: Metrics) -> None:
         self._max_bytes = max_bytes
         self._max_items = max_items
-        self._metrics = metrics
         self._requests = 0
         self._bytes = 0
         self._items = 0
+        metrics.inflight_bytes.set_function(lambda: self._bytes)
+        metrics.inflight_items.set_function(lambda: self._items)
 
     def lease(self) -> "Lease":
         """A share for one request; empty until it is set."""
@@ -35,8 +36,6 @@ class Budget:
             raise ServiceUnavailable("Too much is in flight; send the request again later.")
         self._bytes += nbytes
         self._items += items
-        self._metrics.inflight_bytes.set(self._bytes)
-        self._metrics.inflight_items.set(self._items)
 
 
 class Lease:

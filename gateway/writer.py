@@ -39,13 +39,14 @@ Place = tuple[str, int]  # table and day
 class Pending:
     """A request that waits for its batch: `done` gets its result, or the error that it is answered with."""
 
-    __slots__ = ("deadline", "decoded", "done", "wire_bytes")
+    __slots__ = ("deadline", "decoded", "done", "queue", "wire_bytes")
 
     def __init__(self, decoded: Decoded, wire_bytes: int, deadline: float, done: "asyncio.Future[None]") -> None:
         self.decoded = decoded
         self.wire_bytes = wire_bytes
         self.deadline = deadline  # of the loop's clock
         self.done = done
+        self.queue: list[Pending] | None = None  # the batch that it waits in, until that is being written
 
     def fail(self, error: ApiError) -> None:
         """Answer with `error` unless it is answered already."""
@@ -142,11 +143,13 @@ class Writer:
                 self._background.add(sealed)
 
     async def _insert_derived(self, derived: Sequence[Sealed]) -> None:
-        for number, sealed in enumerate(derived):
-            if not await self._background.insert(sealed):
-                for left in derived[number:]:
-                    self._background.add(left)
-                return
+        left = list(derived)
+        try:
+            while left and await self._background.insert(left[0]):
+                left.pop(0)
+        finally:  # not now, or the gateway stops: their requests are answered, so they are not to be forgotten
+            for sealed in left:
+                self._background.add(sealed)
 
     async def _narrow(
         self, requests: Sequence[Pending], deadline: float, stored: frozenset[Place], error: Exception

@@ -269,6 +269,8 @@ class ClickHouse:
 
     @staticmethod
     def _prepare_scratch(scratch: Path) -> None:
+        if tempfile.tempdir == os.fspath(scratch):
+            return  # another store of this process uses it already
         try:
             scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
             for left_over in scratch.glob("*.raw"):

@@ -44,11 +44,11 @@ class QueryTooLarge(StoreError):
     """A read met its limit of memory or rows."""
 
 
-class StoreMisconfigured(StoreError, StartupError):
+class StoreMisconfigured(StoreUnavailable, StartupError):
     """The URL, the directory or the credentials cannot work; the message is one sentence for an operator."""
 
     def __init__(self, message: str, code: int | None = None) -> None:
-        StoreError.__init__(self, message, code)
+        StoreUnavailable.__init__(self, message, code)
         self.exit_code = 2
 
 

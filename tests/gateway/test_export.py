@@ -1,5 +1,6 @@
 """The OTLP paths, table by table: each status, header and content type, on both sides of each bound."""
 
+import asyncio
 import gzip
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
@@ -240,6 +241,35 @@ async def test_both_sides_of_each_cap(
         assert answer.headers["Connection"] == "close"
 
 
+async def test_both_sides_of_the_cap_on_repeated_attributes(start_gateway: StartGateway) -> None:
+    """A resource's attributes are stored with each of its items: 36 bytes of keys and values here."""
+    gateway = await start_gateway(RecordingStore(), max_expanded_bytes=72)
+    assert (await gateway.post("/v1/traces", traces(span(1), span(2)))).status == 200
+    answer = await gateway.post("/v1/traces", traces(span(1), span(2), span(3)))
+    assert_refused(answer, 413, "payload_too_large")
+
+
+async def test_both_sides_of_the_zstd_window(gateway: Gateway) -> None:
+    headers = {"Content-Encoding": "zstd"}
+    for window_log, status in ((20, 200), (21, 413)):
+        packer = zstd.ZstdCompressor(options={zstd.CompressionParameter.window_log: window_log})
+        body = packer.compress(traces(span())) + packer.flush()
+        assert (await gateway.post("/v1/traces", body, headers)).status == status
+
+
+async def test_a_body_that_does_not_arrive_is_503(start_gateway: StartGateway) -> None:
+    gateway = await start_gateway(RecordingStore(), body_timeout_s=0.1)
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+    query = f"legacy_key={gateway.projects[0].key}"
+    head = f"POST /v1/traces?{query} HTTP/1.1\r\nHost: x\r\nContent-Type: {JSON}\r\nContent-Length: 9\r\n\r\n"
+    writer.write(head.encode() + b"{")
+    answer = await asyncio.wait_for(reader.read(), 10)  # until the server closes
+    writer.close()
+    assert answer.startswith(b"HTTP/1.1 503")
+    assert b"Retry-After: " in answer
+    assert b'"code":"service_unavailable"' in answer
+
+
 def chunked(body: bytes) -> Any:
     async def pieces() -> Any:
         yield body
@@ -333,8 +363,6 @@ async def test_metrics_are_not_a_signal(gateway: Gateway) -> None:
 
 async def test_an_expected_continue_comes_after_the_key_check(gateway: Gateway) -> None:
     """The interim answer is sent once the key is known, and not at all to one without."""
-    import asyncio  # noqa: PLC0415 (raw sockets are used here only)
-
     body = traces(span())
 
     async def talk(key: str) -> bytes:

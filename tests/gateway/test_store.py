@@ -1,6 +1,7 @@
 """Batches and a store that fails: what is answered when, what is inserted with which token, what is never lost."""
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from chassis.clickhouse import ClickHouse, StoreBusy, StoreRejected, StoreUnavailable
+from gateway.writer import Pending
 from tests.gateway.conftest import Answer, Gateway, Insert, RecordingStore, StartGateway, eventually
 from tests.gateway.otlp import DAY_NS, JSON, NOW_NS, exception_event, log, logs, span, traces
 
@@ -170,6 +172,52 @@ async def test_a_request_over_its_deadline_is_503_and_counted_if_it_is_stored_af
     assert answer.status == 503
     released.set()
     await eventually(lambda: gateway.metric("late_items_total") == 2)
+
+
+async def test_requests_that_gave_up_waiting_hold_no_memory(start_gateway: StartGateway) -> None:
+    """A store that hangs: what is answered 503 must not pile up behind it."""
+    released = asyncio.Event()
+
+    class Hanging(RecordingStore):
+        async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
+            self.asked.append(Insert(table, token, b""))
+            await released.wait()
+            await super().insert(table, columns, pieces, token=token)
+
+    store = Hanging()
+    gateway = await start_gateway(store, ack_deadline_s=0.2, max_batches=1, batch_rows=2)
+    statuses = []
+    for number in range(1, 4):
+        answers = await send_all(gateway, [traces(span(number))] * 3)
+        statuses += [answer.status for answer in answers]
+    held = [one for one in gc.get_objects() if isinstance(one, Pending)]
+    released.set()
+    await gateway.stop()
+    assert statuses == [503] * 9
+    assert len(held) <= 2  # those of the insert that hangs
+    assert store.tables().count("spans") == 1
+
+
+async def test_stopping_does_not_wait_for_an_insert_that_hangs(
+    start_gateway: StartGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.app.DRAIN_BACKGROUND_S", 0.1)
+    hanging = asyncio.Event()
+
+    class Hanging(RecordingStore):
+        async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
+            if table == "trace_index":
+                self.asked.append(Insert(table, token, b""))
+                await hanging.wait()
+            await super().insert(table, columns, pieces, token=token)
+
+    store = Hanging()
+    gateway = await start_gateway(store, ack_deadline_s=0.1)
+    assert (await gateway.post("/v1/traces", traces(span()))).status == 200
+    await eventually(lambda: len(store.asked) == 2)
+    with capture_logs() as lines:
+        await gateway.stop()
+    assert {line["table"] for line in lines if line["event"] == "rows lost"} == set(DERIVED)
 
 
 async def test_a_request_that_never_got_an_insert_slot_is_not_stored(start_gateway: StartGateway) -> None:
