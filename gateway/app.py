@@ -15,15 +15,15 @@ from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from chassis.web import Route, Service
 from gateway.answers import Answers
-from gateway.availability import Availability, Store
-from gateway.background import Background
-from gateway.batcher import Batcher
+from gateway.batches.availability import Availability, Store
+from gateway.batches.background import Background
+from gateway.batches.batcher import Batcher
+from gateway.batches.insert import Inserter, Sealed, new_batch_id
+from gateway.batches.writer import Writer
 from gateway.budget import Budget
 from gateway.handlers import Exporter
-from gateway.insert import Inserter, Sealed, new_batch_id
 from gateway.outcomes import Ledger, Metrics
 from gateway.settings import GatewaySettings
-from gateway.writer import Writer
 
 PATHS: Final = ("/v1/traces", "/v1/logs")
 DRAIN_BACKGROUND_S: Final = 5.0

@@ -13,13 +13,13 @@ from chassis.body import read_body
 from chassis.errors import PayloadTooLarge, ServiceUnavailable
 from chassis.identity.model import ProjectIdentity
 from gateway.answers import ITEMS, WIRE_BYTES, Answers, Undecodable, request_media
-from gateway.availability import Availability
-from gateway.batcher import Batcher
+from gateway.batches.availability import Availability
+from gateway.batches.batcher import Batcher
+from gateway.batches.writer import AWAY
 from gateway.budget import Budget
 from gateway.inflate import IDENTITY, InflateLimits, content_encoding, inflate
 from gateway.outcomes import Ledger
 from gateway.settings import GatewaySettings
-from gateway.writer import AWAY
 from proto.otlp import json as otlp_json
 from proto.otlp.codec import decode
 from proto.otlp.policy import Decoded, DecodeError, Policy, Signal

@@ -24,7 +24,7 @@ from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from chassis.web import build_app
 from gateway.app import service
-from gateway.availability import Store
+from gateway.batches.availability import Store
 from gateway.settings import GatewaySettings
 from tests.gateway.otlp import NOW_NS, PROTOBUF
 

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from chassis.clickhouse import ClickHouse, StoreBusy, StoreRejected, StoreUnavailable
-from gateway.writer import Pending
+from gateway.batches.writer import Pending
 from tests.gateway.conftest import Answer, Gateway, Insert, RecordingStore, StartGateway, eventually
 from tests.gateway.otlp import DAY_NS, JSON, NOW_NS, exception_event, log, logs, span, traces
 

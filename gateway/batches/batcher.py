@@ -10,8 +10,8 @@ from typing import Final
 import structlog
 
 from chassis.errors import ServiceUnavailable
+from gateway.batches.writer import AWAY, Pending, Writer
 from gateway.settings import GatewaySettings
-from gateway.writer import AWAY, Pending, Writer
 from proto.otlp.policy import Decoded
 
 DRAIN_MARGIN_S: Final = 1.0

@@ -20,10 +20,10 @@ import structlog
 
 from chassis.clickhouse import StoreBusy, StoreRejected, StoreUnavailable
 from chassis.errors import ApiError, InternalError, ServiceUnavailable
-from gateway.availability import Availability
-from gateway.background import Background
+from gateway.batches.availability import Availability
+from gateway.batches.background import Background
+from gateway.batches.insert import Inserter, Sealed, new_batch_id
 from gateway.errors import occurrence_blocks
-from gateway.insert import Inserter, Sealed, new_batch_id
 from gateway.outcomes import Metrics, Sums, outcome_block
 from proto.otlp.codec import assemble
 from proto.otlp.policy import Decoded

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from chassis.clickhouse import StoreError
-from gateway.availability import Store
+from gateway.batches.availability import Store
 from gateway.outcomes import Metrics
 from proto.otlp.policy import Block
 from proto.storage.tables import TABLES

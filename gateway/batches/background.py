@@ -7,8 +7,8 @@ from typing import Final
 import structlog
 
 from chassis.clickhouse import StoreBusy, StoreRejected, StoreUnavailable
-from gateway.availability import Availability
-from gateway.insert import Inserter, Sealed
+from gateway.batches.availability import Availability
+from gateway.batches.insert import Inserter, Sealed
 from gateway.outcomes import Metrics
 
 RETRY_S: Final = 0.2
