@@ -34,7 +34,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
             unit="bytes",
             ge=1,
         ),
-    ] = 256 * _MIB
+    ] = 64 * _MIB
     max_members: Annotated[
         int, setting("gzip members or zstd frames in a body; beyond it 413.", unit="members", ge=1)
     ] = 1_024

@@ -99,7 +99,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     max_items: int = 50_000
     max_parts: int = 2_000_000
-    max_expanded_bytes: int = 256 * 2**20
+    max_expanded_bytes: int = 64 * 2**20
     max_key_bytes: int = 256
     max_value_bytes: int = 16 * 2**10
     max_name_bytes: int = 2**10
@@ -131,7 +131,6 @@ def refusal(reason: Refusal, policy: Policy) -> DecodeError:
         ),
     }
     return DecodeError(reason, messages[reason])
-
 
 
 class RaisedException(NamedTuple):

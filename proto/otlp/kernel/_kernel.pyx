@@ -74,13 +74,36 @@ cdef class Lexicon:
         free(self.words.chunks.data)
 
 
+# Fresh memory is costly: each page of it is a fault. A few requests' worth is kept for the next ones, under the GIL.
+cdef enum:
+    SPARES = 64
+    SPARE_BYTES = 1048576
+
+cdef Columns _spares[SPARES]
+cdef int _spare_count = 0
+cdef Work _spare_work
+cdef bint _has_spare_work = False
+
+
 cdef class Segment:
     """One decoded request (`proto.otlp.policy.Decoded`): its columns, until they are assembled."""
 
     cdef Columns columns
 
+    def __cinit__(self):
+        global _spare_count
+        if _spare_count:
+            _spare_count -= 1
+            self.columns = _spares[_spare_count]
+
     def __dealloc__(self):
-        release_columns(&self.columns)
+        global _spare_count
+        if _spare_count < SPARES and count_parts(&self.columns) < 2 and weight(&self.columns) <= SPARE_BYTES:
+            recycle(&self.columns)
+            _spares[_spare_count] = self.columns
+            _spare_count += 1
+        else:
+            release_columns(&self.columns)
 
     @property
     def signal(self):
@@ -134,19 +157,7 @@ cdef class Segment:
 
     @property
     def nbytes(self):
-        cdef size_t total = columns_bytes(<Buf*> &self.columns, COLUMNS_BUFS), i
-        for i in range(count_parts(&self.columns)):
-            total += columns_bytes(<Buf*> &parts(&self.columns)[i], PART_BUFS)
-        for i in range(count_origins(&self.columns)):
-            total += columns_bytes(<Buf*> &origins(&self.columns)[i], ORIGIN_BUFS)
-        return total + self.columns.expanded
-
-
-cdef size_t columns_bytes(const Buf* bufs, size_t count) noexcept nogil:
-    cdef size_t i, total = 0
-    for i in range(count):
-        total += bufs[i].cap
-    return total
+        return weight(&self.columns) + self.columns.expanded
 
 
 def decode(str signal, bytes body, uint64_t project_id, policy, uint64_t now_ns):
@@ -165,7 +176,7 @@ def decode(str signal, bytes body, uint64_t project_id, policy, uint64_t now_ns)
         raise ValueError(f"unknown signal {signal!r}")
     chunk.at = <Bytes> PyBytes_AS_STRING(body)
     chunk.size = <size_t> PyBytes_GET_SIZE(body)
-    memset(&work, 0, sizeof(Work))
+    take_work(&work)
     load_limits(&work.limits, policy)
     work.words = &lexicon.words
     work.symbols = &columns.symbols
@@ -187,10 +198,31 @@ def decode(str signal, bytes body, uint64_t project_id, policy, uint64_t now_ns)
                 if columns.expanded > work.limits.expanded:
                     status = TOO_EXPANDED
     finally:
-        release(<Buf*> &work, WORK_BUFS)
+        leave_work(&work)
     if status:
         raise refusal(status, policy)
     return segment
+
+
+cdef void take_work(Work* work):
+    global _has_spare_work
+    if _has_spare_work:
+        work[0] = _spare_work
+        _has_spare_work = False
+    else:
+        memset(work, 0, sizeof(Work))
+
+
+cdef void leave_work(Work* work):
+    global _has_spare_work, _spare_work
+    if _has_spare_work or capacity(<Buf*> work, WORK_BUFS) > SPARE_BYTES:
+        release(<Buf*> work, WORK_BUFS)
+        return
+    empty(<Buf*> work, WORK_BUFS)
+    memset(work.expected, 0, sizeof(work.expected))
+    work.lists = work.types_before = 0
+    _spare_work = work[0]
+    _has_spare_work = True
 
 
 cdef int load_limits(Limits* limits, policy) except -1:
@@ -274,19 +306,22 @@ cdef class Assembly:
     """One batch being made: its segments, and the buffers that its blocks are made in, one block at a time."""
 
     cdef list segments
+    cdef list pieces
     cdef uint64_t batch_id
     cdef Block block
     cdef Derived derived
 
     def __cinit__(self):
         self.segments = []
+        self.pieces = []
+        self.block.pieces = <void*> self.pieces
 
     def __dealloc__(self):
         release(<Buf*> &self.block, BLOCK_BUFS)
         release(<Buf*> &self.derived, DERIVED_BUFS)
 
     cdef size_t held(self):
-        return columns_bytes(<Buf*> &self.block, BLOCK_BUFS) + columns_bytes(<Buf*> &self.derived, DERIVED_BUFS)
+        return capacity(<Buf*> &self.block, BLOCK_BUFS) + capacity(<Buf*> &self.derived, DERIVED_BUFS)
 
     def days(self):
         cdef Segment segment
@@ -315,8 +350,10 @@ cdef class Assembly:
         return rows
 
     cdef object finish(self, table, int64_t day):
-        piece = PyBytes_FromStringAndSize(<const char*> self.block.out.data, <Py_ssize_t> self.block.out.size)
-        return _policy.Block(table.name, day, self.block.rows, (piece,))
+        hand_over(&self.block)
+        block = _policy.Block(table.name, day, self.block.rows, tuple(self.pieces))
+        self.pieces.clear()
+        return block
 
     def items(self, list days, bint traces):
         cdef Block* block = &self.block

@@ -23,9 +23,11 @@ cdef struct Block:
     const Chunk* heads  # per column: name and type
     size_t head
     size_t rows
+    void* pieces        # a Python list of bytes: what is done of the block
 
 cdef enum:
     BLOCK_BUFS = 8
+    PIECE_BYTES = 16777216
 
 
 cdef inline Source* sources(Block* block) noexcept nogil:
@@ -46,8 +48,25 @@ cdef int begin_block(Block* block, Buf* heads, size_t rows) except -1 nogil:
 
 
 cdef inline int begin_column(Block* block) except -1 nogil:
+    spill(block)
     block.head += 1
     return put_chunk(&block.out, block.heads[block.head - 1])
+
+
+cdef inline int spill(Block* block) except -1 nogil:
+    # A large block is handed over in pieces, so that it is in memory once.
+    if block.out.size >= PIECE_BYTES:
+        hand_over(block)
+    return 0
+
+
+cdef int hand_over(Block* block) except -1 nogil:
+    with gil:
+        (<list> block.pieces).append(
+            PyBytes_FromStringAndSize(<const char*> block.out.data, <Py_ssize_t> block.out.size)
+        )
+    block.out.size = 0
+    return 0
 
 
 # --- LowCardinality --------------------------------------------------------------------------------------------------
@@ -298,7 +317,6 @@ cdef int origin_map(Block* block, int which) except -1 nogil:
     begin_column(block)
     put_u64(&block.out, 1)
     begin_dictionary(&block.dictionary)
-    block.scratch.size = 0
     for i in range(count_sources(block)):
         source = &sources(block)[i]
         last = NULL
@@ -312,9 +330,14 @@ cdef int origin_map(Block* block, int which) except -1 nogil:
             else:
                 put_indexes(&block.dictionary, u32s(&attributes.keys), count_u32(&attributes.keys))
             last = attributes
-            put(&block.scratch, attributes.texts.data, attributes.texts.size)
     finish_dictionary(&block.dictionary, &block.out)
-    return put_chunk(&block.out, chunk_of(&block.scratch, 0))
+    for i in range(count_sources(block)):
+        source = &sources(block)[i]
+        for row in range(source.part.rows):
+            attributes = &origin_of(source, which, row).attributes
+            put(&block.out, attributes.texts.data, attributes.texts.size)
+            spill(block)
+    return 0
 
 
 cdef enum OriginSymbol:

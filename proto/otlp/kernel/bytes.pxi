@@ -141,7 +141,16 @@ cdef inline uint64_t load_word(Bytes at, size_t size) noexcept nogil:
 
 
 cdef inline bint same(Chunk a, Chunk b) noexcept nogil:
-    return a.size == b.size and (a.size == 0 or memcmp(a.at, b.at, a.size) == 0)
+    cdef uint64_t left = 0, right = 0
+    if a.size != b.size:
+        return False
+    if a.size <= 8:
+        return load_word(a.at, a.size) == load_word(b.at, b.size)
+    if a.size <= 16:
+        memcpy(&left, a.at, 8)
+        memcpy(&right, b.at, 8)
+        return left == right and load_word(a.at, a.size) == load_word(b.at, b.size)
+    return memcmp(a.at, b.at, a.size) == 0
 
 
 cdef inline uint32_t* u32s(Buf* buf) noexcept nogil:
@@ -159,6 +168,20 @@ cdef void release(Buf* bufs, size_t count) noexcept nogil:
         bufs[i].data = NULL
         bufs[i].size = 0
         bufs[i].cap = 0
+
+
+cdef void empty(Buf* bufs, size_t count) noexcept nogil:
+    # Forgets the bytes and keeps the memory.
+    cdef size_t i
+    for i in range(count):
+        bufs[i].size = 0
+
+
+cdef size_t capacity(const Buf* bufs, size_t count) noexcept nogil:
+    cdef size_t i, total = 0
+    for i in range(count):
+        total += bufs[i].cap
+    return total
 
 
 # --- protobuf's wire format ------------------------------------------------------------------------------------------

@@ -123,6 +123,7 @@ cdef struct Columns:
     Buf origins             # Origin
     Buf raised              # Raised
     Buf raised_text
+    Part spare              # buffers for the first part, left by an earlier request
     Known known
     bint traces
     uint64_t project_id
@@ -167,11 +168,36 @@ cdef int know(Columns* columns) except -1 nogil:
 
 cdef void release_columns(Columns* columns) noexcept nogil:
     cdef size_t i
+    release(<Buf*> &columns.spare, PART_BUFS)
     for i in range(count_parts(columns)):
         release(<Buf*> &parts(columns)[i], PART_BUFS)
     for i in range(count_origins(columns)):
         release(<Buf*> &origins(columns)[i], ORIGIN_BUFS)
     release(<Buf*> columns, COLUMNS_BUFS)
+
+
+cdef size_t weight(Columns* columns) noexcept nogil:
+    # Bytes of memory held.
+    cdef size_t total = capacity(<Buf*> columns, COLUMNS_BUFS) + capacity(<Buf*> &columns.spare, PART_BUFS), i
+    for i in range(count_parts(columns)):
+        total += capacity(<Buf*> &parts(columns)[i], PART_BUFS)
+    for i in range(count_origins(columns)):
+        total += capacity(<Buf*> &origins(columns)[i], ORIGIN_BUFS)
+    return total
+
+
+cdef void recycle(Columns* columns) noexcept nogil:
+    # As good as new, with the memory of symbols and of one part kept; of a request with a single part.
+    cdef size_t i
+    if count_parts(columns):
+        columns.spare = parts(columns)[0]
+    empty(<Buf*> &columns.spare, PART_BUFS)
+    for i in range(count_origins(columns)):
+        release(<Buf*> &origins(columns)[i], ORIGIN_BUFS)
+    empty(<Buf*> columns, COLUMNS_BUFS)
+    memset(columns.rejected, 0, sizeof(columns.rejected))
+    memset(columns.modified, 0, sizeof(columns.modified))
+    columns.accepted = columns.raised_over_limit = columns.expanded = 0
 
 
 cdef int part_of_day(Columns* columns, int64_t day, Part** found) except -1 nogil:
@@ -183,9 +209,11 @@ cdef int part_of_day(Columns* columns, int64_t day, Part** found) except -1 nogi
         if parts(columns)[i].day == day:
             found[0] = &parts(columns)[i]
             return 0
-    memset(&fresh, 0, sizeof(Part))
+    fresh = columns.spare
     fresh.day = day
+    fresh.rows = 0
     put(&columns.parts, &fresh, sizeof(Part))
+    memset(&columns.spare, 0, sizeof(Part))
     found[0] = &parts(columns)[count_parts(columns) - 1]
     return 0
 
@@ -200,7 +228,7 @@ cdef int put_attributes(Work* work, Attributes* out, Known* catch) except -1 nog
     cdef Entry entry
     cdef Value value
     cdef uint32_t types = 0
-    work.types.size = 0
+    work.typed.size = 0
     put_u32(&out.counts, <uint32_t> count)
     for i in range(count):
         entry = entries(work)[i]
@@ -211,23 +239,35 @@ cdef int put_attributes(Work* work, Attributes* out, Known* catch) except -1 nog
         if catch != NULL:
             catch_text(work, catch, entry.key, value.text)
         if value.letter != 115:
-            put_type(work, value.letter, entry.key)
+            put_u64(&work.typed, <uint64_t> entry.key << 8 | value.letter)
         if value.finite:
             numbers += 1
             put_u32(&out.number_keys, entry.key)
             put_f64(&out.numbers, value.number)
     put_u32(&out.number_counts, numbers)
-    if work.types.size:
-        intern(work.symbols, chunk_of(&work.types, 0), &types)
+    if work.typed.size:
+        intern_types(work, &types)
     return put_u32(&out.types, types)
 
 
-cdef inline int put_type(Work* work, uint8_t letter, uint32_t key) except -1 nogil:
-    cdef Chunk text = symbol_text(work.symbols, key)
-    put_u8(&work.types, letter)
-    put_integer(&work.types, <int64_t> text.size)
-    put_u8(&work.types, 58)
-    return put_chunk(&work.types, text)
+cdef int intern_types(Work* work, uint32_t* symbol) except -1 nogil:
+    # Most lists have the types of the one before.
+    cdef const uint64_t* typed = <const uint64_t*> work.typed.data
+    cdef size_t i
+    cdef Chunk key
+    if not same(chunk_of(&work.typed, 0), chunk_of(&work.typed_before, 0)):
+        work.types.size = 0
+        for i in range(work.typed.size >> 3):
+            key = symbol_text(work.symbols, <uint32_t> (typed[i] >> 8))
+            put_u8(&work.types, <uint8_t> typed[i])
+            put_integer(&work.types, <int64_t> key.size)
+            put_u8(&work.types, 58)
+            put_chunk(&work.types, key)
+        intern(work.symbols, chunk_of(&work.types, 0), &work.types_before)
+        work.typed_before.size = 0
+        put_chunk(&work.typed_before, chunk_of(&work.typed, 0))
+    symbol[0] = work.types_before
+    return 0
 
 
 cdef int forget_caught(Work* work) noexcept nogil:

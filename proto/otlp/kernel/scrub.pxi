@@ -80,13 +80,20 @@ cdef inline bint is_digit(uint8_t c) noexcept nogil:
 
 
 cdef inline bint may_hold_number(Bytes at, size_t size) noexcept nogil:
-    # A social security number has 9 digits in 11 characters, a card 13: most texts end here.
+    # Whether 9 digits stand together, with at most one space or dash between two: the least that is looked for.
     cdef size_t i, digits = 0
-    if size < 11:
-        return False
+    cdef bint joined = False
     for i in range(size):
-        digits += <uint8_t> (at[i] - 48) < 10
-    return digits >= 9
+        if is_digit(at[i]):
+            digits += 1
+            joined = False
+            if digits == 9:
+                return True
+        elif joined or not (at[i] == 32 or at[i] == 45):
+            digits = 0
+        else:
+            joined = True
+    return False
 
 
 cdef bint is_issuer(const uint8_t* digit, int count) noexcept nogil:

@@ -68,17 +68,23 @@ cdef void describe(Survey* survey, bint traces) noexcept nogil:
 
 
 cdef inline bint is_short_attribute(Chunk message) noexcept nogil:
-    # The usual KeyValue, known to be sound at one glance: a key and a string, each under 128 bytes, and nothing else.
+    # The usual KeyValue, known to be sound at one glance: a key and a scalar, each under 128 bytes, and nothing else.
     cdef size_t key_size, value_size
+    cdef Bytes value
     if message.size < 6 or message.at[0] != 0x0A:
         return False
     key_size = message.at[1]
     if key_size >= 128 or key_size + 6 > message.size or message.at[key_size + 2] != 0x12:
         return False
     value_size = message.at[key_size + 3]
-    if value_size >= 128 or key_size + 4 + value_size != message.size or message.at[key_size + 4] != 0x0A:
+    if value_size < 2 or value_size >= 128 or key_size + 4 + value_size != message.size:
         return False
-    return message.at[key_size + 5] < 128 and message.at[key_size + 5] + <size_t> 2 == value_size
+    value = message.at + key_size + 4
+    if value[0] == 0x0A:
+        return value[1] < 128 and value[1] + <size_t> 2 == value_size
+    if value[0] == 0x21:
+        return value_size == 9
+    return (value[0] == 0x10 or value[0] == 0x18) and value_size == 2 and value[1] < 128
 
 
 cdef int look_through(Survey* survey, int kind, Chunk message, int depth) noexcept nogil:

@@ -3,6 +3,7 @@
 cdef extern from "<charconv>" namespace "std" nogil:
     enum chars_format "std::chars_format":
         scientific "std::chars_format::scientific"
+        fixed "std::chars_format::fixed"
     struct to_chars_result "std::to_chars_result":
         char* ptr
     to_chars_result to_chars(char* first, char* last, double value, chars_format format)
@@ -19,28 +20,30 @@ cdef inline bint is_ascii(Bytes at, size_t size) noexcept nogil:
 
 
 cdef inline bint is_plain(Bytes at, size_t size) noexcept nogil:
-    # ASCII with fewer digits than a card or social security number has: what nearly all texts are.
-    cdef uint64_t word = 0, seen = 0, digits = 0
+    # ASCII without a place for a card or social security number: what nearly all texts are. The shortest such number has
+    # 11 bytes of digits, spaces and dashes, which cover at least one of the aligned groups of four looked at here.
+    cdef uint64_t word = 0, seen = 0, numeric
     cdef size_t i = 0
     if size < 11:
         return is_ascii(at, size)
     while i + 8 <= size:
         memcpy(&word, at + i, 8)
         seen |= word
-        digits += digits_in(word)
+        numeric = numeric_bytes(word)
+        if (numeric & 0x80808080ULL) == 0x80808080ULL or numeric >> 32 == 0x80808080ULL:
+            return False
         i += 8
-    if i < size:
-        # The last word overlaps the one before: some digits may count twice, which only costs a closer look.
-        word = load_word(at, size)
-        seen |= word
-        digits += digits_in(word)
-    return (seen & 0x8080808080808080ULL) == 0 and digits < 9
+    seen |= load_word(at, size)
+    return (seen & 0x8080808080808080ULL) == 0
 
 
-cdef inline uint64_t digits_in(uint64_t word) noexcept nogil:
-    # How many of eight ASCII bytes are digits: those whose sum with 0x50 reaches bit 7 and whose sum with 0x46 does not.
-    word = (word + 0x5050505050505050ULL) & ~(word + 0x4646464646464646ULL) & 0x8080808080808080ULL
-    return (word >> 7) * 0x0101010101010101ULL >> 56
+cdef inline uint64_t numeric_bytes(uint64_t word) noexcept nogil:
+    # The high bit of each of eight ASCII bytes that is a digit, a space or a dash. A digit's sum with 0x50 reaches bit 7
+    # and its sum with 0x46 does not; a byte is equal to another where their difference plus 0x7F does not.
+    cdef uint64_t digit = (word + 0x5050505050505050ULL) & ~(word + 0x4646464646464646ULL)
+    cdef uint64_t space = ~((word ^ 0x2020202020202020ULL) + 0x7F7F7F7F7F7F7F7FULL)
+    cdef uint64_t dash = ~((word ^ 0x2D2D2D2D2D2D2D2DULL) + 0x7F7F7F7F7F7F7F7FULL)
+    return (digit | space | dash) & 0x8080808080808080ULL
 
 
 cdef inline bint continues(Bytes at, size_t i, size_t size) noexcept nogil:
@@ -121,10 +124,13 @@ cdef int put_double(Buf* out, double value, bint keep_point) except -1 nogil:
     # `keep_point` keeps the ".0" of whole numbers (JSON); without it they read like integers (canonical text).
     cdef char raw[40]
     cdef char digits[24]
-    cdef char* end = to_chars(raw, raw + 40, value, scientific).ptr
+    cdef char* end
     cdef char* at = raw
     cdef int count = 0, exponent = 0, i
     cdef bint negative_exponent
+    if 1e-4 <= value < 9007199254740992.0:
+        return put_usual_double(out, value, keep_point)
+    end = to_chars(raw, raw + 40, value, scientific).ptr
     if at[0] == 45:
         put_u8(out, 45)
         at += 1
@@ -154,6 +160,25 @@ cdef int put_double(Buf* out, double value, bint keep_point) except -1 nogil:
         put_u8(out, 46)
         return put(out, digits + exponent + 1, count - exponent - 1)
     if keep_point:
+        put_literal(out, ".0")
+    return 0
+
+
+cdef int put_usual_double(Buf* out, double value, bint keep_point) except -1 nogil:
+    # Up to 2^53 the fixed notation has no digits beyond the shortest ones.
+    cdef char* first
+    cdef char* end
+    cdef char* at
+    reserve(out, 48)
+    first = <char*> (out.data + out.size)
+    end = to_chars(first, first + 40, value, fixed).ptr
+    out.size += <size_t> (end - first)
+    if keep_point:
+        at = first
+        while at < end:
+            if at[0] == 46:
+                return 0
+            at += 1
         put_literal(out, ".0")
     return 0
 

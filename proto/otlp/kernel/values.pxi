@@ -66,6 +66,8 @@ cdef struct Work:
     Buf clean           # text that had to be changed
     Buf text            # the text of a value that had to be made
     Buf types           # attribute_types under way
+    Buf typed           # uint64: key << 8 | letter of each attribute that is no string, in the list under way
+    Buf typed_before    # those of the list before, whose attribute_types is the symbol `types_before`
     Buf json            # events, links, entity references under way
     Buf attributes      # Chunk: fields of the item under way
     Buf events          # Chunk
@@ -82,11 +84,12 @@ cdef struct Work:
     Words* words
     Symbols* symbols
     uint32_t expected[EXPECTED_KEYS]    # symbols of the keys of the list before
+    uint32_t types_before
     uint32_t lists
     uint32_t flags      # modifications of the item, resource or scope under way
 
 cdef enum:
-    WORK_BUFS = 18
+    WORK_BUFS = 20
 
 
 cdef inline Entry* entries(Work* work) noexcept nogil:
@@ -312,6 +315,24 @@ cdef inline bint is_short_string(Encoded* message, Chunk* text) noexcept nogil:
     return text.size < 128 and text.size + 2 == message.piece.size
 
 
+cdef inline bint is_short_scalar(Encoded* message, AnyValue* any) noexcept nogil:
+    # A bool or an integer in one byte, or a double, and nothing else.
+    if message.count != 1:
+        return False
+    if message.piece.size == 2 and message.piece.at[1] < 128:
+        any.integer = message.piece.at[1]
+        if message.piece.at[0] == 0x18:
+            any.kind = ANY_INT
+            return True
+        any.kind = ANY_BOOL
+        return message.piece.at[0] == 0x10
+    any.kind = ANY_DOUBLE
+    if message.piece.size != 9 or message.piece.at[0] != 0x21:
+        return False
+    memcpy(&any.number, message.piece.at + 1, 8)
+    return True
+
+
 cdef int read_value_text(Work* work, Encoded* message, bint sensitive, size_t limit, Value* value) except -1 nogil:
     # The stored form of an attribute's value or of a log body.
     cdef AnyValue any
@@ -324,7 +345,8 @@ cdef int read_value_text(Work* work, Encoded* message, bint sensitive, size_t li
     if is_short_string(message, &value.text):
         value.letter = 115
         return clean_text(work, &value.text, True, limit)
-    read_any(work, message, &any)
+    if not is_short_scalar(message, &any):
+        read_any(work, message, &any)
     if any.kind == ANY_STRING:
         value.letter = 115
         value.text = any.bytes

@@ -1,0 +1,6 @@
+from collections.abc import Sequence
+
+from proto.otlp.policy import Block, Decoded, Policy, Signal
+
+def decode(signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int) -> Decoded: ...
+def assemble(decoded: Sequence[Decoded], batch_id: int) -> list[Block]: ...
