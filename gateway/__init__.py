@@ -14,7 +14,8 @@ The way of one export request (`handlers.Exporter._export`):
     Answers.success              200, with a partial success where items were rejected
 
 What a 200 promises: every accepted item is a row of a ClickHouse insert that was acknowledged (on the embedded engine
-after fsync). What is derived from them (trace index, attribute keys, error occurrences, outcomes) follows at once;
+after fsync), and its trace can be looked up. What else is derived from the items (attribute keys, error occurrences,
+outcomes) follows at once;
 while ClickHouse is away it waits in bounded memory, and what is given up is logged as an error with its rows.
 What it does not promise: exactly once. A request that is answered 503, or not at all, may be stored all the same, and
 its sender will send it again; between the gateway and the table a repeated insert is told by its token and stored once.

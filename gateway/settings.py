@@ -79,7 +79,13 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     batch_bytes: Annotated[int, setting("A batch is sent once it holds so much.", unit="bytes", ge=1)] = 64 * _MIB
     linger_s: Annotated[
         float,
-        setting("How long a batch waits for more requests.", unit="seconds", zero="every request at once", ge=0, le=5),
+        setting(
+            "How long a batch waits for more; less after a pause.",
+            unit="seconds",
+            zero="every request at once",
+            ge=0,
+            le=5,
+        ),
     ] = 0.2
     max_batches: Annotated[int, setting("Batches being inserted at once.", unit="batches", ge=1, le=64)] = 2
     ack_deadline_s: Annotated[

@@ -16,6 +16,8 @@ from proto.otlp.policy import Decoded
 
 DRAIN_MARGIN_S: Final = 1.0
 
+SHORTEST: Final = 0.05  # of the linger
+
 
 class Batcher:
     """Collects decoded requests and answers each when its items are in ClickHouse."""
@@ -29,6 +31,7 @@ class Batcher:
         self._bytes = 0
         self._linger: asyncio.TimerHandle | None = None
         self._ripe = False  # the open batch has waited long enough
+        self._closed_at = float("-inf")  # when the last one was closed, by the loop's clock
         self._full: deque[list[Pending]] = deque()
         self._writing: set[asyncio.Task[None]] = set()
 
@@ -71,7 +74,14 @@ class Batcher:
             self._full.append(self._take_open())
             self._pump()
         elif self._linger is None and not self._ripe:
-            self._linger = asyncio.get_running_loop().call_later(self._settings.linger_s, self._ripen)
+            self._linger = asyncio.get_running_loop().call_later(self._wait_s(), self._ripen)
+
+    def _wait_s(self) -> float:
+        """How long a new batch stays open: one linger after the last one was closed, so that blocks stay few; but after
+        a pause only long enough for what was sent together.
+        """
+        linger = self._settings.linger_s
+        return max(linger * SHORTEST, linger - (asyncio.get_running_loop().time() - self._closed_at))
 
     def _forget(self, request: Pending) -> None:
         """Take an answered request out of the batch it waits in: its memory is no longer charged to anyone."""
@@ -95,6 +105,7 @@ class Batcher:
         batch, self._open = self._open, []
         self._items = self._bytes = 0
         self._ripe = False
+        self._closed_at = asyncio.get_running_loop().time()
         return batch
 
     def _pump(self) -> None:

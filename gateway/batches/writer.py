@@ -27,10 +27,11 @@ from gateway.errors import occurrence_blocks
 from gateway.outcomes import Metrics, Sums, outcome_block
 from proto.otlp.codec import assemble
 from proto.otlp.policy import Decoded
-from proto.storage.tables import LOGS, SPANS
+from proto.storage.tables import LOGS, SPANS, TRACE_INDEX
 
 MAIN_TABLES: Final = frozenset((SPANS.name, LOGS.name))
 MAX_BACKOFF_S: Final = 0.25
+MAX_INDEX_WAIT_S: Final = 1.0
 AWAY: Final = "The store is not available; send the request again later."
 
 Place = tuple[str, int]  # table and day
@@ -52,6 +53,18 @@ class Pending:
         """Answer with `error` unless it is answered already."""
         if not self.done.done():
             self.done.set_exception(error)
+
+
+class _Once:
+    """Calls a function the first time that it is called itself."""
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._function: Callable[[], None] | None = function
+
+    def __call__(self) -> None:
+        function, self._function = self._function, None
+        if function is not None:
+            function()
 
 
 class Writer:
@@ -96,8 +109,28 @@ class Writer:
         except StoreUnavailable:
             self._give_up(requests, waiting, derived, begun=len(waiting) < len(main))
             return
-        self._stored(requests)
-        await self._insert_derived(derived)
+        await self._finish(requests, derived)
+
+    async def _finish(self, requests: Sequence[Pending], derived: Sequence[Sealed]) -> None:
+        """Answer 200, and write the derived rows. The trace index goes before the answer, so that a trace is found as
+        soon as it is acknowledged; but what is stored is not refused for it, and it may not take long.
+        """
+        loop = asyncio.get_running_loop()
+        answer = _Once(lambda: self._stored(requests))
+        longest = (min(request.deadline for request in requests) - loop.time()) / 2
+        early = loop.call_later(max(0.0, min(longest, MAX_INDEX_WAIT_S)), answer)
+        index = [sealed for sealed in derived if sealed.block.table == TRACE_INDEX.name]
+        rest = [sealed for sealed in derived if sealed.block.table != TRACE_INDEX.name]
+        try:
+            await self._insert_derived(index)
+        except asyncio.CancelledError:
+            for sealed in rest:
+                self._background.add(sealed)
+            raise
+        finally:
+            early.cancel()
+            answer()
+        await self._insert_derived(rest)
 
     async def _build(self, requests: Sequence[Pending]) -> tuple[list[Sealed], list[Sealed]]:
         batch_id = new_batch_id()

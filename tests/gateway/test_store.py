@@ -142,6 +142,24 @@ async def test_derived_rows_follow_when_clickhouse_comes_back(start_gateway: Sta
     assert gateway.metric("lost_rows_total") == 0
 
 
+async def test_a_trace_is_found_as_soon_as_its_export_is_answered(start_gateway: StartGateway) -> None:
+    class WithLateRest(RecordingStore):
+        """Takes its time with everything but spans and the trace index."""
+
+        async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
+            if table not in ("spans", "trace_index"):
+                await answered.wait()
+            await super().insert(table, columns, pieces, token=token)
+
+    answered = asyncio.Event()
+    store = WithLateRest()
+    gateway = await start_gateway(store)
+    assert (await gateway.post("/v1/traces", traces(span()))).status == 200
+    assert store.tables() == ["spans", "trace_index"]
+    answered.set()
+    await eventually(lambda: store.tables() == ["spans", *DERIVED])
+
+
 async def test_what_is_given_up_is_counted_and_logged_as_loss(start_gateway: StartGateway) -> None:
     store = RecordingStore(refuse=lambda insert: AWAY if insert.table in DERIVED else None)
     gateway = await start_gateway(store, max_background_bytes=0)

@@ -1,0 +1,40 @@
+"""What is acknowledged survives the end of the process, however it ends."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tests.e2e.product import running, stop
+
+
+def one_span() -> tuple[str, bytes]:
+    trace_id = os.urandom(16)
+    request = ExportTraceServiceRequest()
+    now = time.time_ns()
+    request.resource_spans.add().scope_spans.add().spans.add(
+        trace_id=trace_id, span_id=os.urandom(8), name="kept", start_time_unix_nano=now - 10**9, end_time_unix_nano=now
+    )
+    return trace_id.hex(), request.SerializeToString()
+
+
+def test_acknowledged_spans_are_there_once_after_a_kill(tmp_path: Path) -> None:
+    acknowledged = []
+    for _ in range(3):
+        sluice = running(tmp_path / "data", tmp_path / "log")
+        for _ in range(5):
+            trace_id, body = one_span()
+            assert sluice.export("traces", body).status == 200
+            acknowledged.append(trace_id)
+        sluice.process.send_signal(signal.SIGKILL)
+        sluice.process.wait()
+
+    sluice = running(tmp_path / "data", tmp_path / "log")
+    try:
+        for trace_id in acknowledged:
+            assert [span["traceId"] for span in sluice.explore(f"/spans?traceId={trace_id}")["data"]] == [trace_id]
+            assert sluice.explore(f"/traces/{trace_id}/waterfall")["spanCount"] == 1
+    finally:
+        assert stop(sluice.process) == 0
