@@ -303,8 +303,20 @@ cdef int skip_group(Cursor* c, uint32_t number, int depth) noexcept nogil:
 cdef inline int next_field(Cursor* c, Field* field) noexcept nogil:
     # FIELD, END, MALFORMED or TOO_DEEP. A group is skipped whole and shows as a field of wire type GROUP.
     cdef int status
+    cdef size_t size
     if c.at >= c.end:
         return END
+    if c.end - c.at > 1 and 8 <= c.at[0] < 128 and (c.at[0] & 7) == LENGTH and c.at[1] < 128:
+        # The usual field at one glance: a short string or message with a small number.
+        size = c.at[1]
+        if size > <size_t> (c.end - c.at) - 2:
+            return MALFORMED
+        field.number = c.at[0] >> 3
+        field.wire = LENGTH
+        field.chunk.at = c.at + 2
+        field.chunk.size = size
+        c.at += size + 2
+        return FIELD
     if read_tag(c, &field.number, &field.wire) < 0:
         return MALFORMED
     if field.wire == GROUP:
