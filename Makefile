@@ -64,7 +64,7 @@ format: $(VENV)/.dev ## put the source into its one form
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.dev ## what the claims in README.md are measured with
-	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
+	for folder in benchmarks/*/; do name=$$(basename $$folder); echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
 
 LOCK := --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras \
 	--allow-unsafe --no-header --no-annotate

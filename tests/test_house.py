@@ -105,7 +105,7 @@ import importlib
 # What others do at import is theirs; ours comes after.
 for name in ("aiohttp.web", "clickhouse_connect", "sqlalchemy.ext.asyncio", "alembic.command", "structlog",
              "prometheus_client", "opentelemetry.sdk.trace.export", "opentelemetry.sdk._logs.export", "google.protobuf",
-             "opentelemetry.proto.collector.trace.v1.trace_service_pb2", "requests", "zstandard", "isal.isal_zlib",
+             "opentelemetry.proto.collector.trace.v1.trace_service_pb2", "requests", "backports.zstd", "isal.isal_zlib",
              "opentelemetry.exporter.otlp.proto.http.trace_exporter"):
     importlib.import_module(name)
 threads = threading.active_count()

@@ -122,12 +122,14 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 def refusal(reason: Refusal, policy: Policy) -> DecodeError:
     """The error for `reason`, its message naming the limit of `policy` that was passed."""
     messages = {
-        Refusal.MALFORMED: "the body is not a well-formed protobuf message of its kind",
-        Refusal.TOO_DEEP: f"values nest deeper than {VALUE_DEPTH} levels, or unknown groups deeper than {GROUP_DEPTH}",
-        Refusal.TOO_MANY_ITEMS: f"more than {policy.max_items} spans or log records in one request",
-        Refusal.TOO_MANY_PARTS: f"more than {policy.max_parts} spans, attributes, events, links and array elements in all",
+        Refusal.MALFORMED: "The body is not a well-formed protobuf message of its kind.",
+        Refusal.TOO_DEEP: f"Values nest deeper than {VALUE_DEPTH} levels, or unknown groups deeper than {GROUP_DEPTH}.",
+        Refusal.TOO_MANY_ITEMS: f"More than {policy.max_items} spans or log records in one request.",
+        Refusal.TOO_MANY_PARTS: (
+            f"More than {policy.max_parts} spans, attributes, events, links and array elements in one request."
+        ),
         Refusal.TOO_EXPANDED: (
-            f"resource and scope attributes, stored with each of their items, exceed {policy.max_expanded_bytes} bytes"
+            f"Resource and scope attributes, repeated for each item, take more than {policy.max_expanded_bytes} bytes."
         ),
     }
     return DecodeError(reason, messages[reason])

@@ -41,11 +41,11 @@ def to_protobuf(signal: Signal, body: bytes, policy: Policy) -> bytes:
     except _IllFormedError as error:
         repaired = repair(body)
         if repaired.body == body:
-            raise DecodeError(Refusal.MALFORMED, f"not JSON: {error}") from error
+            raise DecodeError(Refusal.MALFORMED, f"The body is not JSON: {error}.") from error
     try:
         return _Request(signal, policy, repaired.mark).encode(repaired.body)
     except _IllFormedError as error:
-        raise DecodeError(Refusal.MALFORMED, f"not JSON: {error}") from error
+        raise DecodeError(Refusal.MALFORMED, f"The body is not JSON: {error}.") from error
 
 
 class _IllFormedError(Exception):
@@ -150,4 +150,4 @@ def _decode(decoder: msgspec.json.Decoder[Any], body: bytes | msgspec.Raw, path:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _IllFormedError(str(error).removeprefix("JSON is malformed: ")) from error
     except RecursionError as error:
-        raise DecodeError(Refusal.TOO_DEEP, "JSON is nested too deep") from error
+        raise DecodeError(Refusal.TOO_DEEP, "The JSON is nested too deep.") from error

@@ -164,7 +164,7 @@ class Encoder:
     def _any_value(self, value: shapes.AnyValue, depth: int) -> bytes:
         """The members that are there, in field order: of several the last counts."""
         if depth > VALUE_DEPTH:
-            raise DecodeError(Refusal.TOO_DEEP, f"a value is nested more than {VALUE_DEPTH} deep")
+            raise DecodeError(Refusal.TOO_DEEP, f"A value is nested more than {VALUE_DEPTH} deep.")
         out = b""
         if value.string_value is not None:
             out = bytes_field(1, self._utf8(value.string_value))

@@ -1,4 +1,4 @@
-"""The codec's kernel, when it was built: `decode` and `assemble`, as proto/otlp/policy.py and docs/codec.md have them."""
+"""The codec's kernel, when it was built: `decode` and `assemble`, as docs/codec.md has them."""
 
 from proto.otlp.kernel._kernel import assemble, decode
 
