@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import msgspec
@@ -22,12 +23,29 @@ class Dependency(Protocol):
     async def probe(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Tolerated:
+    """A dependency that the service does well enough without for a while: shown, but no reason to send traffic away."""
+
+    dependency: Dependency
+
+    @property
+    def name(self) -> str:
+        """That of the dependency."""
+        return self.dependency.name
+
+    async def probe(self) -> None:
+        """That of the dependency."""
+        await self.dependency.probe()
+
+
 class Probe(msgspec.Struct, frozen=True):
     """One dependency as seen at the last round; `error` is null when it is there."""
 
     name: str
     ok: bool
     error: str | None
+    required: bool
 
 
 class Health:
@@ -56,11 +74,12 @@ HEALTH: Final = web.AppKey("health", Health)
 
 
 async def _ask(dependency: Dependency) -> Probe:
+    required = not isinstance(dependency, Tolerated)
     try:
         async with asyncio.timeout(PROBE_TIMEOUT_S):
             await dependency.probe()
     except TimeoutError:
-        return Probe(dependency.name, False, f"no answer within {PROBE_TIMEOUT_S:g} s")
+        return Probe(dependency.name, False, f"no answer within {PROBE_TIMEOUT_S:g} s", required)
     except Exception as error:  # noqa: BLE001 - whatever a driver raises means the same here: the dependency is away
-        return Probe(dependency.name, False, str(error)[:_MAX_ERROR] or type(error).__name__)
-    return Probe(dependency.name, True, None)
+        return Probe(dependency.name, False, str(error)[:_MAX_ERROR] or type(error).__name__, required)
+    return Probe(dependency.name, True, None, required)

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from chassis.access import Guards
 from chassis.errors import ApiError, BadRequest, Conflict, Forbidden, Issue, NotFound, RateLimited, ServiceUnavailable
+from chassis.health import Tolerated
 from chassis.identity.model import ProjectIdentity, Reach
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry, configure_logging
@@ -296,8 +297,8 @@ async def test_ready_names_its_dependencies(serve: Serve) -> None:
             "status": "ready",
             "service": "test",
             "dependencies": [
-                {"name": "clickhouse", "ok": True, "error": None},
-                {"name": "database", "ok": True, "error": None},
+                {"name": "clickhouse", "ok": True, "error": None, "required": True},
+                {"name": "database", "ok": True, "error": None, "required": True},
             ],
         },
     )
@@ -310,8 +311,8 @@ async def test_not_ready_says_which_dependency_is_away(serve: Serve) -> None:
     assert status == 503
     assert 1 <= int(headers["Retry-After"]) <= 5
     assert answer["dependencies"] == [
-        {"name": "clickhouse", "ok": False, "error": "refused"},
-        {"name": "database", "ok": True, "error": None},
+        {"name": "clickhouse", "ok": False, "error": "refused", "required": True},
+        {"name": "database", "ok": True, "error": None, "required": True},
     ]
     assert answer["error"] == {
         "code": "service_unavailable",
@@ -319,6 +320,16 @@ async def test_not_ready_says_which_dependency_is_away(serve: Serve) -> None:
         "details": [{"path": "clickhouse", "message": "refused", "code": "unavailable"}],
         "requestId": headers["X-Request-Id"],
     }
+
+
+async def test_a_tolerated_dependency_that_is_away_is_shown_and_sends_nobody_away(serve: Serve) -> None:
+    served = await serve([], readiness=[Store("clickhouse"), Tolerated(Store("database", OSError("refused")))])
+    status, _, body = await served.get("/readyz")
+    assert status == 200
+    assert json.loads(body)["dependencies"] == [
+        {"name": "clickhouse", "ok": True, "error": None, "required": True},
+        {"name": "database", "ok": False, "error": "refused", "required": False},
+    ]
 
 
 async def test_metrics_count_by_route_template_and_never_by_path(serve: Serve) -> None:
