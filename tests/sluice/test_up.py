@@ -208,7 +208,9 @@ def test_control_alone_needs_no_clickhouse(start: Start, tmp_path: Path) -> None
     made = json.loads(sluice("init", "--data", tmp_path / "data", "--org", "acme", "--json").stdout)
     token = json.loads(Path(made["file"]).read_text(encoding="utf-8"))["accessToken"]
     control = start("control", SLUICE_CLICKHOUSE_URL="http://127.0.0.1:1")
-    assert control.get("/readyz")[1]["dependencies"] == [{"name": "database", "ok": True, "error": None, "required": True}]
+    assert control.get("/readyz")[1]["dependencies"] == [
+        {"name": "database", "ok": True, "error": None, "required": True}
+    ]
     status, projects = control.get("/orgs/acme/projects", token)
     assert (status, [project["slug"] for project in projects["data"]]) == (200, ["default"])
     assert control.get("/v1/traces")[0] == 404
