@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from chassis.access import Access, Bearer, ProjectKey
 from proto.errors import ErrorCode
 
-API_VERSION: Final = "1"
+API_VERSION: Final = "0.1.0"  # of the interface (specification 9)
 
 _PARAMETER: Final = re.compile(r"{(\w+)}")
 _SCHEMES: Final = {
