@@ -57,7 +57,7 @@ github.com/acme/shop/internal/http.Handler.func1.2({0x1, 0x2})
 net/http.(*conn).serve(0x1)
 \t/usr/local/go/src/net/http/server.go:1995
 github.com/gin-gonic/gin.(*Context).Next(0x1)
-\t/root/go/pkg/mod/github.com/gin-gonic/gin@v1.9.0/context.go:1
+\t/home/build/go/pkg/mod/github.com/gin-gonic/gin@v1.9.0/context.go:1
 goroutine 2 [running]:
 main.other()
 \t/home/ci/other.go:1
