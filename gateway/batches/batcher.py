@@ -73,7 +73,9 @@ class Batcher:
         if self._items >= self._settings.batch_rows or self._bytes >= self._settings.batch_bytes:
             self._full.append(self._take_open())
             self._pump()
-        elif self._linger is None and not self._ripe:
+        elif self._ripe:
+            self._pump()
+        elif self._linger is None:
             self._linger = asyncio.get_running_loop().call_later(self._wait_s(), self._ripen)
 
     def _wait_s(self) -> float:
@@ -92,6 +94,8 @@ class Batcher:
         if queue is self._open:
             self._items -= request.decoded.accepted
             self._bytes -= request.decoded.nbytes
+            if not queue:
+                self._ripe = False  # the next request begins a new batch
 
     def _ripen(self) -> None:
         self._linger = None

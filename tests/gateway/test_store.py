@@ -216,6 +216,25 @@ async def test_requests_that_gave_up_waiting_hold_no_memory(start_gateway: Start
     assert store.tables().count("spans") == 1
 
 
+async def test_the_gateway_goes_on_after_requests_gave_up_waiting_for_a_slot(start_gateway: StartGateway) -> None:
+    began, released = asyncio.Event(), asyncio.Event()
+
+    class Hanging(RecordingStore):
+        async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
+            began.set()
+            await released.wait()
+            await super().insert(table, columns, pieces, token=token)
+
+    gateway = await start_gateway(Hanging(), ack_deadline_s=0.5, max_batches=1, linger_s=0.02)
+    first = asyncio.ensure_future(gateway.post("/v1/traces", traces(span(1))))
+    await began.wait()  # its batch has taken the slot
+    assert (await gateway.post("/v1/traces", traces(span(2)))).status == 503  # ripe, and without a slot
+    assert (await first).status == 503
+    released.set()
+    await eventually(lambda: gateway.metric("late_items_total") == 1)
+    assert (await gateway.post("/v1/traces", traces(span(3)))).status == 200
+
+
 async def test_stopping_does_not_wait_for_an_insert_that_hangs(
     start_gateway: StartGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
