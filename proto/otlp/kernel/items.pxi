@@ -233,7 +233,7 @@ cdef int put_attributes(Work* work, Attributes* out, Known* catch) except -1 nog
     for i in range(count):
         entry = entries(work)[i]
         put_u32(&out.keys, entry.key)
-        read_value_text(work, &entry.value, is_sensitive_key(work, entry.key), work.limits.value, &value)
+        read_value_text(work, &entry.value, entry.sensitive, work.limits.value, &value)
         work.arena.size = base
         put_string(&out.texts, value.text)
         if catch != NULL:
@@ -300,7 +300,7 @@ cdef int put_json_attributes(Work* work, Buf* fields, Buf* out, uint32_t* droppe
         entry = entries(work)[i]
         put_json_string(out, symbol_text(work.symbols, entry.key))
         put_u8(out, 58)
-        read_value_text(work, &entry.value, is_sensitive_key(work, entry.key), work.limits.value, &value)
+        read_value_text(work, &entry.value, entry.sensitive, work.limits.value, &value)
         work.arena.size = base
         put_json_value(work, &value, out)
         if catch != NULL:

@@ -29,6 +29,7 @@ cdef struct Encoded:
 
 cdef struct Entry:
     uint32_t key
+    bint sensitive
     Encoded value
 
 cdef struct AnyValue:
@@ -146,7 +147,17 @@ cdef inline int intern_text(Work* work, Chunk text, size_t limit, uint32_t* symb
 
 
 cdef inline bint is_sensitive_key(Work* work, uint32_t key) noexcept nogil:
-    return key_state(work.symbols, work.words, key) & KEY_SENSITIVE
+    return (key_state(work.symbols, work.words, key) & KEY_SENSITIVE) != 0
+
+
+cdef int judge_key(Work* work, Chunk key, Entry* entry) except -1 nogil:
+    # By the whole key: what truncation takes away may be what gives the value away.
+    if same(symbol_text(work.symbols, entry.key), key):
+        entry.sensitive = is_sensitive_key(work, entry.key)
+        return 0
+    clean_text(work, &key, False, SIZE_MAX)
+    entry.sensitive = is_sensitive(work.words, key)
+    return 0
 
 
 # --- attribute lists -------------------------------------------------------------------------------------------------
@@ -237,12 +248,16 @@ cdef int collect(Work* work, Chunk key_value, size_t start, size_t limit, uint32
     if not split_short(key_value, &key, &entry.value):
         split_key_value(work, key_value, &key, &entry.value)
     work.flags = 0
-    if not is_expected(work, key, count_entries(work) - start, &entry.key):
+    if is_expected(work, key, count_entries(work) - start, &entry.key):
+        entry.sensitive = is_sensitive_key(work, entry.key)
+    else:
         intern_text(work, key, work.limits.key, &entry.key)
         expect(work, count_entries(work) - start, entry.key)
+        judge_key(work, key, &entry)
     mark = mark_of(work, entry.key)
     if mark[0] >> 32 == work.lists:
         entries(work)[start + <uint32_t> mark[0]].value = entry.value
+        entries(work)[start + <uint32_t> mark[0]].sensitive = entry.sensitive
         work.flags = flags | DEDUPLICATED
     elif limit and count_entries(work) - start >= limit:
         work.flags = flags
@@ -499,7 +514,7 @@ cdef int put_json_entry(Work* work, Entry entry, Buf* out, size_t limit) except 
     if not full(out, limit):
         put_json_string(out, symbol_text(work.symbols, entry.key))
         put_u8(out, 58)
-    if is_sensitive_key(work, entry.key):
+    if entry.sensitive:
         work.flags |= SCRUBBED_FLAG
         return 0 if full(out, limit) else put_json_string(out, literal(SCRUBBED))
     read_any(work, &entry.value, &any)

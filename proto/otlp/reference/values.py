@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from proto.otlp.policy import Modification, Policy
 from proto.otlp.reference.schema import merged, schema
 from proto.otlp.reference.scrub import SCRUBBED, Words, scrub
-from proto.otlp.reference.text import clean, compact_json, repair, truncate
+from proto.otlp.reference.text import compact_json, repair, truncate
 
 Flags = set[Modification]
 
@@ -32,6 +32,13 @@ NO_VALUE = Value("n", b"", None)
 SCRUBBED_VALUE = Value("s", SCRUBBED, SCRUBBED.decode())
 
 
+class Chosen(NamedTuple):
+    """What counts of an attribute's occurrences: the key before it was truncated, and the encoding of the value."""
+
+    whole_key: bytes
+    raw: bytes
+
+
 class Values:
     """Reads values and attribute lists under one policy."""
 
@@ -43,7 +50,7 @@ class Values:
     def attributes(self, pairs: Iterable[Any], flags: Flags) -> tuple[dict[bytes, Value], int]:
         """An attribute list by key in stored order, and how many were dropped for being beyond the limit."""
         chosen, dropped = self._choose(pairs, self._policy.max_attributes, flags)
-        return {key: self._attribute(key, raw, flags) for key, raw in chosen.items()}, dropped
+        return {key: self._attribute(whole, raw, flags) for key, (whole, raw) in chosen.items()}, dropped
 
     def read(self, raw: bytes, limit: int, flags: Flags) -> Value:
         """The value whose protobuf encoding is `raw`, its text at most `limit` bytes (of bytes: before base64)."""
@@ -65,13 +72,14 @@ class Values:
             return Value("a" if kind == "array_value" else "m", text, data)
         return _scalar(value, kind)
 
-    def _choose(self, pairs: Iterable[Any], most: int | None, flags: Flags) -> tuple[dict[bytes, bytes], int]:
-        """Keys in order of first appearance with the encoding of their last value."""
-        chosen: dict[bytes, bytes] = {}
+    def _choose(self, pairs: Iterable[Any], most: int | None, flags: Flags) -> tuple[dict[bytes, Chosen], int]:
+        """Keys in order of first appearance with the whole key and the encoding of their last value."""
+        chosen: dict[bytes, Chosen] = {}
         dropped = 0
         for pair in pairs:
             key_flags: Flags = set()
-            key = clean(pair.key, self._policy.max_key_bytes, key_flags)
+            whole = repair(pair.key, key_flags)
+            key = truncate(whole, self._policy.max_key_bytes, key_flags)
             if key in chosen:
                 flags.add(Modification.DEDUPLICATED)
             elif most is not None and len(chosen) >= most:
@@ -79,7 +87,7 @@ class Values:
                 continue
             else:
                 flags |= key_flags
-            chosen[key] = merged(pair.value)
+            chosen[key] = Chosen(whole, merged(pair.value))
         return chosen, dropped
 
     def _attribute(self, key: bytes, raw: bytes, flags: Flags) -> Value:
@@ -100,7 +108,7 @@ class Values:
         if kind == "array_value":
             return [self._element(raw, flags) for raw in value.array_value.values]
         chosen, _ = self._choose(value.kvlist_value.values, None, flags)
-        return {key.decode(): self._entry(key, raw, flags) for key, raw in chosen.items()}
+        return {key.decode(): self._entry(whole, raw, flags) for key, (whole, raw) in chosen.items()}
 
     def _entry(self, key: bytes, raw: bytes, flags: Flags) -> object:
         if self._words.in_key(key):

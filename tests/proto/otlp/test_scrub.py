@@ -37,6 +37,23 @@ def test_harmless_keys(decoder: Decoder, key: str) -> None:
     assert texts(decoder, pair(key, string("v"))) == ([(key.encode(), b"v")], {})
 
 
+@pytest.mark.parametrize("key", ["x" * 300 + ".password", "password." + "x" * 300, "é" * 200 + "-token"])
+def test_what_truncation_takes_from_a_key_still_counts(decoder: Decoder, key: str) -> None:
+    stored = key.encode()[:256]
+    assert texts(decoder, pair(key, string("hunter2"))) == ([(stored, b"[scrubbed]")], {"truncated": 1, "scrubbed": 1})
+
+
+def test_a_key_that_is_sensitive_only_once_truncated_is_not(decoder: Decoder) -> None:
+    key = "x" * 250 + ".token"
+    assert texts(decoder, pair(key + "izer", string("v"))) == ([(key.encode(), b"v")], {"truncated": 1})
+
+
+def test_of_keys_that_are_truncated_to_the_same_the_one_whose_value_counts_is_judged(decoder: Decoder) -> None:
+    sensitive, harmless = "x" * 256 + ".token", "x" * 256 + ".other"
+    for first, second, text in ((sensitive, harmless, b"b"), (harmless, sensitive, b"[scrubbed]")):
+        assert texts(decoder, pair(first, string("a")), pair(second, string("b")))[0] == [(b"x" * 256, text)]
+
+
 def test_a_value_without_content_is_scrubbed_too(decoder: Decoder) -> None:
     assert texts(decoder, pair("token")) == ([(b"token", b"[scrubbed]")], {"scrubbed": 1})
 
