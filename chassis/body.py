@@ -5,11 +5,12 @@ out when a handler starts to read, which is after the access check, and a body o
 """
 
 import asyncio
+from collections.abc import Callable
 
 from aiohttp import HttpVersion11, web
 from aiohttp.web_protocol import RequestPayloadError
 
-from chassis.errors import BadRequest, PayloadTooLarge, ServiceUnavailable
+from chassis.errors import ApiError, BadRequest, PayloadTooLarge, ServiceUnavailable
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -18,8 +19,12 @@ async def defer_continue(request: web.Request) -> None:
     """Expect handler of every route: says nothing yet, `read_body` answers when the body is wanted."""
 
 
-async def read_body(request: web.Request, max_bytes: int, timeout_s: float) -> bytes:
+async def read_body(
+    request: web.Request, max_bytes: int, timeout_s: float, grown: Callable[[int], None] | None = None
+) -> bytes:
     """The body as it came on the wire (still encoded), at most `max_bytes`, all of it within `timeout_s` seconds.
+
+    `grown` is told how many bytes are held, after each piece; it may raise, which ends the reading and the connection.
 
     Raises PayloadTooLarge (from Content-Length before a byte is read, or while reading), ServiceUnavailable when the
     body does not arrive in time, BadRequest when it breaks off or its framing is wrong. All of them close the
@@ -29,7 +34,7 @@ async def read_body(request: web.Request, max_bytes: int, timeout_s: float) -> b
     try:
         async with asyncio.timeout(timeout_s):
             await _continue(request)
-            return await _read_at_most(request, max_bytes)
+            return await _read_at_most(request, max_bytes, grown)
     except TimeoutError as error:
         raise ServiceUnavailable(f"The body did not arrive within {timeout_s:g} s.", close=True) from error
     except (RequestPayloadError, web.HTTPBadRequest) as error:
@@ -47,7 +52,7 @@ async def _continue(request: web.Request) -> None:
         request.writer.output_size = 0  # an interim answer is not the start of the response
 
 
-async def _read_at_most(request: web.Request, max_bytes: int) -> bytes:
+async def _read_at_most(request: web.Request, max_bytes: int, grown: Callable[[int], None] | None) -> bytes:
     pieces: list[bytes] = []
     size = 0
     while True:
@@ -57,7 +62,17 @@ async def _read_at_most(request: web.Request, max_bytes: int) -> bytes:
         size += len(piece)
         if size > max_bytes:
             raise _too_large(max_bytes)
+        if grown is not None:
+            _tell(grown, size)
         pieces.append(piece)
+
+
+def _tell(grown: Callable[[int], None], size: int) -> None:
+    try:
+        grown(size)
+    except ApiError as error:
+        error.close = True  # the rest is not drained
+        raise
 
 
 def _too_large(max_bytes: int) -> PayloadTooLarge:

@@ -1,7 +1,7 @@
 """The export handler: one flat list of steps for both signals."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from functools import lru_cache, partial
 from typing import Final, TypeVar
@@ -66,8 +66,12 @@ class Exporter:
         self._policy: Callable[[tuple[str, ...]], Policy] = lru_cache(POLICIES)(
             partial(settings.policy, retention_days)
         )
-        self._limits = InflateLimits(settings.max_body_bytes, settings.max_members, settings.max_window_bytes)
-        self._inline_limits = self._limits._replace(max_bytes=min(INLINE_INFLATED, settings.max_body_bytes))
+        body_limits = InflateLimits(settings.max_body_bytes, settings.max_members, settings.max_window_bytes)
+        json_bytes = min(settings.max_json_bytes, settings.max_body_bytes)
+        self._limits: Mapping[Media, InflateLimits] = {
+            "protobuf": body_limits,
+            "json": body_limits._replace(max_bytes=json_bytes),
+        }
         self._json_lane = asyncio.Lock()
 
     async def traces(self, request: web.Request) -> web.Response:
@@ -93,12 +97,19 @@ class Exporter:
         if not self._availability.up:
             raise ServiceUnavailable(AWAY)
         with self._budget.lease() as lease:
-            lease.set(min(request.content_length or 0, self._settings.max_wire_bytes))
+            announced = min(request.content_length or 0, self._settings.max_wire_bytes)
+            lease.set(announced)
             media, encoding = request_media(request), content_encoding(request.headers.getall("Content-Encoding", []))
-            wire = await read_body(request, self._settings.max_wire_bytes, self._body_timeout_s)
+            limits = self._limits[media]
+            wire_cap = self._settings.max_wire_bytes
+            if encoding == IDENTITY:
+                wire_cap = min(wire_cap, limits.max_bytes)
+            wire = await read_body(
+                request, wire_cap, self._body_timeout_s, grown=lambda size: lease.set(max(size, announced))
+            )
             wire_bytes = request[WIRE_BYTES] = len(wire)
             lease.set(wire_bytes)
-            body = await self._inflated(encoding, wire)
+            body = await self._inflated(encoding, wire, limits)
             del wire
             lease.set(len(body))
             decoded = await self._decoded(signal, media, body, project)
@@ -110,15 +121,15 @@ class Exporter:
                 await self._batcher.store(decoded, wire_bytes)
             return self._answers.success(request, media, decoded, wire_bytes)
 
-    async def _inflated(self, encoding: str, wire: bytes) -> bytes:
+    async def _inflated(self, encoding: str, wire: bytes, limits: InflateLimits) -> bytes:
         if encoding == IDENTITY:
-            return inflate(encoding, wire, self._limits)
+            return inflate(encoding, wire, limits)
         if len(wire) <= INLINE_WIRE:
             try:
-                return inflate(encoding, wire, self._inline_limits)
+                return inflate(encoding, wire, limits._replace(max_bytes=min(INLINE_INFLATED, limits.max_bytes)))
             except PayloadTooLarge:
                 pass  # too large for the event loop; whether for the cap as well, a thread finds out
-        return await self._off_loop(inflate, encoding, wire, self._limits)
+        return await self._off_loop(inflate, encoding, wire, limits)
 
     async def _decoded(self, signal: Signal, media: Media, body: bytes, project: ProjectIdentity) -> Decoded:
         policy = self._policy(project.sensitive_words)
@@ -133,8 +144,6 @@ class Exporter:
 
     async def _converted(self, signal: Signal, body: bytes, policy: Policy) -> bytes:
         """OTLP/JSON as protobuf."""
-        if len(body) > self._settings.max_json_bytes:
-            raise PayloadTooLarge(f"The JSON body is larger than {self._settings.max_json_bytes} bytes.")
         if len(body) <= INLINE_JSON:
             return otlp_json.to_protobuf(signal, body, policy)
         if len(body) <= SHARED_JSON:

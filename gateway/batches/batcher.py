@@ -58,7 +58,8 @@ class Batcher:
             async with asyncio.timeout(self._settings.ack_deadline_s + DRAIN_MARGIN_S):
                 while self._open or self._full or self._writing:
                     self._ripen()
-                    await asyncio.wait(self._writing)
+                    if self._writing:  # not when all that waited had given up
+                        await asyncio.wait(self._writing)
         except TimeoutError:
             self._log.warning("stopped with inserts under way", batches=len(self._writing))
         for task in self._writing:

@@ -216,6 +216,7 @@ BOUNDS: list[tuple[str, bytes, bytes, Mapping[str, str], int]] = [
         {"Content-Encoding": "gzip", "Content-Type": JSON},
         413,
     ),
+    ("json on the wire", spaced(19_000), spaced(20_001), {"Content-Type": JSON}, 413),
     ("items", traces(*map(span, range(1, 21))), traces(*map(span, range(1, 22))), {}, 413),
     ("parts", crowded(400), crowded(401), {}, 413),
     (

@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from chassis.clickhouse import ClickHouse, StoreBusy, StoreRejected, StoreUnavailable
 from gateway.batches.writer import Pending
 from tests.gateway.conftest import Answer, Gateway, Insert, RecordingStore, StartGateway, eventually
-from tests.gateway.otlp import DAY_NS, JSON, NOW_NS, exception_event, log, logs, span, traces
+from tests.gateway.otlp import DAY_NS, JSON, NOW_NS, PROTOBUF, exception_event, log, logs, span, traces
 
 Rows = Callable[..., Awaitable[list[tuple[Any, ...]]]]
 AWAY = StoreUnavailable("connection refused")
@@ -360,6 +360,29 @@ async def test_an_unforeseen_fault_with_one_derived_block_does_not_hold_up_the_n
         await gateway.stop()
     assert store.tables() == ["spans", "attribute_keys", "ingest_outcomes"]
     assert [line["event"] for line in lines if line["log_level"] == "error"] == ["insert failed", "rows lost"]
+
+
+async def test_a_body_of_unknown_length_is_charged_as_it_grows(start_gateway: StartGateway) -> None:
+    released = asyncio.Event()
+
+    async def stalling() -> AsyncIterator[bytes]:
+        for _ in range(12):
+            yield bytes(50_000)
+        await released.wait()
+
+    async def growing() -> AsyncIterator[bytes]:
+        for _ in range(12):
+            yield bytes(50_000)
+
+    gateway = await start_gateway(RecordingStore(), max_inflight_bytes=1_000_000)
+    key = {"Content-Type": PROTOBUF, "X-Legacy-Auth": f"Legacy legacy_key={gateway.projects[0].key}"}
+    held = asyncio.ensure_future(gateway.request("POST", "/v1/traces", data=stalling(), headers=key))
+    await eventually(lambda: gateway.metric("inflight_bytes") == 600_000)
+    refused = await gateway.request("POST", "/v1/traces", data=growing(), headers=key)
+    assert (refused.status, refused.headers["Connection"]) == (503, "close")
+    released.set()
+    assert (await held).status == 400  # zeros are no request
+    assert gateway.metric("inflight_bytes") == 0
 
 
 async def test_too_much_in_flight_is_503_with_retry_after(start_gateway: StartGateway) -> None:
