@@ -102,7 +102,7 @@ class LookupCache(Generic[K, V]):
             self._unknown_hits.inc()
             return None
         if self._retry_at is not None:
-            return self._get_while_away(key)
+            return await self._get_while_away(key)
         try:
             return await self._join(key)
         except ServiceUnavailable:
@@ -129,11 +129,15 @@ class LookupCache(Generic[K, V]):
             fetch.cancel()
         await asyncio.gather(*fetches, return_exceptions=True)
 
-    def _get_while_away(self, key: K) -> V | None:
-        if self._retry_at is not None and self._clock() >= self._retry_at:
-            self._retry_at = self._clock() + RETRY_S
+    async def _get_while_away(self, key: K) -> V | None:
+        """Now and then a caller finds out whether the source is back; one with nothing to serve waits for it."""
+        if self._retry_at is None or self._clock() < self._retry_at:
+            return self._serve_stale(key)
+        self._retry_at = self._clock() + RETRY_S
+        if key in self._known:
             self._start(key)
-        return self._serve_stale(key)
+            return self._serve_stale(key)
+        return await asyncio.shield(self._start(key))
 
     def _serve_stale(self, key: K) -> V | None:
         entry = self._known.get(key)
