@@ -20,7 +20,10 @@ from sluice import __version__, data, process
 from sluice.options import Options
 from sluice.services import open_clickhouse
 
-_PACKAGES: Final = ("aiohttp", "uvloop", "msgspec", "SQLAlchemy", "clickhouse-connect", "chdb", "isal", "backports.zstd")
+_PACKAGES: Final = (
+    *("aiohttp", "uvloop", "msgspec", "SQLAlchemy"),
+    *("clickhouse-connect", "chdb", "isal", "backports.zstd"),
+)
 _LIMITS: Final = QueryLimits(max_seconds=10)
 _ANSWER_TIMEOUT_S: Final = 5.0
 
