@@ -85,7 +85,7 @@ class Filter:
 
 
 class _Written(msgspec.Struct, forbid_unknown_fields=True):
-    key: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_KEY)]
+    key: Annotated[str, msgspec.Meta(min_length=1)]
     op: Op
     value: str | list[str] | None = None
 
@@ -181,7 +181,7 @@ def _checked(
 
 def _check(key: str, op: Op, value: str | list[str] | None, path: str, issues: Issues) -> Filter | None:
     before = len(issues)
-    if not 1 <= len(key.removeprefix(ATTRIBUTE_PREFIX)) or len(key) > MAX_KEY:
+    if not 1 <= len(key.removeprefix(ATTRIBUTE_PREFIX)) <= MAX_KEY:
         issues.add(f"{path}.key", f"Must have 1 to {MAX_KEY} characters.", "length")
     values = _values(op, value, f"{path}.value", issues)
     if any(len(each) > MAX_VALUE for each in values):

@@ -88,7 +88,11 @@ def test_bounds_from_both_sides() -> None:
     assert len(parse(written(*[{"key": "k", "op": "exists"}] * 20))) == 20
     assert parse(written(*[{"key": "k", "op": "exists"}] * 21)) == [("query.filters", "too_many")]
     assert parse(one("eq", key="k" * 256)) == (Filter("k" * 256, Op.EQ, ("v",)),)
-    assert parse(one("eq", key="k" * 257)) == [("query.filters[0].key", "too_long")]
+    assert parse(one("eq", key="k" * 257)) == [("query.filters[0].key", "length")]
+    assert parse(one("eq", key="attr:" + "k" * 256)) == (Filter("attr:" + "k" * 256, Op.EQ, ("v",)),)
+    assert parse(one("eq", key="attr:" + "k" * 257)) == [("query.filters[0].key", "length")]
+    assert parse("attr:" + "k" * 256 + ":v") == (Filter("attr:" + "k" * 256, Op.EQ, ("v",)),)
+    assert parse("attr:" + "k" * 257 + ":v") == [("query.filters[0].key", "length")]
     assert parse(one("eq", "v" * 1024)) == (Filter("k", Op.EQ, ("v" * 1024,)),)
     assert parse(one("eq", "v" * 1025)) == [("query.filters[0].value", "too_long")]
     assert parse(one("in", ["v"] * 100)) == (Filter("k", Op.IN, ("v",) * 100),)
