@@ -4,14 +4,15 @@ aiohttp has no time limit on a request head or on a client that does not read, a
 connection that has not sent a whole head in time is closed (from its first byte on when it was kept alive), so is one
 that takes nothing of its answer; one over the cap is answered 503 without a task being started for it; and a handler
 whose client went away is cancelled where its route says so. What aiohttp itself refuses (a head it cannot parse) is
-answered in the error envelope, without an echo of the input.
+answered in the error envelope, without an echo of the input. A body that is under way when the process starts to drain
+is still received, where aiohttp would drop the rest of it.
 """
 
 import asyncio
 from typing import Any, Final, cast
 
 import msgspec
-from aiohttp import web
+from aiohttp import StreamReader, web
 from aiohttp.web_request import BaseRequest
 
 from chassis.errors import ApiError, BadRequest, InternalError, ServiceUnavailable, envelope
@@ -61,7 +62,7 @@ class ConnectionPlan:
 class Connection(web.RequestHandler):
     """An HTTP/1.1 connection that cannot be held for nothing."""
 
-    __slots__ = ("_admitted", "_head_timer", "_plan", "_send_timer")
+    __slots__ = ("_admitted", "_body", "_head_timer", "_plan", "_send_timer")
 
     def __init__(
         self, server: web.Server, loop: asyncio.AbstractEventLoop, plan: ConnectionPlan, settings: ChassisSettings
@@ -76,6 +77,7 @@ class Connection(web.RequestHandler):
         )
         self._plan = plan
         self._admitted = False
+        self._body: StreamReader | None = None  # of the last head that was parsed
         self._head_timer: asyncio.TimerHandle | None = None
         self._send_timer: asyncio.TimerHandle | None = None
 
@@ -105,8 +107,9 @@ class Connection(web.RequestHandler):
     def data_received(self, data: bytes) -> None:
         """Parse; a whole head ends its deadline, and the first piece of the next one starts another."""
         heads = self._request_count
-        super().data_received(data)
+        self._parse(data)
         if self._request_count > heads:
+            self._body = self._messages[-1][1]
             self._forget_head()
         elif data and self._head_timer is None and self._is_idle():
             self._expect_head()
@@ -147,6 +150,18 @@ class Connection(web.RequestHandler):
         if request.writer.output_size > 0:
             raise ConnectionError("a response was begun already")
         return _bare(InternalError())
+
+    def _parse(self, data: bytes) -> None:
+        """As aiohttp does, which takes nothing once it closes, except that a body under way is received to its end."""
+        closing = self._close, self._force_close
+        if any(closing) and self._is_receiving():
+            self._close = self._force_close = False
+        super().data_received(data)
+        self._close, self._force_close = self._close or closing[0], self._force_close or closing[1]
+
+    def _is_receiving(self) -> bool:
+        """In the middle of a body, on a connection that is not cut."""
+        return self.transport is not None and self._body is not None and not self._body.is_eof()
 
     def _is_idle(self) -> bool:
         """Waiting for a head, with nothing of the last request left to do."""

@@ -1,4 +1,7 @@
-"""A process for the drain tests: serves a path that answers on SIGUSR1, and says on standard output how far it is."""
+"""A process for the drain tests: it says on standard output how far it is.
+
+It serves a path that answers on SIGUSR1 and one that reads its body.
+"""
 
 import asyncio
 import signal
@@ -28,9 +31,13 @@ async def main(port: int, delay_s: float, timeout_s: float) -> None:
         await released.wait()
         return json_response({"finished": True})
 
+    async def upload(request: web.Request) -> web.Response:
+        say("entered")
+        return json_response({"bytes": len(await request.read())})
+
     settings = ChassisSettings(drain_delay_s=delay_s, drain_timeout_s=timeout_s)
     telemetry = Telemetry("drain")
-    routes = [Route("POST", "/slow", slow, public())]
+    routes = [Route("POST", "/slow", slow, public()), Route("POST", "/upload", upload, public())]
     app = build_app(routes, service="drain", settings=settings, telemetry=telemetry)
     listener = bind("127.0.0.1", port)
     await serve(app, listener, settings, telemetry, lambda: say(str(listener.getsockname()[1])))

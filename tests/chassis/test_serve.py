@@ -94,6 +94,49 @@ async def test_a_signal_stops_new_connections_and_lets_requests_in_flight_finish
     assert await ended(process) == 0
 
 
+@pytest.mark.parametrize(
+    ("first", "rest"),
+    [
+        (b"Content-Length: 8\r\n\r\nhalf", [b"re", b"st"]),
+        (b"Transfer-Encoding: chunked\r\n\r\n4\r\nha", [b"lf\r\n4\r\nre", b"st\r\n0\r\n\r\n"]),
+        (b"Content-Length: 8\r\n\r\n", [b"half", b"rest" + SLOW]),  # what follows the body is not begun
+    ],
+)
+async def test_a_body_that_is_arriving_when_the_drain_begins_is_received_and_answered(
+    start: Start, first: bytes, rest: list[bytes]
+) -> None:
+    process = await start()
+    port = int(await said(process))
+    idle, idle_writer = await asyncio.open_connection("127.0.0.1", port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"POST /upload HTTP/1.1\r\nHost: a\r\n" + first)
+    assert await said(process) == "entered"
+    process.send_signal(signal.SIGTERM)
+    assert await read_all(idle) == b""  # idle connections are closed: the drain is under way
+    idle_writer.close()
+    for piece in rest:
+        writer.write(piece)
+        await writer.drain()
+    answer = await read_all(reader)
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert answer.endswith(b'{"bytes":8}')
+    writer.close()
+    assert await said(process) == "stopped"
+    assert await ended(process) == 0
+
+
+async def test_a_body_that_never_arrives_does_not_hold_the_drain(start: Start) -> None:
+    process = await start(timeout_s=0.1)
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(await said(process)))
+    writer.write(b"POST /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\nhalf")
+    assert await said(process) == "entered"
+    process.send_signal(signal.SIGTERM)
+    assert b"HTTP/1.1 200" not in await read_all(reader)
+    writer.close()
+    assert await said(process) == "stopped"
+    assert await ended(process) == 0
+
+
 async def test_the_drain_is_bounded(start: Start) -> None:
     process = await start(timeout_s=0.1)
     reader, writer = await asyncio.open_connection("127.0.0.1", int(await said(process)))
