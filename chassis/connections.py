@@ -21,6 +21,7 @@ from chassis.telemetry import Telemetry
 from chassis.web import CANCEL_ON_DISCONNECT, JSON_TYPE, request_id_for
 
 LINGER_S: Final = 1.0  # how long a refused body is discarded, so that the client gets to read the answer before a reset
+SERVER: Final = "sluice"  # what an answer outside the skeleton says of its maker, as those inside do: no versions
 
 
 class ConnectionPlan:
@@ -199,7 +200,7 @@ def _bare(error: ApiError) -> web.Response:
     answer = web.Response(
         status=error.status,
         body=msgspec.json.encode(envelope(error, rid)),
-        headers={"X-Request-Id": rid, "Content-Type": JSON_TYPE},
+        headers={"X-Request-Id": rid, "Content-Type": JSON_TYPE, "Server": SERVER},
     )
     answer.force_close()
     return answer
@@ -213,7 +214,7 @@ def _turn_away(transport: asyncio.Transport) -> None:
     head = (
         "HTTP/1.1 503 Service Unavailable\r\n"
         f"Content-Type: {JSON_TYPE}\r\nContent-Length: {len(body)}\r\nRetry-After: {error.retry_after}\r\n"
-        f"X-Request-Id: {rid}\r\nConnection: close\r\n\r\n"
+        f"X-Request-Id: {rid}\r\nServer: {SERVER}\r\nConnection: close\r\n\r\n"
     )
     transport.write(head.encode() + body)
     transport.close()

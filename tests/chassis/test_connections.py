@@ -163,6 +163,7 @@ async def test_one_connection_over_the_cap_is_answered_503(serve: Serve) -> None
         "requestId": headers["x-request-id"],
     }
     assert 1 <= int(headers["retry-after"]) <= 5
+    assert headers["server"] == "sluice"
     for _, writer in held:
         writer.close()
         await writer.wait_closed()
@@ -183,7 +184,7 @@ async def test_one_connection_over_the_cap_is_answered_503(serve: Serve) -> None
 async def test_a_head_that_cannot_be_parsed_is_400_in_the_envelope_without_echo(serve: Serve, sent: bytes) -> None:
     served = await serve(ROUTES)
     status, headers, body = split(await served.talk(sent))
-    assert (status, headers["content-type"]) == (400, "application/json")
+    assert (status, headers["content-type"], headers["server"]) == (400, "application/json", "sluice")
     assert json.loads(body) == {
         "error": {
             "code": "bad_request",
