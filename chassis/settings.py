@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, get_type_hints
+from urllib.parse import quote, unquote
 
 import msgspec
 
@@ -176,11 +177,16 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     ] = ""
 
     def validate(self) -> None:
-        """Refuse proxies that are no network and store URLs of a scheme nobody speaks."""
+        """Refuse proxies that are no network, and stores that nobody speaks to or that would land elsewhere."""
         for network in self.trusted_proxies:
             _require_network(network)
         if self.clickhouse_url and not self.clickhouse_url.startswith(("chdb://", "http://", "https://")):
             raise SettingsError("SLUICE_CLICKHOUSE_URL must start with chdb://, http:// or https://.")
+        if self.embedded and "?" in unquote(self.clickhouse):  # chdb knows no way to quote it
+            raise SettingsError(
+                "SLUICE_DATA, or the directory of SLUICE_CLICKHOUSE_URL, must have no '?' in its absolute path: "
+                "the embedded ClickHouse would cut it there and keep its data elsewhere."
+            )
         if self.database_url and not self.database_url.startswith(("sqlite://", "postgresql://")):
             raise SettingsError("SLUICE_DATABASE_URL must start with sqlite:// or postgresql://.")
         if self.public_url and not self.public_url.startswith(("http://", "https://")):
@@ -194,12 +200,12 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     @property
     def clickhouse(self) -> str:
         """URL of the telemetry store; by default the embedded engine inside the data directory."""
-        return self.clickhouse_url or f"chdb://{self.data_dir / 'clickhouse'}"
+        return self.clickhouse_url or f"chdb://{quote(str(self.data_dir / 'clickhouse'))}"
 
     @property
     def database(self) -> str:
         """URL of the relational store; by default a SQLite file inside the data directory."""
-        return self.database_url or f"sqlite:///{self.data_dir / 'sluice.db'}"
+        return self.database_url or f"sqlite:///{quote(str(self.data_dir / 'sluice.db'))}"
 
     @property
     def embedded(self) -> bool:

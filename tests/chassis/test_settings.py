@@ -5,7 +5,11 @@ from typing import Annotated, ClassVar
 
 import pytest
 
+from chassis.clickhouse.target import parse
+from chassis.relational import sqlite_file
 from chassis.settings import ChassisSettings, Settings, SettingsError, describe, environment, setting
+
+ODD_NAMES = ["a#b", "a?b", "a%41b", "a b", "dätä"]
 
 
 class GatewaySettings(Settings, frozen=True, kw_only=True):
@@ -28,6 +32,18 @@ def test_defaults_listen_on_loopback_and_embed_both_stores() -> None:
     assert settings.database == f"sqlite:///{Path('data').absolute()}/sluice.db"
     assert settings.embedded
     assert settings.base_url == "http://127.0.0.1:4318"
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_the_default_stores_are_in_the_data_directory_whatever_its_name(tmp_path: Path, name: str) -> None:
+    settings = ChassisSettings(data=str(tmp_path / name))
+    assert parse(settings.clickhouse).directory == tmp_path / name / "clickhouse"
+    assert sqlite_file(settings.database) == tmp_path / name / "sluice.db"
+
+
+def test_a_question_mark_is_fine_where_no_engine_is_embedded() -> None:
+    settings = ChassisSettings.load({"SLUICE_DATA": "/a?b", "SLUICE_CLICKHOUSE_URL": "http://h:8123/d"})
+    assert sqlite_file(settings.database) == Path("/a?b/sluice.db")
 
 
 def test_options_win_over_environment_over_file_over_defaults(tmp_path: Path) -> None:
@@ -68,6 +84,8 @@ def test_the_variable_that_names_the_file_is_no_setting() -> None:
         ({"SLUICE_HEADER_TIMEOUT_S": "0"}, "", "Bad setting: SLUICE_HEADER_TIMEOUT_S: "),
         ({"SLUICE_HEADER_TIMEOUT_S": "nan"}, "", "Bad setting: SLUICE_HEADER_TIMEOUT_S: "),
         ({"SLUICE_CLICKHOUSE_URL": "mysql://h/d"}, "", "SLUICE_CLICKHOUSE_URL must start with"),
+        ({"SLUICE_DATA": "/a?b"}, "", "SLUICE_DATA, or the directory of SLUICE_CLICKHOUSE_URL, must have no '?'"),
+        ({"SLUICE_CLICKHOUSE_URL": "chdb:///a%3Fb"}, "", "SLUICE_DATA, or the directory of SLUICE_CLICKHOUSE_URL,"),
         ({"SLUICE_DATABASE_URL": "oracle://h/d"}, "", "SLUICE_DATABASE_URL must start with"),
         ({"SLUICE_PUBLIC_URL": "sluice.example"}, "", "SLUICE_PUBLIC_URL must start with"),
         ({"SLUICE_TRUSTED_PROXIES": "10.0.0.0/8,proxy"}, "", "SLUICE_TRUSTED_PROXIES: 'proxy' is no address"),

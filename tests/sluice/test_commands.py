@@ -25,6 +25,21 @@ def test_migrate_brings_both_schemas_up_and_then_finds_nothing_to_do(tmp_path: P
     assert (second.returncode, second.stdout) == (0, "relational: nothing to do\nClickHouse: nothing to do\n")
 
 
+@pytest.mark.parametrize("name", ["a#b", "a%41b", "a b", "dätä"])
+def test_migrate_keeps_to_a_data_directory_of_any_name(tmp_path: Path, name: str) -> None:
+    done = sluice("migrate", "--data", tmp_path / name)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [entry.name for entry in tmp_path.iterdir()] == [name]
+    assert {"clickhouse", "sluice.db"} <= {entry.name for entry in (tmp_path / name).iterdir()}
+    assert (tmp_path / name / "clickhouse" / "store").is_dir()
+
+
+def test_a_data_directory_that_the_embedded_engine_would_cut_short_is_refused(tmp_path: Path) -> None:
+    sentence = refusal(sluice("migrate", "--data", tmp_path / "a?b"), 2)
+    assert sentence.startswith("SLUICE_DATA, or the directory of SLUICE_CLICKHOUSE_URL, must have no '?'")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_up_after_migrate_starts_from_what_is_there(start: Start) -> None:
     up = start()
     assert up.stop() == 0
