@@ -7,15 +7,20 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 import msgspec
+import structlog
 from aiohttp import web
 
 PROBE_TIMEOUT_S: Final = 2.0
 REUSE_S: Final = 1.0  # how long one round of probes answers for: a flood of /readyz must not become a flood of probes
-_MAX_ERROR: Final = 200
+_NO_ANSWER: Final = f"no answer within {PROBE_TIMEOUT_S:g} s"
+_AWAY: Final = "does not answer"  # to whoever asks: what a driver says may name hosts, ports and users
+_MAX_DETAIL: Final = 500  # characters of what a driver says, in the log
+
+log = structlog.get_logger(__name__)
 
 
 class Dependency(Protocol):
-    """Something a service cannot work without. `probe` raises, with a short text free of secrets, when it is away."""
+    """Something a service cannot work without. `probe` raises, with a text for the log, when it is away."""
 
     @property
     def name(self) -> str: ...
@@ -40,7 +45,7 @@ class Tolerated:
 
 
 class Probe(msgspec.Struct, frozen=True):
-    """One dependency as seen at the last round; `error` is null when it is there."""
+    """One dependency as seen at the last round; `error` is null when it is there, else one of two fixed texts."""
 
     name: str
     ok: bool
@@ -59,27 +64,46 @@ class Health:
         self._dependencies = dependencies
         self._clock = clock
         self._lock = asyncio.Lock()
+        self._away: set[str] = set()
         self._round: tuple[float, list[Probe]] | None = None
 
     async def probes(self) -> list[Probe]:
         """Ask all dependencies at once, each for at most `PROBE_TIMEOUT_S`; shared by callers within `REUSE_S`."""
         async with self._lock:
             if self._round is None or self._clock() - self._round[0] >= REUSE_S:
-                answers = await asyncio.gather(*(_ask(dependency) for dependency in self._dependencies))
+                answers = await asyncio.gather(*(self._ask(dependency) for dependency in self._dependencies))
                 self._round = (self._clock(), answers)
             return self._round[1]
+
+    async def _ask(self, dependency: Dependency) -> Probe:
+        required = not isinstance(dependency, Tolerated)
+        limit = asyncio.timeout(PROBE_TIMEOUT_S)
+        try:
+            async with limit:
+                await dependency.probe()
+        except Exception as error:  # noqa: BLE001 - whatever a driver raises means the same here: it is away
+            text = _NO_ANSWER if limit.expired() else _AWAY
+            self._note_away(dependency.name, text if limit.expired() else _detail(error))
+            return Probe(dependency.name, False, text, required)
+        self._note_back(dependency.name)
+        return Probe(dependency.name, True, None, required)
+
+    def _note_away(self, name: str, detail: str) -> None:
+        """One line per change, not per probe: load balancers ask every few seconds for as long as it lasts."""
+        if name not in self._away:
+            self._away.add(name)
+            log.warning("dependency away", service=self.service, dependency=name, detail=detail)
+
+    def _note_back(self, name: str) -> None:
+        if name in self._away:
+            self._away.remove(name)
+            log.warning("dependency back", service=self.service, dependency=name)
 
 
 HEALTH: Final = web.AppKey("health", Health)
 
 
-async def _ask(dependency: Dependency) -> Probe:
-    required = not isinstance(dependency, Tolerated)
-    try:
-        async with asyncio.timeout(PROBE_TIMEOUT_S):
-            await dependency.probe()
-    except TimeoutError:
-        return Probe(dependency.name, False, f"no answer within {PROBE_TIMEOUT_S:g} s", required)
-    except Exception as error:  # noqa: BLE001 - whatever a driver raises means the same here: the dependency is away
-        return Probe(dependency.name, False, str(error)[:_MAX_ERROR] or type(error).__name__, required)
-    return Probe(dependency.name, True, None, required)
+def _detail(error: Exception) -> str:
+    """What the driver said: an error of ours is raised from it and says less."""
+    said = error.__cause__ or error
+    return (str(said) or type(said).__name__)[:_MAX_DETAIL]

@@ -1,5 +1,6 @@
 """The skeleton around handlers: ids, errors, access, health, metrics, logs."""
 
+import asyncio
 import io
 import json
 import logging
@@ -9,10 +10,11 @@ from typing import Any
 import pytest
 import structlog
 from aiohttp import web
+from structlog.testing import capture_logs
 
 from chassis.access import Guards
 from chassis.errors import ApiError, BadRequest, Conflict, Forbidden, Issue, NotFound, RateLimited, ServiceUnavailable
-from chassis.health import Tolerated
+from chassis.health import REUSE_S, Health, Tolerated
 from chassis.identity.model import ProjectIdentity, Reach
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry, configure_logging
@@ -23,6 +25,7 @@ from proto.identity import Role, Scope
 from .conftest import Serve
 
 REACH = Reach("p1", "t1", "o1", "acme", Role.MEMBER, frozenset({Scope.EXPLORE_READ}), 7, "shop")
+SAID = "connection to db.internal:5432 as sluice_rw failed"  # what a driver says, and nobody outside should read
 PROJECT = ProjectIdentity(7, "shop", "o1", "acme", "k1")
 
 
@@ -305,19 +308,19 @@ async def test_ready_names_its_dependencies(serve: Serve) -> None:
 
 
 async def test_not_ready_says_which_dependency_is_away(serve: Serve) -> None:
-    served = await serve([], readiness=[Store("clickhouse", OSError("refused")), Store("database")])
+    served = await serve([], readiness=[Store("clickhouse", OSError(SAID)), Store("database")])
     status, headers, body = await served.get("/readyz")
     answer = json.loads(body)
     assert status == 503
     assert 1 <= int(headers["Retry-After"]) <= 5
     assert answer["dependencies"] == [
-        {"name": "clickhouse", "ok": False, "error": "refused", "required": True},
+        {"name": "clickhouse", "ok": False, "error": "does not answer", "required": True},
         {"name": "database", "ok": True, "error": None, "required": True},
     ]
     assert answer["error"] == {
         "code": "service_unavailable",
         "message": "Not ready, away: clickhouse.",
-        "details": [{"path": "clickhouse", "message": "refused", "code": "unavailable"}],
+        "details": [{"path": "clickhouse", "message": "does not answer", "code": "unavailable"}],
         "requestId": headers["X-Request-Id"],
     }
 
@@ -328,8 +331,42 @@ async def test_a_tolerated_dependency_that_is_away_is_shown_and_sends_nobody_awa
     assert status == 200
     assert json.loads(body)["dependencies"] == [
         {"name": "clickhouse", "ok": True, "error": None, "required": True},
-        {"name": "database", "ok": False, "error": "refused", "required": False},
+        {"name": "database", "ok": False, "error": "does not answer", "required": False},
     ]
+
+
+async def test_what_a_driver_says_is_logged_once_per_change_and_told_to_nobody() -> None:
+    store, now = Store("database", OSError(SAID)), [0.0]
+    health = Health("test", [store], lambda: now[0])
+    with capture_logs() as lines:
+        for fault in (OSError(SAID), OSError("another text"), None, None, OSError(SAID)):
+            store.fault = fault
+            (probe,) = await health.probes()
+            assert probe.error == (None if fault is None else "does not answer")
+            now[0] += REUSE_S
+    away = {"event": "dependency away", "log_level": "warning", "service": "test", "dependency": "database"}
+    back = away | {"event": "dependency back"}
+    assert lines == [away | {"detail": SAID}, back, away | {"detail": SAID}]
+
+
+async def test_the_log_has_what_an_error_of_ours_was_raised_from() -> None:
+    fault = ServiceUnavailable("The database is not available.")
+    fault.__cause__ = OSError(SAID)
+    with capture_logs() as lines:
+        await Health("test", [Store("database", fault)]).probes()
+    assert [line["detail"] for line in lines] == [SAID]
+
+
+async def test_a_dependency_that_keeps_silent_is_said_to_have_had_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent(Store):
+        async def probe(self) -> None:
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr("chassis.health.PROBE_TIMEOUT_S", 0.01)
+    with capture_logs() as lines:
+        (probe,) = await Health("test", [Silent("clickhouse")]).probes()
+    assert (probe.ok, probe.error) == (False, "no answer within 2 s")
+    assert [line["detail"] for line in lines] == ["no answer within 2 s"]
 
 
 async def test_metrics_count_by_route_template_and_never_by_path(serve: Serve) -> None:
