@@ -56,20 +56,27 @@ TOO_MANY_PARTS: Final = 252
 MEMORY_LIMIT_EXCEEDED: Final = 241
 UNKNOWN_DATABASE: Final = 81
 
-# Codes that speak about the store and not about the block or statement, and what they say.
+# Codes of a read that speak about the store and not about the statement, and what they say.
 _STORE_FAULTS: Final[Mapping[int, str]] = {
     **dict.fromkeys((16, 60, 81), "a column, table or database is missing"),
     **dict.fromkeys((164, 242), "read-only"),
     **dict.fromkeys((192, 193, 194, 497, 516), "credentials and rights"),
     **dict.fromkeys((201, 202, 203, 241, 252, 439, 745), "overload: quota, connections, memory, parts, threads"),
     **dict.fromkeys((159, 160, 198, 209, 210, 279, 1000), "time, name lookup, network"),
-    **dict.fromkeys((225, 236, 244, 254, 285, 286, 289, 305, 319, 321, 659, 668, 999), "replication and its keeper"),
+    **dict.fromkeys((225, 236, 244, 254, 285, 286, 289, 305, 319, 659, 668, 999), "replication and its keeper"),
     **dict.fromkeys((74, 75, 76, 87, 88, 243, 425, 499), "files, disk space, object storage"),
     **dict.fromkeys((394, 473), "cancelled, deadlock avoided"),
 }
-# An insert's statement and settings are the same for every block: a server that does not understand them is set up
-# otherwise, or of another release, and no block is to blame.
-_INSERT_NOT_UNDERSTOOD: Final = frozenset((46, 48, 62, 73, 115, 344, 452))
+# Codes of an insert that only its block can be blamed for. The statement, its columns and settings are the same for
+# every block: a server that does not understand those (60, 62, 115, ...) is set up otherwise, and no block is refused
+# for it. Nor for an end too early (3, 32, 33): our blocks are whole, a connection that broke cut it off.
+_BLOCK_FAULTS: Final[Mapping[int, str]] = {
+    **dict.fromkeys((6, 25, 26, 27, 38, 41, 72, 130, 376, 441, 467, 563, 632, 675, 676), "a value cannot be parsed"),
+    **dict.fromkeys((53, 70, 122, 169, 170, 386), "a type does not fit"),
+    **dict.fromkeys((7, 9, 13, 19, 20, 120, 190, 366), "columns, tuples or arrays of the wrong size"),
+    **dict.fromkeys((69, 128, 131, 321, 407, 691), "a value out of range: number, length, decimal, enumeration"),
+    **dict.fromkeys((117, 248, 349, 469, 760), "data, partition, NULL, constraint, text encoding"),
+}
 _CREDENTIALS: Final = frozenset((192, 193, 194, 516))
 _TIME_LIMITS: Final = frozenset((159, 160))
 _SIZE_LIMITS: Final = frozenset((158, 307, 396))
@@ -77,15 +84,13 @@ _MESSAGE_CHARS: Final = 400
 
 
 def from_insert(code: int | None, text: str) -> StoreError:
-    """Classify the failure of an insert. Too many parts is backpressure; too many partitions, same code, is the
-    block's fault.
+    """Classify the failure of an insert. A code that is not known to blame the block is worth another try: senders
+    drop what is refused for good. Too many parts is backpressure; too many partitions, same code, is the block's fault.
     """
     message = _shorten(text)
-    if code == TOO_MANY_PARTS and "partitions for single INSERT" in text:
+    if code in _BLOCK_FAULTS or (code == TOO_MANY_PARTS and "partitions for single INSERT" in text):
         return StoreRejected(message, code)
-    if code is None or code in _STORE_FAULTS or code in _INSERT_NOT_UNDERSTOOD:
-        return StoreUnavailable(message, code)
-    return StoreRejected(message, code)
+    return StoreUnavailable(message, code)
 
 
 def from_query(code: int | None, text: str) -> StoreError:

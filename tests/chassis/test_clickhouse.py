@@ -50,8 +50,15 @@ async def test_a_repeated_insert_with_the_same_token_is_stored_once(table: Click
 
 async def test_a_block_that_is_none_is_rejected_for_good(table: ClickHouse) -> None:
     with pytest.raises(StoreRejected) as caught:
-        await table.insert("t", ["n"], [b"nonsense"], token="a")
-    assert caught.value.code is not None
+        await table.insert("t", ["n"], [b"\x01\x01\x01n\x06String\x03abc"], token="a")
+    assert caught.value.code == 6
+
+
+async def test_a_block_that_was_cut_off_may_arrive_whole_the_next_time(table: ClickHouse) -> None:
+    with pytest.raises(StoreUnavailable) as caught:
+        await table.insert("t", ["n"], [b"".join(native(1, 2))[:-1]], token="a")
+    assert caught.value.code == 33
+    await table.insert("t", ["n"], native(1, 2), token="a")
 
 
 async def test_a_missing_table_is_the_stores_fault(clickhouse: ClickHouse) -> None:
@@ -209,8 +216,30 @@ def test_a_directory_that_is_a_file_is_told_so(tmp_path: Path) -> None:
         (241, "memory limit exceeded", StoreUnavailable),
         (319, "Unknown status of insert", StoreUnavailable),
         (516, "Authentication failed", StoreUnavailable),
+        (16, "No such column in table", StoreUnavailable),
+        (60, "Unknown table", StoreUnavailable),
         (115, "Unknown setting", StoreUnavailable),
+        (497, "Not enough privileges", StoreUnavailable),
+        (24, "Cannot write to ostream", StoreUnavailable),
+        (33, "Cannot read all data", StoreUnavailable),
+        (95, "Cannot read from socket", StoreUnavailable),
+        (96, "Cannot write to socket", StoreUnavailable),
+        (173, "Cannot allocate memory", StoreUnavailable),
+        (218, "Table is dropped", StoreUnavailable),
+        (290, "Limit exceeded", StoreUnavailable),
+        (384, "Part is temporarily locked", StoreUnavailable),
+        (735, "Query was cancelled by client", StoreUnavailable),
+        (999, "Keeper exception", StoreUnavailable),
+        (1001, "std::exception", StoreUnavailable),
+        (1002, "Unknown exception", StoreUnavailable),
+        (99999, "A code of a later release", StoreUnavailable),
+        (6, "Cannot parse text", StoreRejected),
+        (53, "Type mismatch", StoreRejected),
         (117, "Incorrect data", StoreRejected),
+        (190, "Sizes of arrays do not match", StoreRejected),
+        (321, "Value is out of range of data type", StoreRejected),
+        (349, "Cannot insert NULL in ordinary column", StoreRejected),
+        (407, "Decimal overflow", StoreRejected),
         (None, "connection reset", StoreUnavailable),
     ],
 )
