@@ -27,6 +27,7 @@ class QueryLimits(NamedTuple):
     max_seconds: float = 30.0
     max_memory_bytes: int = 2 * 2**30
     max_result_rows: int = 100_000
+    max_result_bytes: int = 0  # as the engine holds them, uncompressed
     max_rows_to_read: int = 0
     max_threads: int = 0  # 0: the engine chooses
 
@@ -285,9 +286,9 @@ def _translated(call: Callable[[], T], classify: Callable[[int | None, str], err
     try:
         return call()
     except Error as error:
-        raise classify(error.code, str(error)) from error
+        raise classify(error.code, errors.reason(error)) from error
     except (ClickHouseError, HTTPError, OSError) as error:
-        raise errors.StoreUnavailable(f"ClickHouse does not answer: {error}") from error
+        raise errors.StoreUnavailable(f"ClickHouse does not answer: {errors.reason(error)}") from error
 
 
 def _limit_settings(limits: QueryLimits) -> dict[str, str | int | float]:
@@ -295,6 +296,7 @@ def _limit_settings(limits: QueryLimits) -> dict[str, str | int | float]:
         "max_execution_time": limits.max_seconds,
         "max_memory_usage": limits.max_memory_bytes,
         "max_result_rows": limits.max_result_rows,
+        "max_result_bytes": limits.max_result_bytes,
         "max_rows_to_read": limits.max_rows_to_read,
     }
     if limits.max_threads:

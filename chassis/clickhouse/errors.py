@@ -117,6 +117,18 @@ def from_open(code: int | None, text: str) -> StoreError:
     return StoreUnavailable(f"ClickHouse cannot be reached: {message}", code)
 
 
+def reason(error: BaseException) -> str:
+    """What went wrong, in the words of the operating system where it was the network: the layers of the HTTP client
+    around it tell of their pools and retries.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError):
+            return cause.strerror or str(cause)
+        cause = cause.__cause__ or cause.__context__
+    return str(error)
+
+
 def _shorten(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _MESSAGE_CHARS else f"{line[:_MESSAGE_CHARS]}..."

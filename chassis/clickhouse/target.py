@@ -17,6 +17,10 @@ from chassis.clickhouse import errors
 _DATABASE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _TLS_OPTIONS: Final = frozenset(("ca_cert", "client_cert", "client_cert_key"))
 _PORTS: Final = {"http": 8123, "https": 8443}
+_UNREADABLE: Final = (
+    "The ClickHouse URL cannot be read: the port must be a number, and / ? # @ : [ ] in a user or password are written "
+    "in percent encoding."
+)
 
 
 class Target(NamedTuple):
@@ -45,14 +49,16 @@ def parse(url: str, database: str | None = None) -> Target:
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError as error:
-        raise errors.StoreMisconfigured(f"The ClickHouse URL cannot be read: {error}.") from error
+    except ValueError:  # its text may quote the password
+        raise errors.StoreMisconfigured(_UNREADABLE) from None
     if parts.scheme == "chdb":
         return _embedded(parts, database)
     if parts.scheme not in _PORTS:
         raise errors.StoreMisconfigured(
             f"The ClickHouse URL has the scheme {parts.scheme!r}; it must be chdb:///DIR, http://HOST:PORT/DB or https://HOST:PORT/DB."
         )
+    if "@" in parts.path + parts.query + parts.fragment:  # what comes before it belongs to a password
+        raise errors.StoreMisconfigured(_UNREADABLE)
     if not parts.hostname:
         raise errors.StoreMisconfigured("The ClickHouse URL names no host.")
     options = tuple(parse_qsl(parts.query))
@@ -113,7 +119,7 @@ def _open_server(target: Target, timeout_s: float) -> Client:
             client_cert_key=options.get("client_cert_key"),
         )
     except (ClickHouseError, OSError) as error:
-        raise errors.from_open(getattr(error, "code", None), f"{target.shown}: {error}") from error
+        raise errors.from_open(getattr(error, "code", None), f"{target.shown}: {errors.reason(error)}") from error
     if isinstance(client, HttpClient):
         client.http_retries = 0
     return client
