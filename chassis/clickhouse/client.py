@@ -198,8 +198,9 @@ class ClickHouse:
         await asyncio.get_running_loop().run_in_executor(self._threads, _translated, create, errors.from_query)
 
     async def probe(self) -> None:
-        """A round trip that reads nothing; raises when ClickHouse does not answer."""
-        await self.query("SELECT 1", {}, limits=QueryLimits(max_seconds=5))
+        """A round trip that reads nothing; raises when ClickHouse does not answer, or something else answers 200."""
+        if await self.query("SELECT 1", {}, limits=QueryLimits(max_seconds=5)) != [(1,)]:
+            raise errors.StoreUnavailable(f"What answers at {self.address} is not ClickHouse.")
 
     async def _call(
         self,

@@ -410,6 +410,17 @@ async def test_a_service_starts_while_its_server_is_away() -> None:
     await away.close()
 
 
+@pytest.mark.parametrize("body", [b"", b"<html>welcome</html>", b"\x01\x01\x011\x05UInt8\x02"])
+async def test_a_probe_wants_the_answer_of_clickhouse(endpoint: Endpoint, body: bytes) -> None:
+    store = ClickHouse(endpoint.url)
+    endpoint.answer = lambda: web.Response(body=b"\x01\x01\x011\x05UInt8\x01")
+    await store.probe()
+    endpoint.answer = lambda: web.Response(body=body)
+    with pytest.raises(StoreUnavailable):
+        await store.probe()
+    await store.close()
+
+
 async def test_refused_credentials_are_one_sentence() -> None:
     async def handle(_request: web.Request) -> web.Response:
         text = "Code: 516. DB::Exception: me: Authentication failed. (AUTHENTICATION_FAILED)"
