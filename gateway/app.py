@@ -47,7 +47,7 @@ def service(
     ledger = Ledger(metrics)
     threads = ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1), thread_name_prefix="gateway")
     availability = Availability(clickhouse, metrics, log)
-    inserter = Inserter(clickhouse, metrics)
+    inserter = Inserter(clickhouse, availability, metrics)
     background = Background(inserter, availability, metrics, log, settings.max_background_bytes)
     writer = Writer(inserter, availability, background, metrics, log, threads, clock)
     batcher = Batcher(writer, settings, log)

@@ -1,7 +1,11 @@
-"""Whether ClickHouse takes inserts. A failed insert closes the door at once; a probe opens it again."""
+"""Whether ClickHouse takes inserts. A failed insert closes the door at once; a probe opens it again.
+
+A full or read-only ClickHouse answers the probe and refuses the next insert. Until one succeeds it counts as away, and
+the door stays closed twice as long each time.
+"""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
 import structlog
@@ -10,6 +14,7 @@ from chassis.clickhouse import StoreError, StoreUnavailable
 from gateway.outcomes import Metrics
 
 FIRST_PROBE_S: Final = 0.05  # most faults are one lost connection
+MAX_PAUSE_S: Final = 5.0  # between two attempts while the probe succeeds and inserts fail
 PROBE_TIMEOUT_S: Final = 5.0
 
 
@@ -26,11 +31,21 @@ class Availability:
 
     name = "clickhouse"
 
-    def __init__(self, store: Store, metrics: Metrics, log: structlog.stdlib.BoundLogger, probe_s: float = 1.0) -> None:
+    def __init__(
+        self,
+        store: Store,
+        metrics: Metrics,
+        log: structlog.stdlib.BoundLogger,
+        probe_s: float = 1.0,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         self._store = store
         self._metrics = metrics
         self._log = log
         self._probe_s = probe_s
+        self._sleep = sleep
+        self._pause_s = FIRST_PROBE_S
+        self._away = False  # from a failure until an insert succeeds, while the door may open and close
         self._up = asyncio.Event()
         self._up.set()
         self._probing: asyncio.Task[None] | None = None
@@ -47,8 +62,18 @@ class Availability:
             return
         self._up.clear()
         self._metrics.store_up.set(0)
-        self._log.warning("clickhouse is away", error=error.message, code=error.code)
-        self._probing = asyncio.get_running_loop().create_task(self._probe_until_up())
+        if not self._away:
+            self._away = True
+            self._log.warning("clickhouse is away", error=error.message, code=error.code)
+        self._probing = asyncio.get_running_loop().create_task(self._probe_until_up(self._pause_s))
+        self._pause_s = min(2 * self._pause_s, MAX_PAUSE_S)
+
+    def succeeded(self) -> None:
+        """An insert succeeded. One that ends while the door is closed began before, and says nothing about now."""
+        if self._away and self.up:
+            self._away = False
+            self._pause_s = FIRST_PROBE_S
+            self._log.info("clickhouse is back")
 
     async def wait(self, timeout_s: float) -> bool:
         """Wait until ClickHouse is back, at most `timeout_s`; whether it is."""
@@ -73,17 +98,18 @@ class Availability:
             self._probing.cancel()
             await asyncio.gather(self._probing, return_exceptions=True)
 
-    async def _probe_until_up(self) -> None:
-        pause = FIRST_PROBE_S
+    async def _probe_until_up(self, pause_s: float) -> None:
         while True:
-            await asyncio.sleep(pause)
-            pause = self._probe_s
+            await self._sleep(pause_s)
+            pause_s = max(pause_s, self._probe_s)
             try:
                 async with asyncio.timeout(PROBE_TIMEOUT_S):
                     await self._store.probe()
             except (StoreError, TimeoutError):
                 continue
+            except Exception as error:  # noqa: BLE001 (whatever it is, without a probe the door stays closed for ever)
+                self._log.warning("clickhouse probe failed", exc_info=error)
+                continue
             self._metrics.store_up.set(1)
-            self._log.info("clickhouse is back")
             self._up.set()
             return

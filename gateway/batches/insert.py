@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from chassis.clickhouse import StoreError
-from gateway.batches.availability import Store
+from gateway.batches.availability import Availability, Store
 from gateway.outcomes import Metrics
 from proto.otlp.policy import Block
 from proto.storage.tables import TABLES
@@ -37,10 +37,11 @@ class Sealed(NamedTuple):
 
 
 class Inserter:
-    """Inserts blocks and measures it."""
+    """Inserts blocks, measures it, and tells `Availability` when one is in."""
 
-    def __init__(self, store: Store, metrics: Metrics) -> None:
+    def __init__(self, store: Store, availability: Availability, metrics: Metrics) -> None:
         self._store = store
+        self._availability = availability
         self._metrics = metrics
 
     async def insert(self, sealed: Sealed) -> None:
@@ -52,5 +53,6 @@ class Inserter:
         except StoreError as error:
             metrics.insert_failures.labels(block.table, type(error).__name__).inc()
             raise
+        self._availability.succeeded()
         metrics.insert_seconds.labels(block.table).observe(time.perf_counter() - started)
         metrics.insert_rows.labels(block.table).observe(block.rows)

@@ -1,0 +1,91 @@
+"""The door in front of ClickHouse, with a sleep that records instead of waiting."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from chassis.clickhouse import StoreUnavailable
+from chassis.telemetry import Telemetry
+from gateway.batches.availability import Availability
+from gateway.batches.insert import Inserter, Sealed
+from gateway.outcomes import Metrics
+from proto.otlp.policy import Block
+from tests.gateway.conftest import DEADLINE_S, RecordingStore
+
+FULL = StoreUnavailable("Not enough space", 243)
+BLOCK = Sealed(1, Block("spans", 20_000, 1, [b""]))
+
+
+class Door:
+    """An `Availability` and an `Inserter` over a store; `pauses` are the waits before its probes."""
+
+    def __init__(self) -> None:
+        self.pauses: list[float] = []
+        self.store = RecordingStore()
+        metrics = Metrics(Telemetry("test").registry)
+        log: structlog.stdlib.BoundLogger = structlog.get_logger("test")
+        self.availability = Availability(self.store, metrics, log, sleep=self._sleep)
+        self.inserter = Inserter(self.store, self.availability, metrics)
+
+    async def _sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        await asyncio.sleep(0)
+
+    async def fail(self, error: StoreUnavailable = FULL) -> None:
+        """An insert fails; then the door is open again."""
+        self.availability.failed(error)
+        assert not self.availability.up
+        assert await self.availability.wait(DEADLINE_S)
+
+
+@pytest.fixture
+async def door() -> AsyncIterator[Door]:
+    door = Door()
+    yield door
+    await door.availability.close()
+
+
+async def test_a_store_that_answers_and_takes_no_inserts_is_left_alone_for_longer_and_longer(door: Door) -> None:
+    with capture_logs() as lines:
+        for _ in range(9):
+            await door.fail()
+    assert door.pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+    assert [line["event"] for line in lines] == ["clickhouse is away"]
+
+
+async def test_an_insert_that_succeeds_ends_it(door: Door) -> None:
+    with capture_logs() as lines:
+        await door.fail()
+        await door.fail()
+        await door.inserter.insert(BLOCK)
+        await door.inserter.insert(BLOCK)
+        await door.fail()
+    assert door.pauses == [0.05, 0.1, 0.05]
+    assert [line["event"] for line in lines] == ["clickhouse is away", "clickhouse is back", "clickhouse is away"]
+
+
+async def test_an_insert_that_began_before_the_failure_says_nothing(door: Door) -> None:
+    with capture_logs() as lines:
+        door.availability.failed(FULL)
+        await door.inserter.insert(BLOCK)
+        assert await door.availability.wait(DEADLINE_S)
+        await door.fail()
+    assert door.pauses == [0.05, 0.1]
+    assert [line["event"] for line in lines] == ["clickhouse is away"]
+
+
+async def test_the_prober_survives_whatever_a_probe_raises(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    faults: list[Exception] = [RuntimeError("a defect of ours"), StoreUnavailable("connection refused")]
+
+    async def probe() -> None:
+        if faults:
+            raise faults.pop(0)
+
+    monkeypatch.setattr(door.store, "probe", probe)
+    with capture_logs() as lines:
+        await door.fail()
+    assert door.pauses == [0.05, 1.0, 1.0]
+    assert [line["event"] for line in lines] == ["clickhouse is away", "clickhouse probe failed"]
