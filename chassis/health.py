@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 
 
 class Dependency(Protocol):
-    """Something a service cannot work without. `probe` raises, with a text for the log, when it is away."""
+    """Something a service cannot work without. `probe` raises, with a text for the log that has no secrets, when it is away."""
 
     @property
     def name(self) -> str: ...
@@ -104,6 +104,5 @@ HEALTH: Final = web.AppKey("health", Health)
 
 
 def _detail(error: Exception) -> str:
-    """What the driver said: an error of ours is raised from it and says less."""
-    said = error.__cause__ or error
-    return (str(said) or type(said).__name__)[:_MAX_DETAIL]
+    """The error's own words and never its cause's: those are the driver's, which may quote a password."""
+    return (str(error) or type(error).__name__)[:_MAX_DETAIL]
