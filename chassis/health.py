@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 
 
 class Dependency(Protocol):
-    """Something a service cannot work without. `probe` raises, with a text for the log that has no secrets, when it is away."""
+    """Something a service cannot work without. `probe` raises when it is away, with a log text free of secrets."""
 
     @property
     def name(self) -> str: ...
