@@ -4,9 +4,10 @@
     listing.plan           query string -> Plan: time, filters, cursor, limit; every fault of it at once         -> 400
       parameters, filters    what was written, in either encoding of the filters
       tree                   what is meant, as frozen values; a statement cannot be made without its project
-    listing.fetch          slices of time, newest first, until the page is full
+    answers.take_place     a place among the answers in memory, kept until this one is written            -> 503
+    listing.fetch          slices of time, newest first, until the page is full, in rows or in bytes
       sql.emit               the one place that turns a statement into SQL, all values bound
-      store.Store.rows       one read under limits of time, memory and rows                               -> 503, 400
+      store.Store.rows       one read under limits of time, memory, rows and bytes                           -> 503, 400
     records                rows -> JSON, values exactly as they were sent
     200
 

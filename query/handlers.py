@@ -12,6 +12,7 @@ from chassis.cursor import CursorSigner
 from chassis.errors import NotFound
 from chassis.validation import Issues, check_length
 from chassis.web import JSON_TYPE
+from query.answers import Answers
 from query.fields import LOGS, SPANS, Signal, span_id_bytes, trace_id_bytes
 from query.listing import Page, Place, fetch, plan
 from query.parameters import MAX_TRACE_ID
@@ -34,13 +35,14 @@ class _List(msgspec.Struct, rename="camel"):
 
 
 class Explore:
-    """The endpoints over one store. JSON is made off the loop: a page may hold hundreds of megabytes."""
+    """The endpoints over one store. JSON is made off the loop: a page, a trace or a span may hold many megabytes."""
 
     def __init__(self, store: Store, signer: CursorSigner, settings: QuerySettings, clock: Callable[[], int]) -> None:
         self._store = store
         self._signer = signer
         self._settings = settings
         self._clock = clock
+        self._answers = Answers(settings.max_answers, settings.max_waiting, settings.timeout_s)
 
     async def spans(self, request: web.Request) -> web.StreamResponse:
         """GET .../explore/spans"""
@@ -57,6 +59,7 @@ class Explore:
     async def waterfall(self, request: web.Request) -> web.StreamResponse:
         """GET .../explore/traces/{traceId}/waterfall"""
         project_id, trace_id = _project_id(request), _trace_id(request)
+        await self._answers.take_place()
         async with self._store.reading():
             body = await read_waterfall(self._store, self._settings, project_id, trace_id)
         if body is None:
@@ -66,11 +69,12 @@ class Explore:
     async def span(self, request: web.Request) -> web.StreamResponse:
         """GET .../explore/traces/{traceId}/spans/{spanId}"""
         project_id, trace_id, span_id = _project_id(request), _trace_id(request), _span_id(request)
+        await self._answers.take_place()
         async with self._store.reading():
-            detail = await read_span(self._store, project_id, trace_id, span_id)
-        if detail is None:
+            body = await read_span(self._store, project_id, trace_id, span_id)
+        if body is None:
             raise NotFound
-        return _answer(msgspec.json.encode(detail))
+        return _answer(body)
 
     async def _list(
         self, request: web.Request, signal: Signal, shape: Shape, trace_id: bytes | None
@@ -78,6 +82,7 @@ class Explore:
         project_id = _project_id(request)
         place = Place(reach(request).org_id, project_id, signal, trace_id)
         planned = plan(request.query, place, self._signer, self._clock())
+        await self._answers.take_place()
         async with self._store.reading():
             if trace_id is not None and not await trace_windows(self._store, project_id, trace_id):
                 raise NotFound

@@ -17,8 +17,8 @@ from chassis.validation import Issues
 from query.fields import SPANS, Signal, trace_id_bytes
 from query.filters import conditions
 from query.parameters import FILTERS_PATH, ListRequest, read_list
-from query.rows import LogCore, SpanCore
-from query.store import Store
+from query.rows import LogCore, SpanCore, text_size
+from query.store import MAX_RESULT_BYTES, Store
 from query.traces import trace_windows
 from query.tree import Condition, Listing, Position
 from query.window import Window, slices
@@ -110,12 +110,13 @@ async def fetch(store: Store, signer: CursorSigner, plan: Plan) -> Page:
 
 async def _fill(store: Store, plan: Plan, trace_id: bytes | None, window: Window) -> tuple[list[tuple[Any, ...]], bool]:
     """Rows of one page, and whether there are more. The newest part of the window is read first."""
-    limit, rows = plan.request.limit, list[tuple[Any, ...]]()
+    limit, rows, budget = plan.request.limit, list[tuple[Any, ...]](), store.max_page_bytes
     if plan.after is not None:
         window = Window(window.from_ns, min(window.to_ns, plan.after.time_ns + 1))
     for part in slices(window):
-        found, cut = await _read(store, plan, trace_id, part, limit + 1 - len(rows))
+        found, cut = await _read(store, plan, trace_id, part, limit + 1 - len(rows), budget, bool(rows))
         rows += found
+        budget -= sum(map(text_size, found))
         if len(rows) > limit:
             return rows[:limit], True
         if cut:
@@ -124,10 +125,10 @@ async def _fill(store: Store, plan: Plan, trace_id: bytes | None, window: Window
 
 
 async def _read(
-    store: Store, plan: Plan, trace_id: bytes | None, part: Window, wanted: int
+    store: Store, plan: Plan, trace_id: bytes | None, part: Window, wanted: int, budget: int, begun: bool
 ) -> tuple[list[tuple[Any, ...]], bool]:
-    """At most `wanted` rows of one slice. Rows too large to be read together are read in fewer: the page is cut
-    short.
+    """At most `wanted` rows of one slice, and whether they were cut short: rows of more than `budget` bytes are read in
+    fewer. A page that has `begun` may end before the next row; the first row of a page may have any size.
     """
     asked = wanted
     while True:
@@ -141,8 +142,10 @@ async def _read(
             limit=asked,
         )
         try:
-            rows = await store.rows(statement)
+            rows = await store.rows(statement, MAX_RESULT_BYTES if asked == 1 and not begun else max(budget, 1))
         except QueryTooLarge:
+            if asked == 1 and begun:
+                return [], True
             if asked == 1:
                 raise
             asked = max(1, asked // _SHRINK)

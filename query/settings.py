@@ -30,6 +30,25 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
         int,
         setting("Threads one read may use in ClickHouse.", unit="threads", zero="ClickHouse chooses", ge=0, le=1_024),
     ] = 0
+    max_answers: Annotated[
+        int,
+        setting(
+            "Answers in memory at once, from the first read until the client has taken the last byte; the next waits "
+            "like a read, and as long.",
+            unit="answers",
+            ge=1,
+            le=1_024,
+        ),
+    ] = 8
+    max_page_bytes: Annotated[
+        int,
+        setting(
+            "Rows of one page, as ClickHouse holds them; a page is cut short before it would be larger, and says so.",
+            unit="bytes",
+            zero="one row a page",
+            ge=0,
+        ),
+    ] = 16 * 2**20
     max_trace_spans: Annotated[
         int,
         setting(

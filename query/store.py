@@ -22,6 +22,7 @@ from query.settings import QuerySettings
 from query.tree import Statement
 
 MAX_RESULT_ROWS: Final = 100_000
+MAX_RESULT_BYTES: Final = 128 * 2**20  # twice what one body may hold: every stored row can be read alone
 _BAD_PATTERN: Final = 427  # CANNOT_COMPILE_REGEXP
 _LIMITS_OF_PATTERNS: Final = QueryLimits(max_seconds=5)
 
@@ -34,17 +35,23 @@ class Store:
     def __init__(self, clickhouse: ClickHouse, settings: QuerySettings) -> None:
         self._clickhouse = clickhouse
         self._timeout_s = settings.timeout_s
+        self.max_page_bytes = settings.max_page_bytes
         self._limits = QueryLimits(
             max_seconds=settings.timeout_s,
             max_memory_bytes=settings.max_memory_bytes,
             max_result_rows=max(MAX_RESULT_ROWS, settings.max_trace_spans + 1),
+            max_result_bytes=MAX_RESULT_BYTES,
             max_threads=settings.max_threads,
         )
 
-    async def rows(self, statement: Statement) -> list[tuple[Any, ...]]:
-        """The rows of one statement. Raises a StoreError; `reading` says what that means on the wire."""
+    async def rows(self, statement: Statement, max_bytes: int = MAX_RESULT_BYTES) -> list[tuple[Any, ...]]:
+        """The rows of one statement, QueryTooLarge when they have more than `max_bytes` (at least 1) in the engine.
+
+        Raises a StoreError; `reading` says what that means on the wire.
+        """
         query = sql.emit(statement)
-        return await self._clickhouse.query(query.sql, query.parameters, limits=self._limits)
+        limits = self._limits._replace(max_result_bytes=max_bytes)
+        return await self._clickhouse.query(query.sql, query.parameters, limits=limits)
 
     async def check_patterns(self, filters: Sequence[Filter], path: str) -> None:
         """BadRequest naming each regular expression that the engine cannot compile."""

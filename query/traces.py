@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -10,15 +11,16 @@ from chassis.clickhouse import QueryTooLarge
 from query.fields import SPAN_KINDS, SPANS, STATUS_CODES
 from query.instant import format_instant, format_millis
 from query.records import SpanRecord, hex_id, span_record
-from query.rows import Carried, Skeleton
+from query.rows import Carried, Skeleton, text_size
 from query.settings import QuerySettings
-from query.store import Store
+from query.store import MAX_RESULT_BYTES, Store
 from query.tree import SpanRecords, TraceAttributes, TraceBounds, TraceSize, TraceSkeleton
 from query.values import merged
 from query.waterfall import lay_out
 from query.window import Window
 
 MAX_SAME_ID: Final = 20  # whole records shown of spans that share an id
+_SHRINK: Final = 4
 _CHUNK: Final = 250  # rows whose attributes are read at once: their places fit a URL
 
 Attributes = Mapping[tuple[int, int], Carried]  # by batch and row
@@ -87,16 +89,17 @@ async def read_waterfall(store: Store, settings: QuerySettings, project_id: int,
     return await asyncio.to_thread(_encoded, trace_id, trace)
 
 
-async def read_span(store: Store, project_id: int, trace_id: bytes, span_id: bytes) -> SpanDetail | None:
-    """The whole record of a span; None when the trace has no such span."""
+async def read_span(store: Store, project_id: int, trace_id: bytes, span_id: bytes) -> bytes | None:
+    """The whole record of a span as JSON; None when the trace has no such span. Made in a thread, like a waterfall."""
     window = (await trace_windows(store, project_id, trace_id)).get(SPANS.code)
     if window is None:
         return None
     statement = SpanRecords(project_id=project_id, trace_id=trace_id, span_id=span_id, window=window, limit=MAX_SAME_ID)
-    records = [span_record(row) for row in await store.rows(statement)]
-    if not records:
-        return None
-    return SpanDetail(**msgspec.structs.asdict(records[0]), alternates=records[1:])
+    try:
+        rows = await store.rows(statement, max(store.max_page_bytes, 1))
+    except QueryTooLarge:  # the earliest alone
+        rows = await store.rows(replace(statement, limit=1))
+    return await asyncio.to_thread(_encoded_span, rows) if rows else None
 
 
 def waterfall(trace_id: bytes, spans: Sequence[Skeleton], attributes: Attributes, span_count: int) -> Waterfall:
@@ -144,6 +147,11 @@ def _encoded(trace_id: bytes, trace: _Trace) -> bytes:
     return msgspec.json.encode(waterfall(trace_id, trace.spans, trace.attributes, trace.span_count))
 
 
+def _encoded_span(rows: Sequence[Sequence[Any]]) -> bytes:
+    first, *others = (span_record(row) for row in rows)
+    return msgspec.json.encode(SpanDetail(**msgspec.structs.asdict(first), alternates=others))
+
+
 def _millis(nanos: int) -> msgspec.Raw:
     return msgspec.Raw(format_millis(nanos))
 
@@ -152,8 +160,7 @@ async def _read_trace(
     store: Store, settings: QuerySettings, project_id: int, trace_id: bytes, window: Window
 ) -> _Trace:
     """The earliest spans of a trace, as many as the settings allow, with their attributes."""
-    limit = settings.max_trace_spans
-    rows = await store.rows(TraceSkeleton(project_id=project_id, trace_id=trace_id, window=window, limit=limit + 1))
+    rows, limit = await _read_skeleton(store, project_id, trace_id, window, settings.max_trace_spans)
     span_count = len(rows)
     if span_count > limit:
         ((span_count,),) = await store.rows(TraceSize(project_id=project_id, trace_id=trace_id, window=window))
@@ -161,6 +168,20 @@ async def _read_trace(
     attributes = await _read_attributes(store, project_id, trace_id, spans, settings.max_trace_bytes)
     kept = [span for span in spans if (span.batch_id, span.row) in attributes]
     return _Trace(kept, attributes, span_count)
+
+
+async def _read_skeleton(
+    store: Store, project_id: int, trace_id: bytes, window: Window, limit: int
+) -> tuple[list[tuple[Any, ...]], int]:
+    """One row more than `limit`, if there is one, and that limit: a smaller one where names are too long for it."""
+    while True:
+        statement = TraceSkeleton(project_id=project_id, trace_id=trace_id, window=window, limit=limit + 1)
+        try:
+            return await store.rows(statement), limit
+        except QueryTooLarge:
+            if limit == 1:
+                raise
+            limit = max(1, limit // _SHRINK)
 
 
 async def _read_attributes(
@@ -178,7 +199,7 @@ async def _read_attributes(
             places=tuple((span.batch_id, span.row) for span in part),
         )
         try:
-            rows = await store.rows(statement)
+            rows = await store.rows(statement, MAX_RESULT_BYTES if chunk == 1 else max(store.max_page_bytes, 1))
         except QueryTooLarge:
             if chunk == 1:
                 raise
@@ -192,12 +213,6 @@ async def _read_attributes(
             if budget <= 0:
                 break
             found[place] = carried
-            budget -= _size(carried)
+            budget -= text_size(carried)
         at += len(part)
     return found
-
-
-def _size(carried: Sequence[Any]) -> int:
-    """About how long the attributes are as JSON."""
-    texts = (each for each in carried if isinstance(each, dict))
-    return sum(len(key) + len(text) + 8 for each in texts for key, text in each.items())

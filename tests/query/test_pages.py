@@ -1,5 +1,6 @@
 """Pages: every stored row once, newest first, whatever the ties; cursors that fit nothing but their own list."""
 
+import json
 import random
 from typing import Any
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from chassis.cursor import CursorSigner
 from query.instant import format_instant
+from query.settings import QuerySettings
 from query.window import BUCKET
 
 from .conftest import (
@@ -158,6 +160,42 @@ async def test_a_bad_cursor_does_not_hide_other_faults(explore: Explore) -> None
         ("query.filters[0].value", "type"),
         ("query.limit", "too_small"),
     ]
+
+
+class TestPagesOfFewBytes:
+    """With pages of 256 KiB, and answers one at a time."""
+
+    @pytest.fixture
+    def query_settings(self) -> QuerySettings:
+        return QuerySettings(max_page_bytes=2**18, max_answers=1, max_waiting=0, timeout_s=20)
+
+    async def test_large_rows_come_on_short_pages_and_each_once(self, loader: Loader, explore: Explore) -> None:
+        """Ties, several slices of time, a row larger than a page, and small ones between."""
+        wide = {f"k{n}": "x" * 16_000 for n in range(5)}
+        huge = {f"k{n}": "x" * 16_000 for n in range(40)}
+        sent = [span(n, start=NOW - n % 5 * 3600 * SECOND - SECOND, attributes=wide) for n in range(1, 41)]
+        sent += [span(n, start=NOW - n * SECOND) for n in range(41, 80)]
+        sent += [span(80, start=NOW - 50 * SECOND, attributes=huge)]
+        await loader.spans(*sent)
+        pages = await explore.pages(limit=200)
+        assert sorted(row["spanId"] for page in pages for row in page) == [f"{n:016x}" for n in range(1, 81)]
+        starts = [row["startTime"] for page in pages for row in page]
+        assert starts == sorted(starts, reverse=True)
+        assert all(len(page) == 1 or len(json.dumps(page)) < 1.2 * 2**18 for page in pages)
+        assert max(map(len, pages)) > 1
+
+    async def test_large_log_records_likewise(self, loader: Loader, explore: Explore) -> None:
+        await loader.logs(*(record(body="x" * 100_000, number=n, trace=1) for n in range(1, 11)))
+        pages = await explore.pages("/logs", limit=200)
+        assert sorted(row["spanId"] for page in pages for row in page) == [f"{n:016x}" for n in range(1, 11)]
+        assert all(len(page) <= 2 for page in pages)
+
+    async def test_of_large_spans_with_one_id_the_earliest_is_shown(self, loader: Loader, explore: Explore) -> None:
+        wide = {f"k{n}": "x" * 16_000 for n in range(20)}
+        await loader.spans(*(span(1, start=NOW - n * SECOND, attributes=wide) for n in range(60, 63)))
+        found = (await explore.get(f"/traces/{'0' * 31}1/spans/{'0' * 15}1")).json
+        assert found["startTime"] == format_instant(NOW - 62 * SECOND)
+        assert found["alternates"] == []
 
 
 async def test_log_records_page_like_spans(loader: Loader, explore: Explore) -> None:

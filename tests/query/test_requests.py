@@ -24,7 +24,9 @@ from chassis.serve import bind, listening
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from query.filters import MAX_TEXT
+from query.rows import Carried, SpanCore
 from query.settings import QuerySettings
+from query.store import MAX_RESULT_BYTES
 
 from .conftest import NOW, OTHER_PROJECT, PATH, SECOND, Explore, Loader, application, issues, record, served, span
 
@@ -258,6 +260,39 @@ async def test_a_read_that_its_client_abandons_is_cancelled(explore_url: str) ->
             await asking
         await client.close()
         await cancelled.wait()
+
+
+@pytest.fixture
+def one_answer() -> QuerySettings:
+    return QuerySettings(max_answers=1, max_waiting=1, timeout_s=0.2)
+
+
+async def test_an_answer_keeps_its_place_until_it_is_written(explore_url: str, one_answer: QuerySettings) -> None:
+    """A client that does not read keeps one place; one more request waits for a while, and the next not at all."""
+    columns = (*SpanCore._fields, *Carried._fields)
+    empty = {"trace_id": bytes(16), "span_id": bytes(8), "parent_span_id": bytes(8), "attributes": {"k": "x" * 2**25}}
+    numbers = dict.fromkeys(("start_ns", "duration_ns", "kind", "status_code", "batch_id", "row"), 0)
+    maps: dict[str, Any] = {"resource_attributes": {}, "scope_attributes": {}}
+    row = tuple({**dict.fromkeys(columns, ""), **numbers, **maps, **empty}[name] for name in columns)
+
+    async def reply(_sql: str, limits: QueryLimits) -> Rows:
+        assert 0 < limits.max_result_bytes <= MAX_RESULT_BYTES
+        return [row]
+
+    headers = {"Authorization": "Bearer mine"}
+    async with served(Scripted(explore_url, reply), one_answer, [NOW]) as client, asyncio.timeout(30):
+        unread = await client.client.get(f"{PATH}/spans", params={"limit": 1}, headers=headers)
+        refused = await asyncio.gather(*(client.get("/spans", limit=1) for _ in range(3)))
+        assert [(answer.status, answer.json["error"]["code"]) for answer in refused] == [
+            (503, "service_unavailable")
+        ] * 3
+        assert all(1 <= int(answer.headers["Retry-After"]) <= 5 for answer in refused)
+        assert len(await unread.read()) > 2**25
+        assert (await client.get("/spans", limit=1)).status == 200
+        gone = await client.client.get(f"{PATH}/spans", params={"limit": 1}, headers=headers)
+        gone.close()
+        while (await client.get("/spans", limit=1)).status != 200:
+            pass
 
 
 HOSTILE = [
