@@ -17,6 +17,7 @@ from chassis.validation import Issues, decode_json
 from query import language
 from query.fields import Field, Form, Signal, id_bytes
 from query.instant import InstantError, parse_instant
+from query.patterns import MAX_REPEATED, is_affordable
 from query.tree import (
     Attribute,
     Compares,
@@ -120,6 +121,9 @@ def condition(filter_: Filter, signal: Signal, now_ns: int, path: str, issues: I
         test = HasText(_PARTS[filter_.op], _piece(subject, filter_.values[0]))
     elif filter_.op is Op.REGEX:
         test = MatchesPattern(filter_.values[0])
+        if not is_affordable(filter_.values[0]):
+            message = f"Its repetitions must stand for at most {MAX_REPEATED} letters in all."
+            issues.add(f"{path}.value", message, "too_expensive")
     else:
         test = _equality(subject, filter_.values, now_ns, path, issues)
     return None if test is None else Condition(subject, test, negated=filter_.op in _NEGATIVE)

@@ -1,0 +1,47 @@
+"""How large a regular expression becomes when its counted repetitions are written out.
+
+RE2 matches in time proportional to text times program, and a short pattern can stand for a huge program:
+`((a{10}){10}){9}` is nine hundred letters. A bound on the size is a bound on what a filter costs per byte.
+"""
+
+import re
+from typing import Final
+
+MAX_REPEATED: Final = 200  # letters that repetitions may make of a pattern; longer ones may be as long as they are
+
+_TOKEN: Final = re.compile(
+    r"""
+    \\(?:Q.*?(?:\\E|$)|[pP]\{[^}]*\}|x\{[^}]*\}|.)   # an escape, a quotation, a class by name
+    |\[\^?\]?(?:\[:\w+:\]|\\.|[^\]\\])*\]             # a class
+    |\{(?P<low>[0-9]+)(?P<comma>,(?P<high>[0-9]*))?\} # a counted repetition
+    |.                                                # anything else is one letter
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def is_affordable(pattern: str) -> bool:
+    """Whether a filter may match it."""
+    return weight(pattern) <= max(MAX_REPEATED, len(pattern))
+
+
+def weight(pattern: str) -> int:
+    """The number of letters, classes and marks once every `{n,m}` is written out; groups may nest."""
+    sums = [0]  # of the groups that are open, the outermost first
+    last = 0  # weight of what a repetition would repeat
+    for token in _TOKEN.finditer(pattern):
+        text = token.group()
+        if text == "(":
+            sums.append(0)
+            last = 0
+        elif text == ")" and len(sums) > 1:
+            last = max(sums.pop(), 1)
+            sums[-1] += last
+        elif token["low"] is not None:
+            times = max(int(token["high"] or token["low"]) + (token["comma"] is not None and not token["high"]), 1)
+            sums[-1] += last * (times - 1)
+            last *= times
+        else:
+            last = len(text) if text.startswith("\\Q") else 1
+            sums[-1] += last
+    return sum(sums)
