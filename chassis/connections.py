@@ -13,6 +13,8 @@ from typing import Any, Final, cast
 
 import msgspec
 from aiohttp import StreamReader, web
+from aiohttp.http import RawRequestMessage
+from aiohttp.web_protocol import RequestPayloadError
 from aiohttp.web_request import BaseRequest
 
 from chassis.errors import ApiError, BadRequest, InternalError, ServiceUnavailable, envelope
@@ -107,10 +109,13 @@ class Connection(web.RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         """Parse; a whole head ends its deadline, and the first piece of the next one starts another."""
-        heads = self._request_count
+        heads, body = self._request_count, self._body
         self._parse(data)
         if self._request_count > heads:
-            self._body = self._messages[-1][1]
+            head, self._body = self._messages[-1]
+            if body is not None and not body.is_eof() and not isinstance(head, RawRequestMessage):
+                # What cannot be parsed is the rest of a body: whoever reads that must not wait for it.
+                body.set_exception(RequestPayloadError("the body is not framed as its headers say"))
             self._forget_head()
         elif data and self._head_timer is None and self._is_idle():
             self._expect_head()

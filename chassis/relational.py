@@ -214,7 +214,7 @@ def _with_driver(url: str, *, asynchronous: bool) -> sa.URL:
     try:
         parsed = sa.make_url(url)
         drivers = _DRIVERS[parsed.get_backend_name()]
-    except (exc.ArgumentError, KeyError) as error:
+    except (exc.ArgumentError, KeyError, ValueError) as error:
         raise DatabaseUnusable(
             "The database URL must be sqlite:///FILE or postgresql://user:password@host/name."
         ) from error

@@ -276,6 +276,8 @@ def _file_values(prefix: str, toml_path: Path | None) -> dict[str, Any]:
         raise SettingsError(f"The settings file {toml_path} cannot be read: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"The settings file {toml_path} is not valid TOML: {error}.") from error
+    except RecursionError as error:
+        raise SettingsError(f"The settings file {toml_path} is nested too deep.") from error
     if prefix == PREFIX:
         return {name: value for name, value in document.items() if name not in SERVICES}
     table = document.get(_table(prefix).rstrip("."), {})

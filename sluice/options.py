@@ -25,7 +25,7 @@ class Options(NamedTuple):
         environ = environment()
         named = arguments.config or environ.get(CONFIG_VARIABLE)
         given = {name: getattr(arguments, name, None) for name in _CHASSIS_OPTIONS}
-        overrides = {name: value for name, value in given.items() if value is not None}
+        overrides = {name: value for name, value in given.items() if value not in (None, "")}
         return cls(environ, Path(named) if named else None, overrides)
 
     def load(self, cls: type[AnySettings]) -> AnySettings:

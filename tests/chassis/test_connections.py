@@ -201,6 +201,24 @@ async def test_a_wrongly_framed_body_is_400(serve: Serve) -> None:
     assert (status, json.loads(body)["error"]["code"]) == (400, "bad_request")
 
 
+async def test_a_body_whose_framing_breaks_later_is_400_at_once(serve: Serve) -> None:
+    began = asyncio.Event()
+
+    async def read(request: web.Request) -> web.Response:
+        began.set()
+        return json_response({"bytes": len(await read_body(request, 1_000, DEADLINE_S * 10))})
+
+    served = await serve([Route("POST", "/read", read, public())])
+    reader, writer = await served.connect()
+    writer.write(b"POST /read HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n")
+    await began.wait()
+    writer.write(b"ZZ\r\n\r\n")
+    status, headers, body = split(await read_all(reader))
+    assert (status, headers["connection"]) == (400, "close")
+    assert json.loads(body)["error"]["message"] == "The body is not framed as its headers say."
+    writer.close()
+
+
 @pytest.mark.parametrize(("method", "cancelled"), [("GET", True), ("POST", False)])
 async def test_a_read_whose_client_leaves_is_cancelled_and_a_write_is_not(
     serve: Serve, method: str, cancelled: bool

@@ -154,3 +154,8 @@ def test_a_field_without_a_description_cannot_be_declared() -> None:
 
 def test_only_the_prefixed_part_of_the_environment_is_read() -> None:
     assert environment({"SLUICE_PORT": "1", "PORT": "2"}) == {"SLUICE_PORT": "1"}
+
+
+def test_a_file_nested_without_end_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="is nested too deep"):
+        ChassisSettings.load({}, write(tmp_path, "a = " + "[" * 5_000 + "]" * 5_000))

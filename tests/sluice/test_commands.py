@@ -114,6 +114,12 @@ def test_config_prints_every_setting_and_no_secret(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
+def test_an_empty_data_directory_on_the_command_line_counts_as_unset() -> None:
+    unset = sluice("config")
+    assert unset.returncode == 0, unset.stderr
+    assert sluice("config", "--data", "").stdout == unset.stdout
+
+
 def test_config_refuses_what_a_start_would_refuse(tmp_path: Path) -> None:
     assert "SLUICE_QUERY_NONSENSE" in refusal(sluice("config", SLUICE_QUERY_NONSENSE="1"), 2)
 
