@@ -10,6 +10,8 @@ import pytest
 
 from chassis import schema
 from chassis.clickhouse import ClickHouse
+from tests.postgresql import PostgreSQL
+from tests.postgresql import running as running_postgresql
 
 _numbers = itertools.count(1)
 
@@ -39,3 +41,10 @@ async def clickhouse(clickhouse_url: str, new_database: Callable[[], str]) -> As
     yield store
     await store.command(f"DROP DATABASE {name}")
     await store.close()
+
+
+@pytest.fixture(scope="session")
+def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgreSQL]:
+    """The session's PostgreSQL server, started by the first test that asks for it."""
+    with running_postgresql(tmp_path_factory.mktemp("postgresql")) as server:
+        yield server
