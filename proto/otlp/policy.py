@@ -168,6 +168,10 @@ class Decoded(Protocol):
     @property
     def accepted(self) -> int: ...
     @property
+    def days(self) -> Sequence[int]:
+        """Days of the accepted items (since 1970-01-01), ascending: each becomes a block of its own."""
+
+    @property
     def rejected(self) -> Mapping[str, int]:
         """Rejected items by `Reason`; only reasons that occurred."""
 

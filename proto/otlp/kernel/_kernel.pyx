@@ -118,6 +118,11 @@ cdef class Segment:
         return self.columns.accepted
 
     @property
+    def days(self):
+        cdef size_t i
+        return sorted([parts(&self.columns)[i].day for i in range(count_parts(&self.columns))])
+
+    @property
     def rejected(self):
         return {REASON_NAMES[i]: self.columns.rejected[i] for i in range(REASONS) if self.columns.rejected[i]}
 

@@ -41,6 +41,10 @@ class DecodedRequest:
     def accepted(self) -> int:
         return len(self.rows)
 
+    @property
+    def days(self) -> list[int]:
+        return sorted({row.time_ns // NANOS_PER_DAY for row in self.rows})
+
 
 def assemble(decoded: Sequence[Any], batch_id: int) -> list[Block]:
     """The blocks of one batch: spans, logs, trace index, attribute keys; each by day, days ascending, none empty."""

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from proto.otlp.policy import MAX_NANOS, NANOS_PER_DAY, YEAR_2000_NS, Policy, RaisedException
+from proto.otlp.policy import MAX_NANOS, NANOS_PER_DAY, YEAR_2000_NS, Policy, RaisedException, Signal
 from proto.otlp.wire import bytes_field, fixed32_field, fixed64_field, varint_field
 from tests.proto.otlp.conftest import Decoder
 from tests.proto.otlp.generate import NOW_NS
@@ -59,6 +59,17 @@ def test_rejected_spans_cost_their_neighbours_nothing(decoder: Decoder, item: by
 def test_times_at_the_edge_are_taken(decoder: Decoder, start: int) -> None:
     assert decoder.decode("traces", request(span(start=start))).accepted == 1
     assert decoder.decode("logs", request(log(time=start))).accepted == 1
+
+
+@pytest.mark.parametrize("signal", ["traces", "logs"])
+def test_the_days_of_accepted_items_are_known(decoder: Decoder, signal: Signal) -> None:
+    def item(time_ns: int) -> bytes:
+        return span(start=time_ns) if signal == "traces" else log(time=time_ns)
+
+    today, earlier = NOW_NS // NANOS_PER_DAY, EARLIEST // NANOS_PER_DAY
+    decoded = decoder.decode(signal, request(*map(item, (NOW_NS, EARLIEST, NOW_NS, EARLIEST - 1))))
+    assert list(decoded.days) == [earlier, today]
+    assert list(decoder.decode(signal, request(item(EARLIEST - 1))).days) == []
 
 
 def test_without_retention_the_year_2000_is_the_edge(decoder: Decoder) -> None:

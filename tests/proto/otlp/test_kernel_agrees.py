@@ -28,6 +28,7 @@ class Outcome(NamedTuple):
 
     refusal: str | None
     accepted: int = 0
+    days: list[int] | None = None
     rejected: dict[str, int] | None = None
     modified: dict[str, int] | None = None
     exceptions: list[tuple[Any, ...]] | None = None
@@ -43,6 +44,7 @@ def decode(decoder: Decoder, case: Case) -> tuple[Outcome, Decoded | None]:
     outcome = Outcome(
         None,
         decoded.accepted,
+        list(decoded.days),
         dict(decoded.rejected),
         dict(decoded.modified),
         [tuple(exception) for exception in decoded.exceptions],
