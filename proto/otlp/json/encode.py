@@ -12,6 +12,8 @@ from proto.otlp.json.shapes import Number, present
 from proto.otlp.policy import VALUE_DEPTH, DecodeError, Refusal
 from proto.otlp.wire import bytes_field, double_field, fixed32_field, fixed64_field, varint_field
 
+_LEAST: Final = -(2**63)
+_MOST: Final = 2**63 - 1
 _INTEGER: Final = re.compile(r"-?[0-9]{1,20}")
 _DECIMAL: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _NON_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -171,7 +173,7 @@ class Encoder:
         if value.bool_value is not None:
             out += varint_field(2, value.bool_value)
         if value.int_value is not None:
-            out += varint_field(3, _integer("intValue", value.int_value, -(2**63), 2**63 - 1))
+            out += _whole(value.int_value)
         if value.double_value is not None:
             out += double_field(4, _double(value.double_value))
         if value.array_value is not None:
@@ -242,8 +244,16 @@ def _integer(field: str, value: Number, low: int, high: int) -> int:
     return value
 
 
-def _double(value: Number) -> float:
-    field = "doubleValue"
+def _whole(value: Number) -> bytes:
+    """An `intValue`; as a double when it is a JSON number beyond 64 bits, however large: the SDK for JavaScript writes
+    every number without a fraction so (in protobuf it writes a double), and refusing it would cost the whole request.
+    """
+    if not isinstance(value, str) and not _LEAST <= value <= _MOST:
+        return double_field(4, _double(value, "intValue"))
+    return varint_field(3, _integer("intValue", value, _LEAST, _MOST))
+
+
+def _double(value: Number, field: str = "doubleValue") -> float:
     if isinstance(value, str):
         if value in _NON_FINITE:
             return _NON_FINITE[value]

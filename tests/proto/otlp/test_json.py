@@ -90,6 +90,10 @@ VALUES = {
     "integer as a number": ({"intValue": 9223372036854775807}, "i", "9223372036854775807"),
     "integer with a fraction of zero": ({"intValue": 5.0}, "i", "5"),
     "negative integer": ({"intValue": "-9223372036854775808"}, "i", "-9223372036854775808"),
+    # The SDK for JavaScript writes any number without a fraction as an integer, and in the digits of a double.
+    "number beyond 64 bits": ({"intValue": 2**63}, "d", "9.223372036854776e+18"),
+    "negative number beyond 64 bits": ({"intValue": -9223372036854776000}, "d", "-9.223372036854776e+18"),
+    "number far beyond 64 bits": ({"intValue": 1e300}, "d", "1e+300"),
     "double": ({"doubleValue": 0.1}, "d", "0.1"),
     "double without a point": ({"doubleValue": 5}, "d", "5"),
     "double as a string": ({"doubleValue": "1e-5"}, "d", "1e-05"),
@@ -167,7 +171,8 @@ def test_of_duplicate_names_the_last_counts() -> None:
 
 
 REFUSED = {
-    "integer beyond 64 bits": (attribute({"intValue": 2**63}), ".attributes[0].value.intValue"),
+    "integer beyond 64 bits": (attribute({"intValue": str(2**63)}), ".attributes[0].value.intValue"),
+    "number beyond the range of a double": (attribute({"intValue": 10**400}), ".attributes[0].value.intValue"),
     "integer as text": (attribute({"intValue": "five"}), ".attributes[0].value.intValue"),
     "integer with spaces": (attribute({"intValue": " 5"}), ".attributes[0].value.intValue"),
     "integer with other digits": (attribute({"intValue": "\u0665"}), ".attributes[0].value.intValue"),
