@@ -1,0 +1,76 @@
+"""One fuzz process: libFuzzer's loop around the `check` of one target. Started by `tests.fuzz.run` with its arguments."""
+
+import ctypes
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final
+
+from tests.fuzz.targets import TARGETS
+
+HOOK_VARIABLE: Final = "FUZZ_HOOK"  # the library that hands libFuzzer's call on, where libFuzzer is preloaded
+
+_Mutator = Callable[[bytes, int, int], bytes]
+
+
+def main(name: str, arguments: list[str]) -> None:
+    """Never returns: libFuzzer ends the process."""
+    atheris: Any = importlib.import_module("atheris")
+    target = TARGETS[name]
+    path = f"tests.fuzz.targets.{target.module}"
+    if target.instrument:
+        with atheris.instrument_imports(include=list(target.instrument)):
+            module = importlib.import_module(path)
+    else:
+        module = importlib.import_module(path)
+    options = {}
+    if hasattr(module, "mutate"):
+        hook = os.environ.get(HOOK_VARIABLE)
+        if hook is None:
+            options["custom_mutator"] = _mutator(module.mutate, atheris.Mutate)
+        else:
+            _set_mutator(hook, _mutator(module.mutate, _preloaded_mutate))
+    atheris.Setup([f"{name}", *arguments], module.check, **options)
+    atheris.Fuzz()
+
+
+def _mutator(mutate: Callable[..., bytes], own: Callable[[bytes, int], bytes]) -> _Mutator:
+    """The target's mutator with a seed of libFuzzer's as its only source of chance."""
+    random = Random()
+
+    def seeded(data: bytes, max_size: int, seed: int) -> bytes:
+        random.seed(seed)
+        changed: bytes = mutate(bytes(data), max_size, random, own)
+        return changed[:max_size]
+
+    return seeded
+
+
+def _preloaded_mutate(data: bytes, max_size: int) -> bytes:
+    """libFuzzer's own mutation, of the libFuzzer that is preloaded."""
+    room = ctypes.create_string_buffer(data, max(max_size, len(data), 1))
+    size = ctypes.CDLL(None).LLVMFuzzerMutate(room, len(data), max(max_size, 1))
+    return room.raw[:size]
+
+
+_kept: list[Any] = []  # callbacks that C holds
+
+
+def _set_mutator(hook: str, mutator: _Mutator) -> None:
+    prototype = ctypes.CFUNCTYPE(
+        ctypes.c_size_t, ctypes.POINTER(ctypes.c_uint8), ctypes.c_size_t, ctypes.c_size_t, ctypes.c_uint
+    )
+
+    def called(data: Any, size: int, max_size: int, seed: int) -> int:
+        changed = mutator(ctypes.string_at(data, size), max_size, seed)
+        ctypes.memmove(data, changed, len(changed))
+        return len(changed)
+
+    _kept.append(prototype(called))
+    ctypes.CDLL(hook).set_mutator(_kept[0])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

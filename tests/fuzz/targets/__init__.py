@@ -1,0 +1,30 @@
+"""What is fuzzed: a module per target with `check(data)`, which returns when all is well and raises on a finding.
+
+A module may have `mutate(data, max_size, random, mutate)`: a mutator that knows the structure of the input; `mutate` is
+libFuzzer's own, for a piece of it. docs/fuzzing.md says what each target holds to.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+
+class Target(NamedTuple):
+    """`instrument`: top-level packages whose Python is watched for coverage. `sanitized`: runs with the kernel built
+    by clang. `corpus`: whose committed inputs it begins with.
+    """
+
+    module: str
+    corpus: str
+    instrument: tuple[str, ...] = ()
+    sanitized: bool = False
+    max_len: int = 4096
+    timeout_s: int = 20
+
+
+TARGETS: Final[Mapping[str, Target]] = MappingProxyType(
+    {
+        "kernel": Target("kernel", "kernel", sanitized=True, max_len=8192),
+        "kernel_agrees": Target("kernel_agrees", "kernel", sanitized=True),
+    }
+)
