@@ -1,0 +1,89 @@
+"""The engine as a process that a test starts, stops, kills and starts again."""
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Final
+
+START_S: Final = 60.0
+USER: Final = "sluice"
+PASSWORD: Final = "hunter2 & more"  # needs percent encoding in a URL
+QUOTED: Final = "hunter2%20%26%20more"
+
+
+class Engine:
+    """One directory and one port, which a restart keeps. `url` names no database."""
+
+    def __init__(self, directory: Path, *, readonly_user: str | None = None, keep_alive_s: float = 10.0) -> None:
+        self._directory = directory
+        self.port = _free_port()
+        self.url = f"http://{USER}:{QUOTED}@127.0.0.1:{self.port}"
+        self._more = [f"--keep-alive={keep_alive_s}"]
+        if readonly_user is not None:
+            self._more.append(f"--readonly-user={readonly_user}")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        self._process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "tests.engine", "--directory", str(self._directory), "--port", str(self.port)),
+                *("--user", USER, "--password", PASSWORD, *self._more),
+            ],
+            stdout=subprocess.DEVNULL,
+            cwd=Path(__file__).parents[2],
+        )
+        deadline = time.monotonic() + START_S
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise AssertionError("the engine did not start")
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """End it as an operator does."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it without a word."""
+        self._end(signal.SIGKILL)
+
+    def pause(self) -> None:
+        """Let it hang: connections are taken, nothing is answered."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
+
+    def _end(self, how: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(how)
+        try:
+            process.wait(START_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/ping", timeout=5) as answer:
+                return bool(answer.read() == b"Ok.\n")
+        except OSError:
+            return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
