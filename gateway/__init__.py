@@ -10,6 +10,7 @@ The way of one export request (`handlers.Exporter._export`):
     inflate                      at most the body cap, whatever the bytes claim                    -> 413, 400
     to_protobuf, decode          columns, and accepted or rejected for every item                  -> 413, 400
     Batcher.store                waits with others for a full batch or a fifth of a second
+      slow lane                  instead, for a request with old days: two seconds                  -> 503
       Writer.write               one block per table and day; spans and logs first                 -> 503, 500
     Answers.success              200, with a partial success where items were rejected
 

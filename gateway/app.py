@@ -50,7 +50,7 @@ def service(
     inserter = Inserter(clickhouse, availability, metrics)
     background = Background(inserter, availability, metrics, log, settings.max_background_bytes)
     writer = Writer(inserter, availability, background, metrics, log, threads, clock)
-    batcher = Batcher(writer, settings, log)
+    batcher = Batcher(writer, settings, metrics, log, clock)
     answers = Answers(ledger, settings.cors_origins)
     exporter = Exporter(
         settings,

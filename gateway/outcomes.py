@@ -40,6 +40,7 @@ class Metrics:
         self.wire_bytes = counter("wire_bytes", "Bytes of bodies as they came.", "signal", "outcome")
         self.exceptions_over_limit = counter("exceptions_over_limit", "Error occurrences not taken from a request.")
         self.batches = counter("batches", "Batches, by whether ClickHouse has them.", "outcome")
+        self.slow_items = counter("slow_items", "Items that took the slow lane.")
         self.late_items = counter("late_items", "Items stored after their request was answered 503.")
         self.insert_failures = counter("insert_failures", "Inserts that failed, by table and error.", "table", "error")
         self.lost_rows = counter("lost_rows", "Rows of acknowledged batches that were given up.", "table")
@@ -51,6 +52,7 @@ class Metrics:
         )
         self.inflight_bytes = gauge("inflight_bytes", "Memory charged to requests that are not answered yet.")
         self.inflight_items = gauge("inflight_items", "Items that are not answered yet.")
+        self.slow_bytes = gauge("slow_bytes", "Memory of requests in the slow lane.")
         self.background_bytes = gauge("background_bytes", "Blocks of acknowledged batches that wait for another try.")
         self.store_up = gauge("store_up", "Whether ClickHouse takes inserts.")
 

@@ -88,6 +88,36 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         ),
     ] = 0.2
     max_batches: Annotated[int, setting("Batches being inserted at once.", unit="batches", ge=1, le=64)] = 2
+    slow_after_days: Annotated[
+        int,
+        setting(
+            "A request with an item of a day that ended so long ago takes the slow lane: batches of their own.",
+            unit="days",
+            zero="no slow lane",
+            ge=0,
+        ),
+    ] = 2
+    slow_linger_s: Annotated[
+        float,
+        setting(
+            "How long a batch of the slow lane waits for more; at most a quarter of the ack deadline.",
+            unit="seconds",
+            zero="every request at once",
+            ge=0,
+            le=30,
+        ),
+    ] = 2.0
+    slow_batches: Annotated[
+        int, setting("Batches of the slow lane being inserted at once.", unit="batches", ge=1, le=64)
+    ] = 1
+    max_slow_bytes: Annotated[
+        int,
+        setting(
+            "Memory for requests in the slow lane; a project may take as much as is left free, beyond it 503.",
+            unit="bytes",
+            ge=1,
+        ),
+    ] = 128 * _MIB
     ack_deadline_s: Annotated[
         float,
         setting(

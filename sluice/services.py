@@ -85,7 +85,8 @@ def _add_gateway(parts: _Parts) -> None:
     from gateway.settings import GatewaySettings
 
     settings = parts.options.load(GatewaySettings)
-    clickhouse = open_clickhouse(parts.chassis, handles=settings.max_batches + SPARE_HANDLES, max_waiting=INGEST_QUEUE)
+    handles = settings.max_batches + settings.slow_batches + SPARE_HANDLES
+    clickhouse = open_clickhouse(parts.chassis, handles=handles, max_waiting=INGEST_QUEUE)
     parts.resources.append(_opened(clickhouse, _once(parts)))
     parts.add(service(parts.chassis, settings, clickhouse, parts.telemetry))
 

@@ -1,54 +1,64 @@
-"""Requests become batches: one is sent when it is full, or when it has waited and an insert slot is free.
+"""Which lane a request takes to ClickHouse, and how long it may be under way.
 
-While all slots are busy the open batch goes on filling, so that a slow store gets larger blocks instead of more.
+    fresh   batches that close every fifth of a second: one block of today for each table
+    slow    requests with an item of an old day. A day is a partition and a block of its own, so a batch with a month in
+            it is thirty inserts: they wait longer, for fuller blocks, and have insert slots of their own, so that
+            nobody's new items wait behind them. Of the memory for what waits there a project has its share (`Shares`)
+
+A request takes one lane as a whole, for it has one answer. docs/adr/004-slow-lane.md has what was weighed.
 """
 
 import asyncio
-from collections import deque
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Final
 
 import structlog
 
 from chassis.errors import ServiceUnavailable
+from gateway.batches.lane import Lane, LaneLimits
+from gateway.batches.waiting import Shares
 from gateway.batches.writer import AWAY, Pending, Writer
+from gateway.outcomes import Metrics
 from gateway.settings import GatewaySettings
-from proto.otlp.policy import Decoded
+from proto.otlp.policy import NANOS_PER_DAY, Decoded
 
 DRAIN_MARGIN_S: Final = 1.0
-
-SHORTEST: Final = 0.05  # of the linger
+LONGEST_LINGER: Final = 0.25  # of the deadline: what waits longer has no time left to be inserted
 
 
 class Batcher:
-    """Collects decoded requests and answers each when its items are in ClickHouse."""
+    """Sends decoded requests to ClickHouse together with others, and answers each when its items are there."""
 
-    def __init__(self, writer: Writer, settings: GatewaySettings, log: structlog.stdlib.BoundLogger) -> None:
-        self._writer = writer
-        self._log = log
+    def __init__(
+        self,
+        writer: Writer,
+        settings: GatewaySettings,
+        metrics: Metrics,
+        log: structlog.stdlib.BoundLogger,
+        clock: Callable[[], int],
+    ) -> None:
         self._settings = settings
-        self._open: list[Pending] = []
-        self._items = 0
-        self._bytes = 0
-        self._linger: asyncio.TimerHandle | None = None
-        self._ripe = False  # the open batch has waited long enough
-        self._closed_at = float("-inf")  # when the last one was closed, by the loop's clock
-        self._full: deque[list[Pending]] = deque()
-        self._writing: set[asyncio.Task[None]] = set()
+        self._metrics = metrics
+        self._log = log
+        self._clock = clock
+        limits = LaneLimits(settings.batch_rows, settings.batch_bytes, settings.linger_s, settings.max_batches)
+        linger_s = min(settings.slow_linger_s, settings.ack_deadline_s * LONGEST_LINGER)
+        self._fresh = Lane(writer, limits, log)
+        self._slow = Lane(writer, limits._replace(linger_s=linger_s, slots=settings.slow_batches), log)
+        self._shares = Shares(settings.max_slow_bytes, metrics)
 
     async def store(self, decoded: Decoded, wire_bytes: int) -> None:
         """Returns once the spans and logs are in ClickHouse. ServiceUnavailable when they are not at the deadline (they
-        may still arrive: the promise is at least once); InternalError when ClickHouse will never take them.
+        may still arrive: the promise is at least once), or when the project has its share of the slow lane waiting;
+        InternalError when ClickHouse will never take them.
         """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._settings.ack_deadline_s
-        request = Pending(decoded, wire_bytes, deadline, loop.create_future())
-        expiry = loop.call_at(deadline, request.fail, ServiceUnavailable(AWAY))
-        self._add(request)
-        try:
-            await request.done
-        finally:
-            expiry.cancel()
-            self._forget(request)
+        slow = self._is_old(decoded)
+        lane = self._slow if slow else self._fresh
+        with self._shares.held(decoded.project_id, decoded.nbytes) if slow else nullcontext():
+            if slow:
+                self._metrics.slow_items.inc(decoded.accepted)
+            await self._through(lane, decoded, wire_bytes)
 
     async def close(self) -> None:
         """Write what waits; every request has its answer afterwards. An insert that hangs longer than the deadline of
@@ -56,90 +66,24 @@ class Batcher:
         """
         try:
             async with asyncio.timeout(self._settings.ack_deadline_s + DRAIN_MARGIN_S):
-                while self._open or self._full or self._writing:
-                    self._ripen()
-                    if self._writing:  # not when all that waited had given up
-                        await asyncio.wait(self._writing)
+                await asyncio.gather(self._fresh.drain(), self._slow.drain())
         except TimeoutError:
-            self._log.warning("stopped with inserts under way", batches=len(self._writing))
-        for task in self._writing:
-            task.cancel()
-        await asyncio.gather(*self._writing, return_exceptions=True)
+            self._log.warning("stopped with inserts under way", batches=self._fresh.writing + self._slow.writing)
+        await asyncio.gather(self._fresh.close(), self._slow.close())
 
-    def _add(self, request: Pending) -> None:
-        request.queue = self._open
-        self._open.append(request)
-        self._items += request.decoded.accepted
-        self._bytes += request.decoded.nbytes
-        if self._items >= self._settings.batch_rows or self._bytes >= self._settings.batch_bytes:
-            self._full.append(self._take_open())
-            self._pump()
-        elif self._ripe:
-            self._pump()
-        elif self._linger is None:
-            self._linger = asyncio.get_running_loop().call_later(self._wait_s(), self._ripen)
+    def _is_old(self, decoded: Decoded) -> bool:
+        """Whether it has an item of a day that ended so long ago."""
+        days = self._settings.slow_after_days
+        return days > 0 and decoded.days[0] < self._clock() // NANOS_PER_DAY - days
 
-    def _wait_s(self) -> float:
-        """How long a new batch stays open: one linger after the last one was closed, so that blocks stay few; but after
-        a pause only long enough for what was sent together.
-        """
-        linger = self._settings.linger_s
-        return max(linger * SHORTEST, linger - (asyncio.get_running_loop().time() - self._closed_at))
-
-    def _forget(self, request: Pending) -> None:
-        """Take an answered request out of the batch it waits in: its memory is no longer charged to anyone."""
-        queue, request.queue = request.queue, None
-        if queue is None:
-            return
-        queue.remove(request)
-        if queue is self._open:
-            self._items -= request.decoded.accepted
-            self._bytes -= request.decoded.nbytes
-            if not queue:
-                self._ripe = False  # the next request begins a new batch
-
-    def _ripen(self) -> None:
-        self._linger = None
-        self._ripe = True
-        self._pump()
-
-    def _take_open(self) -> list[Pending]:
-        if self._linger is not None:
-            self._linger.cancel()
-            self._linger = None
-        batch, self._open = self._open, []
-        self._items = self._bytes = 0
-        self._ripe = False
-        self._closed_at = asyncio.get_running_loop().time()
-        return batch
-
-    def _pump(self) -> None:
-        """Start writing while there is a slot and something to write."""
-        while len(self._writing) < self._settings.max_batches:
-            if self._full:
-                batch = self._full.popleft()
-            elif self._ripe and self._open:
-                batch = self._take_open()
-            else:
-                return
-            # A request that gave up waiting was answered 503: it is sent again, so its items stay out.
-            waiting = [request for request in batch if not request.done.done()]
-            for request in batch:
-                request.queue = None
-            if waiting:
-                task = asyncio.get_running_loop().create_task(self._write(waiting))
-                self._writing.add(task)
-                task.add_done_callback(self._written)
-
-    async def _write(self, batch: list[Pending]) -> None:
+    async def _through(self, lane: Lane, decoded: Decoded, wire_bytes: int) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._settings.ack_deadline_s
+        request = Pending(decoded, wire_bytes, deadline, loop.create_future())
+        expiry = loop.call_at(deadline, request.fail, ServiceUnavailable(AWAY))
+        lane.add(request)
         try:
-            await self._writer.write(batch, max(request.deadline for request in batch))
-        except Exception:  # noqa: BLE001 (nothing a batch does may leave its requests without an answer)
-            # Not foreseen, so perhaps passing: a 500 would make the senders throw the items away.
-            self._log.exception("batch failed", requests=len(batch))
-            for request in batch:
-                request.fail(ServiceUnavailable(AWAY))
-
-    def _written(self, task: "asyncio.Task[None]") -> None:
-        self._writing.discard(task)
-        self._pump()
+            await request.done
+        finally:
+            expiry.cancel()
+            lane.forget(request)

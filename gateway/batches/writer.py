@@ -40,14 +40,13 @@ Place = tuple[str, int]  # table and day
 class Pending:
     """A request that waits for its batch: `done` gets its result, or the error that it is answered with."""
 
-    __slots__ = ("deadline", "decoded", "done", "queue", "wire_bytes")
+    __slots__ = ("deadline", "decoded", "done", "wire_bytes")
 
     def __init__(self, decoded: Decoded, wire_bytes: int, deadline: float, done: "asyncio.Future[None]") -> None:
         self.decoded = decoded
         self.wire_bytes = wire_bytes
         self.deadline = deadline  # of the loop's clock
         self.done = done
-        self.queue: list[Pending] | None = None  # the batch that it waits in, until that is being written
 
     def fail(self, error: ApiError) -> None:
         """Answer with `error` unless it is answered already."""

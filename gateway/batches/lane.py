@@ -1,0 +1,121 @@
+"""Requests become batches: one is sent when it is full, or when it has waited, and an insert slot is free.
+
+While all slots are busy what waits goes on growing, so that a slow store gets larger blocks instead of more.
+"""
+
+import asyncio
+from typing import Final, NamedTuple
+
+import structlog
+
+from chassis.errors import ServiceUnavailable
+from gateway.batches.waiting import Waiting
+from gateway.batches.writer import AWAY, Pending, Writer
+
+SHORTEST: Final = 0.05  # of the linger
+
+
+class LaneLimits(NamedTuple):
+    """When a batch is full, how long it waits for more, and how many are inserted at once."""
+
+    items: int
+    nbytes: int
+    linger_s: float
+    slots: int
+
+
+class Lane:
+    """Collects requests, and writes them in batches with insert slots of its own."""
+
+    def __init__(self, writer: Writer, limits: LaneLimits, log: structlog.stdlib.BoundLogger) -> None:
+        self._writer = writer
+        self._limits = limits
+        self._log = log
+        self._waiting = Waiting()
+        self._linger: asyncio.TimerHandle | None = None
+        self._ripe = False  # what waits has waited long enough
+        self._closed_at = float("-inf")  # when the last batch was taken, by the loop's clock
+        self._writing: set[asyncio.Task[None]] = set()
+
+    @property
+    def writing(self) -> int:
+        """Batches being inserted."""
+        return len(self._writing)
+
+    def add(self, request: Pending) -> None:
+        """Let a request wait for its batch."""
+        self._waiting.add(request)
+        self._pump()
+
+    def forget(self, request: Pending) -> None:
+        """Take out a request that is answered: its memory is no longer charged to anyone, and who was answered 503
+        sends it again.
+        """
+        self._waiting.discard(request)
+        if not self._waiting:
+            self._ripe = False  # the next request begins a new batch
+
+    async def drain(self) -> None:
+        """Write what waits."""
+        while self._waiting or self._writing:
+            self._ripen()
+            if self._writing:  # not when all that waited had given up
+                await asyncio.wait(self._writing)
+
+    async def close(self) -> None:
+        """Leave alone what is being written."""
+        self._stop_linger()
+        for task in self._writing:
+            task.cancel()
+        await asyncio.gather(*self._writing, return_exceptions=True)
+
+    def _is_full(self) -> bool:
+        return self._waiting.items >= self._limits.items or self._waiting.nbytes >= self._limits.nbytes
+
+    def _wait_s(self) -> float:
+        """How long a new batch waits: one linger after the last one was taken, so that blocks stay few; but after a
+        pause only long enough for what was sent together.
+        """
+        linger = self._limits.linger_s
+        return max(linger * SHORTEST, linger - (asyncio.get_running_loop().time() - self._closed_at))
+
+    def _ripen(self) -> None:
+        self._stop_linger()
+        self._ripe = True
+        self._pump()
+
+    def _pump(self) -> None:
+        """Start writing while there is a slot and something to write; see to it that what is left is written."""
+        loop = asyncio.get_running_loop()
+        while len(self._writing) < self._limits.slots and self._waiting and (self._ripe or self._is_full()):
+            batch = self._waiting.take(self._limits.items, self._limits.nbytes)
+            self._closed_at = loop.time()
+            # A request that gave up waiting was answered 503: it is sent again, so its items stay out.
+            waiting = [request for request in batch if not request.done.done()]
+            if waiting:
+                task = loop.create_task(self._write(waiting))
+                self._writing.add(task)
+                task.add_done_callback(self._written)
+        if not self._waiting:
+            self._ripe = False  # the next request begins a new batch
+            self._stop_linger()
+        elif not self._ripe and self._linger is None:
+            self._linger = loop.call_later(self._wait_s(), self._ripen)
+
+    def _stop_linger(self) -> None:
+        if self._linger is not None:
+            self._linger.cancel()
+            self._linger = None
+
+    async def _write(self, batch: list[Pending]) -> None:
+        try:
+            await self._writer.write(batch, max(request.deadline for request in batch))
+        except Exception:  # noqa: BLE001 (nothing a batch does may leave its requests without an answer)
+            # Not foreseen, so perhaps passing: a 500 would make the senders throw the items away.
+            self._log.exception("batch failed", requests=len(batch))
+            for request in batch:
+                request.fail(ServiceUnavailable(AWAY))
+
+    def _written(self, task: "asyncio.Task[None]") -> None:
+        self._writing.discard(task)
+        self._pump()

@@ -1,0 +1,88 @@
+"""Requests that wait: in which order they leave, and how much of a shared memory one project may hold."""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from chassis.errors import ServiceUnavailable
+from gateway.batches.writer import Pending
+from gateway.outcomes import Metrics
+
+
+class Waiting:
+    """Requests that wait for a batch. They leave in turns, one project after the other, so that nobody waits behind all
+    that another one has sent.
+    """
+
+    def __init__(self) -> None:
+        self._projects: OrderedDict[int, OrderedDict[Pending, None]] = OrderedDict()
+        self.items = 0
+        self.nbytes = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._projects)
+
+    def add(self, request: Pending) -> None:
+        """Let a request wait, behind those of its project."""
+        self._projects.setdefault(request.decoded.project_id, OrderedDict())[request] = None
+        self._count(request, 1)
+
+    def discard(self, request: Pending) -> None:
+        """Take a request out, unless it has left already."""
+        queue = self._projects.get(request.decoded.project_id)
+        if queue is None or request not in queue:
+            return
+        del queue[request]
+        self._count(request, -1)
+        if not queue:
+            del self._projects[request.decoded.project_id]
+
+    def take(self, items: int, nbytes: int) -> list[Pending]:
+        """The requests of one batch: whole ones, until it holds so many items or bytes, or nothing is left."""
+        batch: list[Pending] = []
+        rest = self.items - items, self.nbytes - nbytes
+        while self._projects and self.items > rest[0] and self.nbytes > rest[1]:
+            project, queue = next(iter(self._projects.items()))
+            request, _ = queue.popitem(last=False)
+            if queue:
+                self._projects.move_to_end(project)
+            else:
+                del self._projects[project]
+            self._count(request, -1)
+            batch.append(request)
+        return batch
+
+    def _count(self, request: Pending, sign: int) -> None:
+        self.items += sign * request.decoded.accepted
+        self.nbytes += sign * request.decoded.nbytes
+
+
+class Shares:
+    """A memory that projects share. Who holds some of it may take as much as is left free: one alone half of it, two a
+    third each, and there is always something left for the next.
+    """
+
+    def __init__(self, max_bytes: int, metrics: Metrics) -> None:
+        self._max_bytes = max_bytes
+        self._total = 0
+        self._held: dict[int, int] = {}
+        metrics.slow_bytes.set_function(lambda: self._total)
+
+    @contextmanager
+    def held(self, project_id: int, nbytes: int) -> Iterator[None]:
+        """Hold `nbytes` for a project; ServiceUnavailable when that is more than its share."""
+        before = self._held.get(project_id, 0)
+        free = self._max_bytes - self._total - nbytes
+        if free < (before + nbytes if before else 0) and self._total:
+            raise ServiceUnavailable("Too many old items wait to be stored; send the request again later.")
+        self._change(project_id, nbytes)
+        try:
+            yield
+        finally:
+            self._change(project_id, -nbytes)
+
+    def _change(self, project_id: int, nbytes: int) -> None:
+        self._total += nbytes
+        self._held[project_id] = self._held.get(project_id, 0) + nbytes
+        if not self._held[project_id]:
+            del self._held[project_id]

@@ -1,0 +1,165 @@
+"""Old days take a lane of their own, and a project its turn: whose rows are in which batch, and who waits for whom."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from chassis.clickhouse import StoreUnavailable
+from tests.gateway.conftest import Gateway, RecordingStore, StartGateway, eventually
+from tests.gateway.otlp import DAY_NS, NOW_NS, log, logs, span, traces
+
+TODAY = NOW_NS // DAY_NS
+OLD_NS = NOW_NS - 9 * DAY_NS
+OLD = TODAY - 9
+
+
+class Holding(RecordingStore):
+    """Holds the inserts that `hold` names until they are released."""
+
+    def __init__(self, hold: Callable[[str, int], bool]) -> None:
+        super().__init__()
+        self._hold = hold
+        self.held: list[str] = []
+        self.released = asyncio.Event()
+
+    async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
+        if self._hold(table, int(token.rsplit(":", 1)[1])):
+            self.held.append(token)
+            await self.released.wait()
+        await super().insert(table, columns, pieces, token=token)
+
+
+def days_by_batch(store: RecordingStore, table: str = "spans") -> list[list[int]]:
+    """For each batch the days of its blocks, sorted."""
+    days: dict[str, list[int]] = {}
+    for insert in store.taken:
+        batch, of_table, day = insert.token.split(":")
+        if of_table == table:
+            days.setdefault(batch, []).append(int(day))
+    return sorted(sorted(batch) for batch in days.values())
+
+
+def later(gateway: Gateway, body: bytes, project: int = 0) -> "asyncio.Future[int]":
+    """The status of an export that is under way."""
+
+    async def status() -> int:
+        return (await gateway.post("/v1/traces", body, project=project)).status
+
+    return asyncio.ensure_future(status())
+
+
+async def test_old_days_are_in_batches_of_their_own(start_gateway: StartGateway) -> None:
+    store = RecordingStore()
+    gateway = await start_gateway(store, linger_s=1.0, slow_linger_s=1.0)
+    sent = [later(gateway, traces(span(n, start_ns=start))) for n, start in enumerate([NOW_NS, OLD_NS] * 4, 1)]
+    assert await asyncio.gather(*sent) == [200] * 8
+    await gateway.stop()
+    assert days_by_batch(store) == [[OLD], [TODAY]]
+    assert gateway.metric("slow_items_total") == 4
+
+
+async def test_a_request_goes_as_a_whole_with_its_oldest_item(start_gateway: StartGateway) -> None:
+    store = RecordingStore()
+    gateway = await start_gateway(store, linger_s=1.0, slow_linger_s=1.0)
+    mixed = traces(span(1), span(2, start_ns=OLD_NS))
+    assert await asyncio.gather(*[later(gateway, mixed), later(gateway, traces(span(3)))]) == [200, 200]
+    await gateway.stop()
+    assert days_by_batch(store) == [[OLD, TODAY], [TODAY]]
+
+
+@pytest.mark.parametrize(("days_ago", "slow"), [(2, 0), (3, 1)])
+async def test_a_day_is_old_when_it_ended_two_days_ago(start_gateway: StartGateway, days_ago: int, slow: int) -> None:
+    gateway = await start_gateway(RecordingStore(), slow_linger_s=0.0)
+    await gateway.post("/v1/logs", logs(log(time_ns=NOW_NS - days_ago * DAY_NS)))
+    assert gateway.metric("slow_items_total") == slow
+
+
+async def test_without_a_slow_lane_all_days_share_batches(start_gateway: StartGateway) -> None:
+    store = RecordingStore()
+    gateway = await start_gateway(store, linger_s=5.0, batch_rows=2, slow_after_days=0)
+    sent = [later(gateway, traces(span(n, start_ns=start))) for n, start in enumerate([NOW_NS, OLD_NS], 1)]
+    assert await asyncio.gather(*sent) == [200, 200]
+    await gateway.stop()
+    assert days_by_batch(store) == [[OLD, TODAY]]
+
+
+async def test_new_items_do_not_wait_behind_old_ones(start_gateway: StartGateway) -> None:
+    store = Holding(lambda _table, day: day == OLD)
+    gateway = await start_gateway(store, slow_linger_s=0.0, max_batches=1)
+    old = [later(gateway, traces(span(n, start_ns=OLD_NS))) for n in range(1, 6)]
+    await eventually(lambda: len(store.held) == 1)  # more of them than there are slots
+    for number in range(6, 9):
+        assert (await gateway.post("/v1/traces", traces(span(number)))).status == 200
+    assert not any(one.done() for one in old)
+    store.released.set()
+    assert await asyncio.gather(*old) == [200] * 5
+
+
+async def test_one_project_s_backfill_leaves_room_for_another_s(start_gateway: StartGateway) -> None:
+    store = Holding(lambda _table, day: day == OLD)
+    gateway = await start_gateway(store, slow_linger_s=0.0, max_slow_bytes=100_000)
+    body = traces(*(span(n, start_ns=OLD_NS) for n in range(1, 11)))
+    waiting: list[asyncio.Future[int]] = []
+    while gateway.metric("slow_bytes") < 30_000:
+        before = gateway.metric("slow_bytes")
+        waiting.append(later(gateway, body))
+        await eventually(lambda before=before: gateway.metric("slow_bytes") > before)  # type: ignore[misc]
+    refused = 0
+    while not refused:
+        answer = later(gateway, body)
+        await asyncio.wait((answer,), timeout=0.1)
+        if answer.done():
+            assert answer.result() == 503
+            refused += 1
+        else:
+            waiting.append(answer)
+    assert gateway.metric("slow_bytes") <= 50_000
+    other = later(gateway, body, project=1)
+    held = gateway.metric("slow_bytes")
+    await eventually(lambda: gateway.metric("slow_bytes") > held)
+    assert (await gateway.post("/v1/traces", traces(span(1)))).status == 200  # new items are another matter
+    store.released.set()
+    assert await asyncio.gather(other, *waiting) == [200] * (len(waiting) + 1)
+    assert gateway.metric("slow_bytes") == 0
+
+
+async def test_projects_take_turns(start_gateway: StartGateway) -> None:
+    store = Holding(lambda table, _day: table == "spans" and not store.asked)
+    gateway = await start_gateway(store, max_batches=1, batch_rows=2)
+    first = later(gateway, traces(span(1)))
+    await eventually(lambda: len(store.held) == 1)
+    many = [later(gateway, traces(span(n, name="many"))) for n in range(2, 8)]
+    await eventually(lambda: gateway.metric("inflight_items") == 7)
+    one = later(gateway, traces(span(8, name="one")), project=1)
+    await eventually(lambda: gateway.metric("inflight_items") == 8)
+    store.released.set()
+    assert await asyncio.gather(first, one, *many) == [200] * 8
+    await gateway.stop()
+    spans = [insert for insert in store.taken if insert.table == "spans"]
+    assert [b"one" in insert.body for insert in spans] == [False, True, False, False, False]
+    assert [insert.body.count(b"many") for insert in spans] == [0, 1, 1, 1, 1]
+
+
+async def test_what_a_full_batch_leaves_over_is_written_without_another_request(start_gateway: StartGateway) -> None:
+    store = Holding(lambda table, _day: table == "spans" and not store.asked)
+    gateway = await start_gateway(store, max_batches=1, batch_rows=3, linger_s=0.5)
+    first = later(gateway, traces(*(span(n) for n in range(1, 4))))
+    await eventually(lambda: len(store.held) == 1)
+    full = later(gateway, traces(*(span(n) for n in range(4, 7))))
+    await eventually(lambda: gateway.metric("inflight_items") == 6)
+    rest = later(gateway, traces(span(7)), project=1)
+    await eventually(lambda: gateway.metric("inflight_items") == 7)
+    store.released.set()
+    assert await asyncio.gather(*[first, full, rest]) == [200] * 3
+
+
+async def test_a_slow_lane_that_cannot_keep_up_says_so_in_time(start_gateway: StartGateway) -> None:
+    """However long it may linger, the answer comes within the deadline."""
+    gateway = await start_gateway(RecordingStore(), slow_linger_s=30.0, ack_deadline_s=1.0)
+    for number in (1, 2):
+        answer = await gateway.post("/v1/traces", traces(span(number, start_ns=OLD_NS)))
+        assert answer.status == 200
+    store = RecordingStore(refuse=lambda insert: StoreUnavailable("x") if insert.token.endswith(str(OLD)) else None)
+    gateway = await start_gateway(store, ack_deadline_s=0.2)
+    assert (await gateway.post("/v1/traces", traces(span(1, start_ns=OLD_NS)))).status == 503
