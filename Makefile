@@ -12,6 +12,7 @@ PYTHON ?= $(shell for name in python3.13 python3.12 python3.11 python3; do \
 	command -v $$name >/dev/null 2>&1 && $$name -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& { echo $$name; break; }; done)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+JAVASCRIPT := tests/e2e/javascript
 KERNEL_SOURCES := $(wildcard proto/otlp/kernel/*.pyx proto/otlp/kernel/*.pxi) setup.py
 
 .PHONY: help setup run test test-optimized lint format bench lock clean
@@ -43,15 +44,22 @@ $(VENV)/.dev: $(VENV)/.package requirements/dev.lock
 	$(PIP) install --require-hashes -r requirements/dev.lock
 	touch $@
 
+# The OpenTelemetry SDK for JavaScript, one of the clients that the tests send from.
+$(JAVASCRIPT)/node_modules/.made: $(JAVASCRIPT)/package.json $(JAVASCRIPT)/package-lock.json $(JAVASCRIPT)/.npmrc
+	@command -v npm >/dev/null && node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 18 || (a === 18 && b >= 19) ? 0 : 1)' \
+		|| { echo "The tests need Node.js 18.19 or newer with npm (Debian: apt install nodejs npm)." >&2; exit 1; }
+	cd $(JAVASCRIPT) && npm ci --loglevel=error
+	touch $@
+
 setup: $(VENV)/.package ## everything that `run` needs, in .venv
 
 run: setup ## all services in one process, embedded stores, data in ./data
 	exec $(BIN)/sluice up
 
-test: $(VENV)/.dev ## the whole test suite
+test: $(JAVASCRIPT)/node_modules/.made $(VENV)/.dev ## the whole test suite
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-test-optimized: $(VENV)/.dev ## the same under python -O: nothing may hang on an assert of ours
+test-optimized: $(JAVASCRIPT)/node_modules/.made $(VENV)/.dev ## the same under python -O: nothing may hang on an assert of ours
 	$(BIN)/python -O -m pytest -p no:cacheprovider $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev ## ruff and mypy
@@ -75,8 +83,9 @@ lock: $(VENV)/.build ## choose new versions for requirements/*.lock
 	$(BIN)/pip-compile $(LOCK) --upgrade -o requirements/build.lock requirements/build.in
 	$(BIN)/pip-compile $(LOCK) --upgrade $(RUN_EXTRAS) -o requirements/run.lock pyproject.toml
 	$(BIN)/pip-compile $(LOCK) --upgrade $(RUN_EXTRAS) --extra dev -o requirements/dev.lock pyproject.toml
+	cd $(JAVASCRIPT) && npm update --package-lock-only --loglevel=error
 
 clean: ## what can be made again; ./data stays
-	rm -rf $(VENV) build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(JAVASCRIPT)/node_modules build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -f proto/otlp/kernel/*.so proto/otlp/kernel/*.cpp
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

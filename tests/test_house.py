@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -186,6 +187,15 @@ def test_locks_pin_versions_by_hash_and_name_no_host(name: str) -> None:
     assert "://" not in text
     assert "--index" not in text
     assert "--find-links" not in text
+
+
+def test_the_lock_of_the_javascript_client_pins_by_hash_and_names_no_host() -> None:
+    text = (ROOT / "tests" / "e2e" / "javascript" / "package-lock.json").read_text(encoding="utf-8")
+    packages = {name: package for name, package in json.loads(text)["packages"].items() if name}
+    assert packages
+    assert all(package["version"] and package["integrity"].startswith("sha512-") for package in packages.values())
+    assert "resolved" not in text
+    assert "://" not in text
 
 
 def test_the_build_requirements_are_the_locked_ones() -> None:

@@ -1,6 +1,5 @@
 """Every field that OTLP carries for spans and log records comes back with its value and its type."""
 
-import json
 import time
 from typing import Any
 
@@ -12,12 +11,12 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from tests.e2e.product import Sluice, eventually
+from tests.e2e.reading import SECOND, rfc3339, same
 
 TRACE_ID = bytes.fromhex("0af7651916cd43dd8448eb211c80319c")
 SPAN_ID = bytes.fromhex("b7ad6b7169203331")
 PARENT_ID = bytes.fromhex("00f067aa0ba902b7")
 LOG_TRACE_ID = bytes.fromhex("5b8efff798038103d269b633813fc60c")
-SECOND = 10**9
 # References into a dictionary of strings that only profiles have; elsewhere a receiver reads them as no value.
 PROFILES_ONLY = {"key_strindex", "string_value_strindex"}
 
@@ -262,16 +261,6 @@ def whole_span(sluice: Sluice) -> Any:
 def stored_logs(sluice: Sluice) -> Any:
     page = sluice.explore(f"/traces/{LOG_TRACE_ID.hex()}/logs")
     return page and page["data"]
-
-
-def rfc3339(nanos: int) -> str:
-    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(nanos // SECOND))
-    return f"{whole}.{nanos % SECOND:09d}Z"
-
-
-def same(seen: Any, expected: Any) -> None:
-    """Equal, and of the same JSON types: 200.0 is not 200, 1 is not true."""
-    assert json.dumps(seen, sort_keys=True, indent=1) == json.dumps(expected, sort_keys=True, indent=1)
 
 
 def unset_fields(request: Message) -> set[str]:

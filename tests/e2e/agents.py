@@ -1,0 +1,134 @@
+"""Clients that are programs of their own: a Node process with the SDK for JavaScript, and Rotel, a forwarding agent."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.e2e.product import eventually, free_port, stop
+
+JAVASCRIPT = Path(__file__).parent / "javascript"
+MISSING = "The tests need Node.js 18.19 or newer and the packages of tests/e2e/javascript; `make test` sets them up"
+CLIENT_SECONDS = 60  # a client gives up before that
+OURS = ("SLUICE_", "OTEL_", "ROTEL_")
+
+
+def key_header(key: str) -> dict[str, str]:
+    """The header that carries a project key."""
+    return {"X-Legacy-Auth": f"Legacy legacy_key={key}"}
+
+
+def otel_environment(base_url: str, key: str, **more: str) -> dict[str, str]:
+    """The standard variables that point an SDK at Sluice; the value of a header is percent-encoded in them."""
+    return {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": base_url,
+        "OTEL_EXPORTER_OTLP_HEADERS": f"x-legacy-auth=Legacy%20legacy_key%3D{key}",
+        **more,
+    }
+
+
+def clean_environment(**more: str) -> dict[str, str]:
+    """This process's environment without what configures SDKs, agents or Sluice, and with what is given."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+    return {**inherited, **more}
+
+
+class Node:
+    """A running script of tests/e2e/javascript."""
+
+    def __init__(self, script: Path, environment: Mapping[str, str]) -> None:
+        node = shutil.which("node")
+        if node is None or not (JAVASCRIPT / "node_modules" / ".made").exists():
+            pytest.fail(f"{MISSING} (Debian: apt install nodejs npm).")
+        self.process = subprocess.Popen(
+            [node, str(script)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=JAVASCRIPT,  # where imports look for packages
+            env=clean_environment(**environment),
+        )
+
+    def output(self) -> str:
+        """What it printed, once it has ended well and without a word to stderr."""
+        try:
+            out, errors = self.process.communicate(timeout=CLIENT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.communicate()
+            raise
+        assert (self.process.returncode, errors) == (0, "")
+        return out
+
+
+def export_javascript(encoding: str, crowd: int, options: Mapping[str, Any] | None = None, **environment: str) -> Node:
+    """`export.mjs` under way; with `options` for its exporters, or with the variables of `environment` alone."""
+    chosen = {"ENCODING": encoding, "CROWD": str(crowd)}
+    if options is not None:
+        chosen["EXPORTER_OPTIONS"] = json.dumps(options)
+    return Node(JAVASCRIPT / "export.mjs", {**chosen, **environment})
+
+
+class Rotel(NamedTuple):
+    """A running agent: OTLP in at `endpoint`; `log` is what it says."""
+
+    endpoint: str
+    log: Path
+
+
+def rotel_executable() -> Path:
+    """The program in the wheel."""
+    return Path(str(distribution("rotel").locate_file("rotel/rotel-agent")))
+
+
+@contextmanager
+def rotel(directory: Path, options: Mapping[str, str]) -> Iterator[Rotel]:
+    """Rotel with these options, listening on free loopback ports; ended as an operator ends it."""
+    port = free_port()
+    given = {
+        "otlp-http-endpoint": f"127.0.0.1:{port}",
+        "otlp-grpc-endpoint": f"127.0.0.1:{free_port()}",
+        "log-format": "json",
+        **options,
+    }
+    arguments = [word for name, value in given.items() for word in (f"--{name}", value)]
+    log = directory / "rotel.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [rotel_executable(), "start", *arguments], stdout=out, stderr=out, cwd=directory, env=clean_environment()
+        )
+    try:
+        eventually(lambda: process.poll() is not None or listens(port), "Rotel listening")
+        assert process.poll() is None, log.read_text()
+        yield Rotel(f"http://127.0.0.1:{port}", log)
+        assert process.poll() is None, log.read_text()
+    finally:
+        stop(process)
+
+
+def forwarding(base_url: str, key: str, compression: str) -> dict[str, str]:
+    """Options that make Rotel forward to Sluice."""
+    return {
+        "exporter": "otlp",
+        "otlp-exporter-protocol": "http",
+        "otlp-exporter-endpoint": base_url,
+        "otlp-exporter-custom-headers": f"x-legacy-auth=Legacy legacy_key={key}",
+        "otlp-exporter-compression": compression,
+    }
+
+
+def listens(port: int) -> bool:
+    """Whether a connection to the port succeeds."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,56 @@
+"""What is stored, read back through the explore API, and how a test says that it is what was sent."""
+
+import json
+import time
+from typing import Any
+
+from tests.e2e.product import Sluice, eventually
+
+SECOND = 10**9
+PAGE = 200
+
+
+def listed(sluice: Sluice, path: str) -> list[Any]:
+    """All rows of a list, page by page: stored rows, so that a resent one shows twice."""
+    rows: list[Any] = []
+    more = ""
+    while True:
+        page = sluice.explore(f"{path}{'&' if '?' in path else '?'}limit={PAGE}{more}")
+        if page is None:
+            return rows
+        rows += page["data"]
+        if page["nextCursor"] is None:
+            return rows
+        more = f"&cursor={page['nextCursor']}"
+
+
+def spans_of(sluice: Sluice, trace_id: str, count: int) -> list[Any]:
+    """All stored spans of a trace, newest first, once there are as many as `count`; never more."""
+    return arrived(sluice, f"/spans?traceId={trace_id}", count)
+
+
+def logs_of(sluice: Sluice, trace_id: str, count: int) -> list[Any]:
+    """All stored log records of a trace, likewise."""
+    return arrived(sluice, f"/traces/{trace_id}/logs", count)
+
+
+def arrived(sluice: Sluice, path: str, count: int) -> list[Any]:
+    """The rows of a list once there are as many as `count`; never more."""
+
+    def complete() -> list[Any] | None:
+        rows = listed(sluice, path)
+        assert len(rows) <= count, f"{path}: {len(rows)} rows are stored of {count} that were sent"
+        return rows if len(rows) == count else None
+
+    return eventually(complete, f"{count} rows of {path}") or []
+
+
+def rfc3339(nanos: int) -> str:
+    """A time as explore writes it."""
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(nanos // SECOND))
+    return f"{whole}.{nanos % SECOND:09d}Z"
+
+
+def same(seen: Any, expected: Any) -> None:
+    """Equal, and of the same JSON types: 200.0 is not 200, 1 is not true."""
+    assert json.dumps(seen, sort_keys=True, indent=1) == json.dumps(expected, sort_keys=True, indent=1)

@@ -1,0 +1,210 @@
+"""The OpenTelemetry SDK for JavaScript exports to Sluice unmodified: JSON and protobuf, traces and logs."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.e2e.agents import export_javascript, key_header, otel_environment
+from tests.e2e.product import Sluice
+from tests.e2e.reading import logs_of, rfc3339, same, spans_of
+
+CROWD = 600  # more than a batch of the SDK: two requests for each signal
+REQUESTS = 4
+ELSEWHERE = {"traceId": "5b8efff798038103d269b633813fc60c", "spanId": "00f067aa0ba902b7"}
+SAMPLED, KNOWN_LOCAL = 0x01, 0x100
+
+# As `export.mjs` has them. JavaScript has one type of number: those without a fraction are integers to its SDK.
+EVERY_KIND = {
+    "text": 'grün \U0001f680 "quoted" \\ \n',
+    "empty": "",
+    "yes": True,
+    "no": False,
+    "zero": 0,
+    "largest": 2**53 - 1,
+    "negative": -17,
+    "tenth": 0.1,
+    "tiny": 5e-324,
+    "texts": ["a", "", "ü"],
+    "integers": [1, -2, 3],
+    "floats": [0.5, -1.25],
+    "booleans": [True, False],
+}
+RESOURCE = {
+    "service.name": "shop",
+    "service.version": "1.4.2",
+    "deployment.environment.name": "staging",
+    "process.pid": 41,
+    "process.command_args": ["node", "shop.mjs"],
+}
+
+
+def origin(own: dict[str, Any], scope: str, version: str | None, schema_url: str | None) -> dict[str, Any]:
+    """What an item has from its resource and scope, and its own attributes among theirs."""
+    merged = {f"resource.{key}": value for key, value in RESOURCE.items()} | {"scope.name": scope} | own
+    if version is not None:
+        merged["scope.version"] = version
+    return {
+        "attributes": merged,
+        "droppedAttributesCount": 0,
+        "resource": {"attributes": RESOURCE, "droppedAttributesCount": 0, "schemaUrl": None, "entityRefs": []},
+        "scope": {
+            "name": scope,
+            "version": version,
+            "attributes": {},
+            "droppedAttributesCount": 0,
+            "schemaUrl": schema_url,
+        },
+        "environment": "staging",
+        "release": "1.4.2",
+        "serviceName": "shop",
+    }
+
+
+CHECKOUT = ("checkout", "0.3.1", "https://shop.example/schema/scope")
+
+
+def span(held: dict[str, Any], kind: str, **different: Any) -> dict[str, Any]:
+    """The record of a span that the SDK held."""
+    start, end = int(held["start"]), int(held["end"])
+    return {
+        "id": f"{held['traceId']}-{held['spanId']}",
+        "traceId": held["traceId"],
+        "spanId": held["spanId"],
+        "parentSpanId": held["parentSpanId"],
+        "name": held["name"],
+        "kind": kind,
+        "startTime": rfc3339(start),
+        "endTime": rfc3339(end),
+        "durationMs": (end - start) / 10**6,
+        "statusCode": "UNSET",
+        "statusMessage": None,
+        "traceState": None,
+        "flags": SAMPLED | KNOWN_LOCAL,
+        "events": [],
+        "droppedEventsCount": 0,
+        "links": [],
+        "droppedLinksCount": 0,
+        "alternates": [],
+        **origin({}, *CHECKOUT),
+        **different,
+    }
+
+
+def event(held: dict[str, Any], name: str, attributes: dict[str, Any]) -> dict[str, Any]:
+    (time,) = held["events"]
+    return {"time": rfc3339(int(time)), "name": name, "attributes": attributes, "droppedAttributesCount": 0}
+
+
+def exception(stacktrace: str) -> dict[str, Any]:
+    assert stacktrace.startswith("RangeError: card declined\n    at ")
+    return {
+        "exception.type": "RangeError",
+        "exception.message": "card declined",
+        "exception.stacktrace": stacktrace,
+    }
+
+
+def order(held: dict[str, Any]) -> list[dict[str, Any]]:
+    """The four spans of the order."""
+    root, charge, publish, work = (held[name] for name in ("POST /orders", "charge", "publish", "work"))
+    link = {"traceState": None, "attributes": {}, "droppedAttributesCount": 0, "flags": SAMPLED | KNOWN_LOCAL}
+    return [
+        span(
+            root,
+            "SERVER",
+            events=[event(root, "cart read", {"items": 3, "total": 19.5})],
+            **origin(EVERY_KIND, *CHECKOUT),
+        ),
+        span(
+            charge,
+            "CLIENT",
+            statusCode="ERROR",
+            statusMessage="declined",
+            events=[event(charge, "exception", exception(*charge["stacktraces"]))],
+        ),
+        span(
+            publish,
+            "PRODUCER",
+            links=[
+                link | ELSEWHERE | {"traceState": "a=b", "attributes": {"reason": "retry", "attempt": 2}},
+                link | {"traceId": charge["traceId"], "spanId": charge["spanId"]},
+            ],
+        ),
+        span(work, "CONSUMER", statusCode="OK", **origin({}, "worker", None, None)),
+    ]
+
+
+def records(held: list[dict[str, Any]], spans: dict[str, Any]) -> list[dict[str, Any]]:
+    """The two log records of the order, newest first."""
+    low, failed = held
+    stock = ("stock", "1.0", "https://shop.example/schema/logs")
+    nested = {"map": {"deep": {"half": 0.5}, "list": [1, "b", True]}, "raw": {"bytesValue": "/w=="}}
+    common = {"timeSource": "time", "traceId": spans["charge"]["traceId"], "flags": SAMPLED}
+    return [
+        {
+            **common,
+            "time": rfc3339(int(failed["time"])),
+            "observedTime": rfc3339(int(failed["observed"])),
+            "spanId": spans["charge"]["spanId"],
+            "severityNumber": 17,
+            "severityText": "ERROR",
+            "eventName": None,
+            "body": "charging failed",
+            **origin(exception(failed["stacktrace"]), *stock),
+        },
+        {
+            **common,
+            "time": rfc3339(int(low["time"])),
+            "observedTime": rfc3339(int(low["observed"])),
+            "spanId": spans["POST /orders"]["spanId"],
+            "severityNumber": 14,
+            "severityText": "WARNING",
+            "eventName": "stock.low",
+            "body": {"sku": "A-17", "left": 3, "bins": ["x", 4, None], "raw": {"bytesValue": "AAH/"}},
+            **origin(EVERY_KIND | nested, *stock),
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "compression", "configured_by"),
+    [
+        ("json", "none", "options"),
+        ("json", "gzip", "options"),
+        ("protobuf", "none", "options"),
+        ("protobuf", "gzip", "options"),
+        ("json", "gzip", "environment"),
+        ("protobuf", "none", "environment"),
+    ],
+)
+def test_everything_comes_back_as_the_sdk_held_it(
+    sluice: Sluice, encoding: str, compression: str, configured_by: str
+) -> None:
+    if configured_by == "options":
+        options = {"base": sluice.base_url, "headers": key_header(sluice.key), "compression": compression}
+        client = export_javascript(encoding, CROWD, options)
+    else:
+        environment = otel_environment(sluice.base_url, sluice.key, OTEL_EXPORTER_OTLP_COMPRESSION=compression)
+        client = export_javascript(encoding, CROWD, **environment)
+    held = json.loads(client.output())
+    assert held["failures"] == []
+    assert [said["text"] for said in held["said"]] == ["Export succeeded after 0 retry attempts."] * REQUESTS
+
+    spans = {each["name"]: each for each in held["spans"] if each["name"] not in ("one", "all")}
+    trace_id = spans["POST /orders"]["traceId"]
+    expected = order(spans)
+    seen = spans_of(sluice, trace_id, len(expected))
+    assert {row["id"] for row in seen} == {each["id"] for each in expected}
+    for each in expected:
+        same(sluice.explore(f"/traces/{trace_id}/spans/{each['spanId']}"), each)
+    logs = logs_of(sluice, trace_id, 2)
+    assert all(isinstance(record.pop("id"), str) for record in logs)
+    same(logs, records(held["logs"][:2], spans))
+
+    crowd = [each for each in held["spans"] if each["name"] == "one"]
+    seen = spans_of(sluice, crowd[0]["traceId"], CROWD + 1)
+    times = {row["spanId"]: (row["startTime"], row["endTime"]) for row in seen if row["name"] == "one"}
+    assert times == {each["spanId"]: (rfc3339(int(each["start"])), rfc3339(int(each["end"]))) for each in crowd}
+    assert {row["attributes"].get("number") for row in seen} == {None, *range(CROWD)}
+    assert {row["body"] for row in logs_of(sluice, crowd[0]["traceId"], CROWD)} == set(range(CROWD))
