@@ -5,7 +5,7 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import distribution
 from pathlib import Path
@@ -42,18 +42,18 @@ def clean_environment(**more: str) -> dict[str, str]:
 
 
 class Node:
-    """A running script of tests/e2e/javascript."""
+    """A running program with the packages of tests/e2e/javascript."""
 
-    def __init__(self, script: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         node = shutil.which("node")
         if node is None or not (JAVASCRIPT / "node_modules" / ".made").exists():
             pytest.fail(f"{MISSING} (Debian: apt install nodejs npm).")
         self.process = subprocess.Popen(
-            [node, str(script)],
+            [node, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            cwd=JAVASCRIPT,  # where imports look for packages
+            cwd=JAVASCRIPT,  # where the imports of `--eval` look for packages
             env=clean_environment(**environment),
         )
 
@@ -69,12 +69,14 @@ class Node:
         return out
 
 
-def export_javascript(encoding: str, crowd: int, options: Mapping[str, Any] | None = None, **environment: str) -> Node:
+def export_javascript(
+    encoding: str, crowd: int, *, options: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
+) -> Node:
     """`export.mjs` under way; with `options` for its exporters, or with the variables of `environment` alone."""
     chosen = {"ENCODING": encoding, "CROWD": str(crowd)}
     if options is not None:
         chosen["EXPORTER_OPTIONS"] = json.dumps(options)
-    return Node(JAVASCRIPT / "export.mjs", {**chosen, **environment})
+    return Node([str(JAVASCRIPT / "export.mjs")], {**chosen, **(environment or {})})
 
 
 class Rotel(NamedTuple):

@@ -108,7 +108,12 @@ def exception(stacktrace: str) -> dict[str, Any]:
 def order(held: dict[str, Any]) -> list[dict[str, Any]]:
     """The four spans of the order."""
     root, charge, publish, work = (held[name] for name in ("POST /orders", "charge", "publish", "work"))
-    link = {"traceState": None, "attributes": {}, "droppedAttributesCount": 0, "flags": SAMPLED | KNOWN_LOCAL}
+    link: dict[str, Any] = {
+        "traceState": None,
+        "attributes": {},
+        "droppedAttributesCount": 0,
+        "flags": SAMPLED | KNOWN_LOCAL,
+    }
     return [
         span(
             root,
@@ -183,10 +188,10 @@ def test_everything_comes_back_as_the_sdk_held_it(
 ) -> None:
     if configured_by == "options":
         options = {"base": sluice.base_url, "headers": key_header(sluice.key), "compression": compression}
-        client = export_javascript(encoding, CROWD, options)
+        client = export_javascript(encoding, CROWD, options=options)
     else:
         environment = otel_environment(sluice.base_url, sluice.key, OTEL_EXPORTER_OTLP_COMPRESSION=compression)
-        client = export_javascript(encoding, CROWD, **environment)
+        client = export_javascript(encoding, CROWD, environment=environment)
     held = json.loads(client.output())
     assert held["failures"] == []
     assert [said["text"] for said in held["said"]] == ["Export succeeded after 0 retry attempts."] * REQUESTS
