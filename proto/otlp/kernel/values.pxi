@@ -259,7 +259,7 @@ cdef int collect(Work* work, Chunk key_value, size_t start, size_t limit, uint32
         entries(work)[start + <uint32_t> mark[0]].value = entry.value
         entries(work)[start + <uint32_t> mark[0]].sensitive = entry.sensitive
         work.flags = flags | DEDUPLICATED
-    elif limit and count_entries(work) - start >= limit:
+    elif count_entries(work) - start >= limit:
         work.flags = flags
         if dropped[0] != UINT32_MAX:
             dropped[0] += 1
@@ -496,7 +496,7 @@ cdef int put_json_map(Work* work, Encoded* map, Buf* out, size_t limit) except -
         c = cursor(piece_of(work, map, i))
         while next_field(&c, &field) == FIELD:
             if field.number == 1 and field.wire == LENGTH:
-                collect(work, field.chunk, start, 0, &unlimited)
+                collect(work, field.chunk, start, SIZE_MAX, &unlimited)
     put_mark(out, 123, limit)
     for e in range(start, count_entries(work)):
         if e > start:

@@ -103,6 +103,21 @@ def traces(body: bytes, policy: Policy | None = None) -> Case:
     return Case("traces", body, 3, policy or Policy(), NOW_NS)
 
 
+def test_limits_of_nothing() -> None:
+    nothing = Policy(
+        max_key_bytes=0,
+        max_value_bytes=0,
+        max_name_bytes=0,
+        max_body_bytes=0,
+        max_attributes=0,
+        max_events=0,
+        max_links=0,
+        max_exceptions=0,
+    )
+    for seed in range(CHUNK):
+        agree(generate.case(seed)._replace(policy=nothing))
+
+
 @pytest.mark.parametrize("keys", [255, 256, 257, 65_536, 65_537])
 def test_dictionaries_grow_their_index_at_the_same_size(keys: int) -> None:
     agree(
