@@ -5,6 +5,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import Any, Final
 
@@ -28,31 +29,38 @@ def main(name: str, arguments: list[str]) -> None:
     options = {}
     if hasattr(module, "mutate"):
         hook = os.environ.get(HOOK_VARIABLE)
+        mutator = _mutator(module.mutate, None if hook else _built_in(atheris))
         if hook is None:
-            options["custom_mutator"] = _mutator(module.mutate, atheris.Mutate)
+            options["custom_mutator"] = mutator
         else:
-            _set_mutator(hook, _mutator(module.mutate, _preloaded_mutate))
+            _set_mutator(hook, mutator)
     atheris.Setup([f"{name}", *arguments], module.check, **options)
     atheris.Fuzz()
 
 
-def _mutator(mutate: Callable[..., bytes], own: Callable[[bytes, int], bytes]) -> _Mutator:
-    """The target's mutator with a seed of libFuzzer's as its only source of chance."""
+def _built_in(atheris: Any) -> str:
+    """The library that holds libFuzzer where none is preloaded."""
+    folder = Path(atheris.path()) / "atheris"
+    return str(next(folder.glob("core_with_libfuzzer*.so")))
+
+
+def _mutator(mutate: Callable[..., bytes], library: str | None) -> _Mutator:
+    """The target's mutator, with a seed of libFuzzer's as its only source of chance."""
     random = Random()
+    own = ctypes.CDLL(library).LLVMFuzzerMutate
+    own.restype = ctypes.c_size_t
+    own.argtypes = (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_size_t)
+
+    def mutated(data: bytes, max_size: int) -> bytes:
+        room = ctypes.create_string_buffer(data, max(max_size, len(data), 1))
+        return room.raw[: own(room, len(data), max(max_size, 1))]
 
     def seeded(data: bytes, max_size: int, seed: int) -> bytes:
         random.seed(seed)
-        changed: bytes = mutate(bytes(data), max_size, random, own)
+        changed: bytes = mutate(bytes(data), max_size, random, mutated)
         return changed[:max_size]
 
     return seeded
-
-
-def _preloaded_mutate(data: bytes, max_size: int) -> bytes:
-    """libFuzzer's own mutation, of the libFuzzer that is preloaded."""
-    room = ctypes.create_string_buffer(data, max(max_size, len(data), 1))
-    size = ctypes.CDLL(None).LLVMFuzzerMutate(room, len(data), max(max_size, 1))
-    return room.raw[:size]
 
 
 _kept: list[Any] = []  # callbacks that C holds

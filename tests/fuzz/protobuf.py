@@ -157,7 +157,7 @@ def _change(found: list[Field], message: Message, random: Random, mutate: Mutate
     if way == 0:
         del found[place]
     elif way == 1:
-        found[place:place] = [field] * random.choice((1, 1, 2, random.randrange(MOST_REPEATS)))
+        found[place:place] = [field] * random.choice((*[1] * 9, 2, 3, random.randrange(MOST_REPEATS)))
     elif way == 2:
         random.shuffle(found)
     elif way == 3:

@@ -24,7 +24,15 @@ class Target(NamedTuple):
 
 TARGETS: Final[Mapping[str, Target]] = MappingProxyType(
     {
-        "kernel": Target("kernel", "kernel", sanitized=True, max_len=8192),
+        "kernel": Target("kernel", "kernel", sanitized=True),
         "kernel_agrees": Target("kernel_agrees", "kernel", sanitized=True),
+        "otlp_json": Target("otlp_json", "otlp_json", ("proto",)),
+        "inflate": Target("inflate", "inflate", ("gateway",)),
+        "filters": Target("filters", "filters", ("query", "chassis")),
+        "filters_engine": Target("filters_engine", "filters", ("query",)),
+        "cursor": Target("cursor", "cursor", ("chassis",), max_len=600),
+        "instant": Target("instant", "instant", ("query",), max_len=200),
+        "credentials": Target("credentials", "credentials", ("proto", "chassis"), max_len=600),
+        "fingerprint": Target("fingerprint", "fingerprint", ("gateway",), max_len=20_000, timeout_s=5),
     }
 )

@@ -22,7 +22,9 @@ __all__ = ["check", "mutate"]
 
 BUILD_VARIABLE: Final = "FUZZ_KERNELS"  # the directory with both builds; without it the installed kernel stands for both
 MAX_REQUESTS: Final = 16
+COMPARED_BYTES: Final = 1024  # longer ones go through one build alone: what a second would find, short ones show as well
 BATCH_ID: Final = 2**64 - 3
+Outcome = tuple[list[Any], list[tuple[str, int, int, bytes]]]
 _SIGNALS: Final[tuple[Signal, Signal]] = ("traces", "logs")
 _NOTHING: Final = Policy(
     max_items=1,
@@ -70,7 +72,7 @@ def cases(data: bytes) -> Iterator[Case]:
         number += 1
 
 
-def outcome(module: Any, batch: list[Case]) -> tuple[list[Any], list[tuple[str, int, int, bytes]]]:
+def outcome(module: Any, batch: list[Case]) -> Outcome:
     """Everything that a decoder says of a batch: of each request, and of all that were taken as blocks."""
     said: list[Any] = []
     taken: list[Decoded] = []
@@ -87,10 +89,21 @@ def outcome(module: Any, batch: list[Case]) -> tuple[list[Any], list[tuple[str, 
     return said, [(block.table, block.day, block.rows, b"".join(block.pieces)) for block in blocks]
 
 
+def agree(one: Outcome, other: Outcome) -> None:
+    """Fails with the first difference alone: a whole batch tells nobody anything."""
+    for place, (mine, yours) in enumerate(zip(one[0], other[0], strict=True)):
+        assert mine == yours, f"request {place}"
+    assert [block[:3] for block in one[1]] == [block[:3] for block in other[1]]
+    for mine, yours in zip(one[1], other[1], strict=True):
+        assert mine == yours, mine[:3]
+
+
 def check(data: bytes) -> None:
     """The kernel neither breaks a rule of memory nor says something else when its memory is laid out otherwise."""
     batch = list(cases(data))
-    assert outcome(_plain, batch) == outcome(_tight, batch), batch
+    said = outcome(_tight, batch)
+    if len(data) <= COMPARED_BYTES:
+        agree(outcome(_plain, batch), said)
 
 
 _poison = getattr(ctypes.CDLL(None), "__asan_poison_memory_region", None)

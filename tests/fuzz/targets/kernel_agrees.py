@@ -2,7 +2,7 @@
 
 from proto.otlp import reference
 from tests.fuzz.protobuf import mutate_batch as mutate
-from tests.fuzz.targets.kernel import cases, load, outcome
+from tests.fuzz.targets.kernel import agree, cases, load, outcome
 
 __all__ = ["check", "mutate"]
 
@@ -11,4 +11,4 @@ _kernel = load("plain")
 
 def check(data: bytes) -> None:
     batch = list(cases(data))
-    assert outcome(_kernel, batch) == outcome(reference, batch), batch
+    agree(outcome(_kernel, batch), outcome(reference, batch))

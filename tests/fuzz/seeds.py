@@ -1,0 +1,130 @@
+"""What the corpora begin with: requests of the generators that other tests use, and examples of every format.
+
+`python -m tests.fuzz.seeds` writes them among the inputs of this machine; `--minimise` then keeps what adds coverage.
+"""
+
+import gzip
+import itertools
+import json
+import zlib
+from collections.abc import Iterator
+from random import Random
+from typing import Final
+
+import msgspec
+from backports import zstd
+from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
+from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
+
+from proto.identity import encode_project_key, encode_token, format_dsn
+from query.fields import LOGS, SPANS
+from query.filters import Op
+from tests.fuzz.run import GROWN
+from tests.fuzz.targets.kernel import CHOICES
+from tests.proto.otlp import generate, realistic
+from tests.proto.otlp.as_json import as_json
+
+REQUESTS: Final = 400
+
+
+def kernel() -> Iterator[bytes]:
+    for seed in range(0, REQUESTS, 2):
+        pair = [generate.case(seed), generate.case(seed + 1)]
+        yield b"".join(
+            bytes((CHOICES.index(case.policy) + len(CHOICES) * (case.signal == "logs"),))
+            + len(case.body).to_bytes(2, "big")
+            + case.body
+            for case in pair
+            if len(case.body) < 1500
+        )
+
+
+def otlp_json() -> Iterator[bytes]:
+    for seed in range(REQUESTS // 4):
+        random = Random(seed)
+        writer = generate.Writer(random, seed % 2, random.choice(generate.POLICIES), unicode_only=True)
+        try:
+            yield b"\0" + as_json(TracesData.FromString(writer.request("traces")))
+            yield b"\1" + as_json(LogsData.FromString(writer.request("logs")))
+        except Exception:  # noqa: BLE001, S112 - what the official messages do not read is no seed
+            continue
+    yield b"\0" + as_json(realistic.request("traces", 1, 1))
+    yield b"\1" + as_json(realistic.request("logs", 1, 1))
+
+
+def inflate() -> Iterator[bytes]:
+    texts = (b"", b"x", bytes(5000), bytes(range(256)) * 3)
+    for text, size in itertools.product(texts, range(5)):
+        yield bytes((0, size, 7)) + gzip.compress(text, mtime=0)
+        yield bytes((0, 20 + size, 7)) + gzip.compress(text, mtime=0) * 3
+        yield bytes((1, size, 7)) + zlib.compress(text)
+        yield bytes((1, size, 7)) + zlib.compress(text, wbits=-15)
+        yield bytes((2, size, 7)) + zstd.compress(text)
+        packer = zstd.ZstdCompressor(options={zstd.CompressionParameter.window_log: 10 + 3 * size})
+        yield bytes((2, 20 + size, 7)) + packer.compress(text) + packer.flush() + zstd.compress(text)
+    yield from (bytes((4, 0, 0)) + name for name in (b"gzip", b" GZip ", b"x-gzip", b"deflate", b"zstd", b"br", b"a\nb"))
+
+
+def filters() -> Iterator[bytes]:
+    keys = (*SPANS.fields, *LOGS.fields, "http.route", "resource.host", "scope.name", "attr:name", '"a b"')
+    values = ("/checkout", "100", ">100", "<=-1.5e3", "[a,b]", "abc*", "*abc", "*b*", '"a \\" b"', "*", "now-15m", "0" * 31 + "1")
+    for key, value in itertools.product(keys, values):
+        yield f"{key}:{value}".encode()
+    yield b"-k:v !has:user.id has:k -k:[a,\"b c\"] k:>=5"
+    for op in Op:
+        value = {"value": ["a", "1"]} if op in ("in", "not_in") else {} if "exists" in op else {"value": "1"}
+        yield json.dumps([{"key": "durationMs", "op": op, **value}, {"key": "k", "op": op, **value}]).encode()
+    yield json.dumps([{"key": "k", "op": "regex", "value": "(a|b){2,3}[^c]\\d+$"}]).encode()
+
+
+def cursor() -> Iterator[bytes]:
+    yield b"binding\0" + msgspec.msgpack.encode((1, "a", b"b", None))
+    yield b"\0" + msgspec.msgpack.encode((1, "a"))
+    yield b"x\0" + msgspec.msgpack.encode((2**63, -1, "ü" * 40, bytes(16)))
+    yield b"x\0" + msgspec.msgpack.encode(("x" * 400,))
+    yield b"x\0AAAAAAAAAAAAAAAAAAAAAA"
+
+
+def instant() -> Iterator[bytes]:
+    times = ("now", "now-15m", "-2h", "now 3d", "2026-11-20", "2026-11-20T15:17:03.123456789Z", "2026-11-20 15:17+02:00")
+    epochs = ("0", "1790000000", "1790000000123", "1790000000123456", "1790000000123456789", "1.5", "2262-04-11T23:59:60Z")
+    for first, last in itertools.product((*times, *epochs), ("", "now", "2026-12-01")):
+        yield f"{first}\n{last}\n24".encode()
+
+
+def credentials() -> Iterator[bytes]:
+    key, token = encode_project_key(bytes(range(16))), encode_token(bytes(range(32)))
+    dsn = format_dsn("https://in.shop.example:4318/otlp", key, 42)
+    yield f"Legacy legacy_key={key}, legacy_version=1\nDSN {dsn}\n{key}\n42".encode()
+    yield f"\nBearer {token}\n\n".encode()
+    yield f"{dsn}\nshop-1\n{key}".encode()
+    yield f"\n\n{key}\n7".encode()
+
+
+def fingerprint() -> Iterator[bytes]:
+    traces = (
+        'Traceback (most recent call last):\n  File "/srv/app/cart.py", line 3, in add\n    raise X\n',
+        "java.lang.X: no\n\tat com.shop.Cart.add(Cart.java:42)\n\tat app//com.shop@1.2/a.B$$Lambda/0x00.run(Unknown Source)\nCaused by: y",
+        "   at Shop.Cart.<Add>d__5.MoveNext() in /src/Cart.cs:line 42\n   at System.X.Y(Int32 id)",
+        "Error: no\n    at async Cart.add (/app/src/cart.js:10:5)\n    at /app/src/x.js:1:2\nadd@https://shop.example/app.js:10:5",
+        "goroutine 1 [running]:\nshop/cart.(*Cart).Add.func1({0x1, 0x2})\n\t/srv/cart/cart.go:42 +0x1d",
+        "/srv/cart.rb:12:in `add'\n  from /gems/x.rb:3:in 'y'",
+        "#0 /srv/cart.php(12): Shop\\Cart->add()\n#1 {main}",
+    )
+    for trace in traces:
+        yield b"E\0order 4711 of bob@example.com at 2026-11-20T10:00:00Z in /srv/a/b.py 0xff deadbeef12 v1.2.3\0" + trace.encode()
+
+
+SEEDS: Final = (kernel, otlp_json, inflate, filters, cursor, instant, credentials, fingerprint)
+
+
+def main() -> None:
+    for seeds in SEEDS:
+        folder = GROWN / seeds.__name__
+        folder.mkdir(parents=True, exist_ok=True)
+        for number, data in enumerate(seeds()):
+            (folder / f"seed-{number}").write_bytes(data)
+
+
+if __name__ == "__main__":
+    main()

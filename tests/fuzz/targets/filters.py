@@ -1,0 +1,122 @@
+"""Filters as anyone may write them: text to terms to conditions to SQL with parameters.
+
+Whatever comes in is refused with issues, or becomes a statement whose text has only words of ours, whose every value is
+a parameter that fits its type, and that both encodings of filters agree on.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Final
+
+from chassis.validation import Issues
+from query.fields import LOGS, SPANS, Signal
+from query.filters import ATTRIBUTE_PREFIX, MAX_FILTERS, Filter, Op, conditions, parse_filters
+from query.sql import Query, emit
+from query.tree import Condition, Listing
+from query.window import Window
+
+NOW_NS: Final = 1_790_000_000 * 10**9
+WINDOW: Final = Window(NOW_NS - 10**12, NOW_NS)
+PROJECT: Final = 7
+_PLACEHOLDER: Final = re.compile(r"\{(p[0-9]+):(\w+(?:\(\w+\))?)\}")
+_TOKEN: Final = re.compile(r"'[^']*'|\w+|[^\w\s]")
+_INTEGERS: Final = {
+    "Int64": (-(2**63), 2**63 - 1),
+    "Int128": (-(2**127), 2**127 - 1),
+    "UInt32": (0, 2**32 - 1),
+    "UInt64": (0, 2**64 - 1),
+}
+
+
+def check(data: bytes) -> None:
+    text = decoded(data)
+    for signal in (SPANS, LOGS):
+        query = statement(text, signal)
+        if query is not None:
+            check_statement(query)
+
+
+def decoded(data: bytes) -> str:
+    """As it comes from a query string: always Unicode, though JSON escapes in it may not be."""
+    return data.decode(errors="replace")
+
+
+def statement(text: str, signal: Signal) -> Query | None:
+    """The query that these filters make; None when they are refused, in words that name them."""
+    issues = Issues()
+    filters = parse_filters(text, "query.filters", issues)
+    if len(issues):
+        return None
+    check_encodings(filters)
+    found = conditions(filters, signal, NOW_NS, "query.filters", issues)
+    if len(issues):
+        return None
+    assert len(found) == len(filters) <= MAX_FILTERS
+    return emit(Listing(project_id=PROJECT, signal=signal, window=WINDOW, conditions=found, limit=50))
+
+
+def check_encodings(filters: tuple[Filter, ...]) -> None:
+    """The JSON of the same filters is the same filters."""
+    written = [
+        {"key": each.key, "op": each.op, **({"value": list(each.values)} if each.op in (Op.IN, Op.NOT_IN) else {})}
+        | ({"value": each.values[0]} if each.values and each.op not in (Op.IN, Op.NOT_IN) else {})
+        for each in filters
+    ]
+    text = json.dumps(written)
+    if len(text) > 4000:
+        return
+    issues = Issues()
+    assert parse_filters(text, "query.filters", issues) == filters
+    assert not len(issues)
+
+
+def check_statement(query: Query) -> None:
+    names = {name: type_ for name, type_ in _PLACEHOLDER.findall(query.sql)}
+    assert names.keys() == query.parameters.keys()
+    for name, type_ in names.items():
+        check_value(type_, query.parameters[name])
+    foreign = set(_TOKEN.findall(_PLACEHOLDER.sub(" ", query.sql))) - _vocabulary()
+    assert not foreign, f"words that are not ours: {foreign}"
+
+
+def check_value(type_: str, value: object) -> None:
+    """A parameter fits the type that the text gives it."""
+    if type_.startswith("Array("):
+        assert isinstance(value, list)
+        for each in value:
+            check_value(type_[6:-1], each)
+    elif type_ == "String":
+        assert isinstance(value, str)
+        value.encode()
+    elif type_ == "Float64":
+        assert isinstance(value, float)
+        assert abs(value) < float("inf")
+    else:
+        low, high = _INTEGERS[type_]
+        assert isinstance(value, int)
+        assert low <= value <= high
+
+
+_known: set[str] = set()
+
+
+def _vocabulary() -> set[str]:
+    """Every word that statements on these tables have, from filters with nothing in them but harmless values."""
+    if not _known:
+        for signal in (SPANS, LOGS):
+            for found in _harmless(signal):
+                sql = emit(Listing(project_id=1, signal=signal, window=WINDOW, conditions=(found,), limit=1)).sql
+                _known.update(_TOKEN.findall(_PLACEHOLDER.sub(" ", sql)))
+    return _known
+
+
+def _harmless(signal: Signal) -> Iterator[Condition]:
+    keys = (*signal.fields, "k", "resource.k", "scope.k", "scope.name", "scope.version")
+    values = ("1", "-1", "5000000000", str(2**60), str(Fraction(1, 2)), "0" * 15 + "1", "1" * 32, "2020-01-01", "x", "")
+    for key in (*keys, *(ATTRIBUTE_PREFIX + key for key in keys)):
+        for op in Op:
+            for value in values:
+                for listed in ((value,), (value, "2"), (value, "2", "3")) if op in (Op.IN, Op.NOT_IN) else ((value,),):
+                    yield from conditions((Filter(key, op, listed),), signal, NOW_NS, "", Issues())

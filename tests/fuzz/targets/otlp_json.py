@@ -1,0 +1,191 @@
+"""OTLP/JSON of any shape: refused as documented, or the protobuf that a plain reading of the mapping gives.
+
+The oracle reads with Python's own JSON and fills the official messages field by field, as the OTLP and protobuf
+mappings say. An input: a byte that chooses signal and limits, and the body.
+"""
+
+import base64
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, Final
+
+from google.protobuf.descriptor import FieldDescriptor as Kind
+from google.protobuf.message import Message
+from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
+from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
+
+from proto.otlp import codec
+from proto.otlp.json import to_protobuf
+from proto.otlp.policy import DecodeError, Policy, Refusal, Signal
+from tests.proto.otlp.generate import NOW_NS
+
+LIMITED: Final = Policy(max_items=2, max_parts=12)
+POLICIES: Final = (Policy(), LIMITED)
+_SIGNALS: Final[Sequence[tuple[Signal, type[Message]]]] = (("traces", TracesData), ("logs", LogsData))
+_IDS: Final = frozenset({"traceId", "spanId", "parentSpanId"})
+_NUMBERS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_HALF_A_PAIR: Final = re.compile(r"[\ud800-\udfff]")
+
+
+def check(data: bytes) -> None:
+    choice, body = data[:1].ljust(1, b"\0")[0], data[1:]
+    signal, message = _SIGNALS[choice % 2]
+    policy = POLICIES[choice // 2 % 2]
+    try:
+        encoded = to_protobuf(signal, body, policy)
+    except DecodeError as error:
+        assert error.reason in Refusal
+        return
+    try:
+        codec.decode(signal, encoded, 1, policy, NOW_NS)
+    except DecodeError as error:
+        assert error.reason != Refusal.MALFORMED, "made of JSON, and malformed"
+        return
+    check_meaning(message, body, encoded)
+
+
+def check_meaning(message: type[Message], body: bytes, encoded: bytes) -> None:
+    try:
+        text = body.decode()
+        value = json.loads(text)
+    except (UnicodeDecodeError, RecursionError):  # repaired as protobuf's text is: other tests hold that
+        return
+    if _HALF_A_PAIR.search(json.dumps(value, ensure_ascii=False)):
+        return
+    expected = message()
+    fill(expected, value)
+    decoded = message.FromString(encoded)
+    assert decoded.SerializeToString(deterministic=True) == expected.SerializeToString(deterministic=True)
+
+
+def fill(message: Message, value: dict[str, Any]) -> None:
+    """The fields of `value` into `message`; in the order of their numbers, for the last of a oneof wins."""
+    for field in sorted(message.DESCRIPTOR.fields, key=lambda field: field.number):
+        given = value.get(field.json_name)
+        if given is None or field.json_name in _UNREAD:
+            continue
+        if field.is_repeated:
+            for element in given:
+                if field.type != Kind.TYPE_MESSAGE:
+                    getattr(message, field.name).append(scalar(field, element))
+                elif element is not None or message.DESCRIPTOR.name == "ArrayValue":
+                    fill(getattr(message, field.name).add(), element or {})
+        elif field.type == Kind.TYPE_MESSAGE:
+            inner = getattr(message, field.name)
+            inner.SetInParent()
+            fill(inner, given)
+        else:
+            setattr(message, field.name, scalar(field, given))
+
+
+_UNREAD: Final = frozenset({"keyStrindex"})
+
+
+def scalar(field: Any, given: Any) -> Any:
+    if field.type == Kind.TYPE_STRING:
+        return given
+    if field.type == Kind.TYPE_BYTES:
+        return identifier(given) if field.json_name in _IDS else plain_base64(given)
+    if field.type == Kind.TYPE_DOUBLE:
+        return _NUMBERS[given] if given in _NUMBERS else float(given)
+    if field.type == Kind.TYPE_BOOL:
+        return given
+    if field.name == "string_value_strindex":
+        return 0
+    return int(given)
+
+
+def identifier(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text) if re.fullmatch(r"(?:[0-9a-fA-F]{2})*", text) else b"\0"
+    except ValueError:
+        return b"\0"
+
+
+def plain_base64(text: str) -> bytes:
+    digits = text.replace("-", "+").replace("_", "/").rstrip("=")
+    return base64.b64decode(digits + "=" * (-len(digits) % 4))
+
+
+_NAMES: Final = tuple(
+    sorted(
+        {
+            *("resourceSpans", "resourceLogs", "scopeSpans", "scopeLogs", "spans", "logRecords", "resource", "scope"),
+            *("attributes", "key", "value", "stringValue", "boolValue", "intValue", "doubleValue", "arrayValue"),
+            *("kvlistValue", "bytesValue", "stringValueStrindex", "values", "traceId", "spanId", "parentSpanId"),
+            *("traceState", "flags", "name", "kind", "startTimeUnixNano", "endTimeUnixNano", "timeUnixNano", "events"),
+            *("droppedAttributesCount", "droppedEventsCount", "links", "droppedLinksCount", "status", "message"),
+            *("code", "version", "schemaUrl", "severityNumber", "severityText", "body", "observedTimeUnixNano"),
+            *("eventName", "entityRefs", "type", "idKeys", "descriptionKeys"),
+        }
+    )
+)
+_SCALARS: Final = (
+    *(None, True, False, 0, 1, -1, 5, 1.5, 2.0, -0.0, 1e300, 2**31, 2**32, 2**53 + 1, 2**63 - 1, 2**63, 2**64, -(2**63)),
+    *("", "0", "-1", "18446744073709551615", "1e3", "NaN", "Infinity", "-Infinity", "00", "0x1", " 1", "1_0", "٣"),
+    *("5b8efff798038103d269b633813fc60c", "eee19b7ec3c1b174", "EEE19B7EC3C1B174", "zz", "AA==", "_-8", "A", "\ud83d"),
+    *("größe", "\0", "\ufdd0", "4111111111111111", "password"),
+)
+
+
+def mutate(data: bytes, max_size: int, random: Random, mutate: Callable[[bytes, int], bytes]) -> bytes:
+    """One change somewhere in the tree; at times blindly in the text, or another way to write the same."""
+    choice, body = data[:1] or b"\0", data[1:]
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return mutate(data, max_size)
+    if random.random() < 0.25 or not isinstance(value, dict):
+        return choice + mutate(body, max_size - 1)
+    if random.random() < 0.02:
+        choice = bytes((random.randrange(4),))
+    _change(value, random, mutate)
+    text = json.dumps(value, ensure_ascii=random.random() < 0.5, indent=random.choice((None, None, None, 1)))
+    return (choice + text.encode(errors="surrogatepass"))[:max_size]
+
+
+def _change(value: Any, random: Random, mutate: Callable[[bytes, int], bytes]) -> None:
+    """Goes down to some object or list and changes one of its entries."""
+    places = list(value) if isinstance(value, dict) else list(range(len(value)))
+    inner = [place for place in places if isinstance(value[place], dict | list) and value[place]]
+    if inner and random.random() < 0.85:
+        _change(value[random.choice(inner)], random, mutate)
+        return
+    if isinstance(value, dict):
+        _change_object(value, random, mutate)
+        return
+    place = random.randrange(len(value) + 1)
+    if value and random.random() < 0.6:
+        value[place:place] = [random.choice(value)] * random.choice((1, 1, 2, 40))
+    elif place < len(value):
+        value[place] = _changed(value[place], random, mutate)
+
+
+def _change_object(value: dict[str, Any], random: Random, mutate: Callable[[bytes, int], bytes]) -> None:
+    way = random.randrange(4)
+    if way == 0 or not value:
+        value[random.choice(_NAMES)] = _changed(None, random, mutate)
+    elif way == 1:
+        del value[random.choice(list(value))]
+    elif way == 2:
+        name = random.choice(list(value))
+        value[random.choice(_NAMES)] = value.pop(name)
+    else:
+        name = random.choice(list(value))
+        value[name] = _changed(value[name], random, mutate)
+
+
+def _changed(value: Any, random: Random, mutate: Callable[[bytes, int], bytes]) -> Any:
+    way = random.randrange(5)
+    if way == 0 and isinstance(value, str) and value:
+        return mutate(value.encode(errors="surrogatepass"), 2 * len(value) + 4).decode(errors="replace")
+    if way == 1:
+        return {random.choice(_NAMES): value}
+    if way == 2:
+        return [value]
+    if way == 3 and isinstance(value, dict | list):
+        return {"values": [value]}
+    return random.choice(_SCALARS)
