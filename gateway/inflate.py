@@ -115,7 +115,9 @@ def _too_large(limits: InflateLimits) -> PayloadTooLarge:
     return PayloadTooLarge(f"The inflated body is larger than {limits.max_bytes} bytes.")
 
 
-def _gzip(_body: bytes, _offset: int, _limits: InflateLimits) -> _Decompressor:
+def _gzip(body: bytes, offset: int, _limits: InflateLimits) -> _Decompressor:
+    if len(body) > offset + 3 and body[offset + 3] & 0xE0:  # isal takes reserved flags; RFC 1952 (2.3.1.2) does not
+        raise BadRequest("The body is not valid gzip.")
     member: _Decompressor = _zlib.decompressobj(16 + zlib.MAX_WBITS)
     return member
 

@@ -70,6 +70,15 @@ def test_a_wrong_checksum_is_refused(encoding: str) -> None:
         inflate(encoding, bytes(packed), LIMITS)
 
 
+@pytest.mark.parametrize("flag", [0x20, 0x40, 0x80])
+def test_reserved_flags_of_gzip_are_refused(flag: int) -> None:
+    packed = bytearray(gzip.compress(PLAIN))
+    packed[3] |= flag
+    for body in (packed, gzip.compress(PLAIN) + packed):
+        with pytest.raises(BadRequest, match="not valid gzip"):
+            inflate("gzip", bytes(body), LIMITS)
+
+
 @pytest.mark.parametrize(("encoding", "pack"), [PACKERS[0], PACKERS[3]])
 def test_members_are_joined_up_to_their_limit(encoding: str, pack: Callable[[bytes], bytes]) -> None:
     parts = [b"one", b"", b"x" * 70_000, b"four"]
