@@ -1,4 +1,4 @@
-"""The embedded ClickHouse engine of the test session: one directory per process, a database of its own per test."""
+"""The two ClickHouse engines of the test session, each with one directory, and a database of its own per test."""
 
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -10,20 +10,37 @@ import pytest
 
 from chassis import schema
 from chassis.clickhouse import ClickHouse
-from tests.postgresql import PostgreSQL
-from tests.postgresql import running as running_postgresql
+from tests.engine.process import Engine
 
 _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
-def clickhouse_url() -> Iterator[str]:
-    """URL of the session's engine, kept open so that tests do not restart it."""
+def embedded_url() -> Iterator[str]:
+    """URL of the engine in this process, kept open so that tests do not restart it."""
     with TemporaryDirectory(prefix="sluice-test-") as parent:
         directory = Path(parent).resolve() / "chdb"
         anchor = clickhouse_connect.get_client(interface="chdb", path=str(directory))
         yield f"chdb://{directory}"
         anchor.close()
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[Engine]:
+    """The engine as a server of its own. Whoever stops it, kills it or wants other options takes one for himself."""
+    with TemporaryDirectory(prefix="sluice-test-") as parent:
+        engine = Engine(Path(parent).resolve() / "engine")
+        engine.start()
+        yield engine
+        engine.stop()
+
+
+@pytest.fixture(scope="session", params=["embedded", "http"])
+def clickhouse_url(request: pytest.FixtureRequest) -> str:
+    """URL of one engine, then of the other: what takes this is tested on both."""
+    if request.param == "embedded":
+        return str(request.getfixturevalue("embedded_url"))
+    return str(request.getfixturevalue("engine").url)
 
 
 @pytest.fixture
@@ -41,10 +58,3 @@ async def clickhouse(clickhouse_url: str, new_database: Callable[[], str]) -> As
     yield store
     await store.command(f"DROP DATABASE {name}")
     await store.close()
-
-
-@pytest.fixture(scope="session")
-def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgreSQL]:
-    """The session's PostgreSQL server, started by the first test that asks for it."""
-    with running_postgresql(tmp_path_factory.mktemp("postgresql")) as server:
-        yield server

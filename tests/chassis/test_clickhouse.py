@@ -210,8 +210,8 @@ def open_elsewhere(directory: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_second_process_on_the_same_directory_is_told_so(clickhouse_url: str) -> None:
-    directory = Path(urlsplit(clickhouse_url).path)
+def test_a_second_process_on_the_same_directory_is_told_so(embedded_url: str) -> None:
+    directory = Path(urlsplit(embedded_url).path)
     other = open_elsewhere(directory)
     assert other.returncode == 1
     assert f"Another process uses the directory {directory}" in other.stderr

@@ -56,13 +56,15 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--user", default="default")
     parser.add_argument("--password", default="")
-    parser.add_argument("--readonly-user", metavar="NAME:PASSWORD", help="a user whose profile has readonly = 2")
+    parser.add_argument("--readonly-user", metavar="NAME:PASSWORD", help="a user with readonly = 2 in the profile")
+    parser.add_argument("--frozen-user", metavar="NAME:PASSWORD", help="the same with readonly = 1: no settings")
     parser.add_argument("--keep-alive", type=float, default=10.0, help="seconds; ClickHouse's own default")
     arguments = parser.parse_args()
     users = {arguments.user: User(arguments.password)}
-    if arguments.readonly_user:
-        name, _, password = arguments.readonly_user.partition(":")
-        users[name] = User(password, {"readonly": "2"})
+    for level, given in (("2", arguments.readonly_user), ("1", arguments.frozen_user)):
+        if given:
+            name, _, password = given.partition(":")
+            users[name] = User(password, {"readonly": level})
     engine = Embedded(arguments.directory)
     try:
         asyncio.run(serve(engine, users, arguments.port, arguments.keep_alive))

@@ -12,8 +12,8 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-import lz4.block
-import lz4.frame
+import lz4.block  # type: ignore[import-untyped]  # lz4 has no types
+import lz4.frame  # type: ignore[import-untyped]
 
 if sys.version_info >= (3, 14):
     from compression import zstd

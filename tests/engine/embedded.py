@@ -5,10 +5,11 @@ as good as a server's query context. The engine itself says which settings are u
 not change.
 """
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import chdb
 from chdb.state.sqlitelike import Connection
@@ -17,10 +18,11 @@ from tests.engine.statements import Statement
 
 BLOCK_INFO: Final = b"\x01\x00\x02\xff\xff\xff\xff\x00"  # no overflow row, no bucket; before each block from 51903 on
 BLOCK_INFO_SINCE: Final = 51903
-PIECE: Final = 2**20
 
 _CODE: Final = re.compile(r"Code: (\d+)\. DB::Exception: ")
 _REPEATED: Final = re.compile(r"^(Code: \d+\. DB::Exception: )\1(.*) \(version [\d.]+\)\. \(\w+\)$", re.DOTALL)
+_STREAMS: Final = re.compile(r"\s*(?:SELECT|WITH)\b", re.IGNORECASE)  # the engine gives other results whole
+_SETTINGS: Final = re.compile(r"\bSETTINGS\b[^()]*$", re.IGNORECASE)
 _PLAIN: Final = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -58,7 +60,7 @@ class Embedded:
 
     def __init__(self, directory: Path) -> None:
         self._path = str(directory)
-        self._anchor = chdb.connect(self._path)
+        self._anchor = _open(self._path)
         self.version = self._anchor.query("SELECT version()", "TabSeparated").bytes().decode().strip()
 
     def close(self) -> None:
@@ -67,7 +69,7 @@ class Embedded:
 
     def run(self, call: Call) -> Result:
         """Run a statement to its end; blocks. Raises EngineError."""
-        handle = chdb.connect(self._path)
+        handle = _open(self._path)
         try:
             _prepare(handle, call)
             if call.statement.data is not None:
@@ -80,13 +82,18 @@ class Embedded:
 
     def kill(self, comment: str) -> None:
         """Cancel the queries with this `log_comment`."""
-        handle = chdb.connect(self._path)
+        handle = _open(self._path)
         try:
             handle.query(
                 "KILL QUERY WHERE Settings['log_comment'] = {comment:String} ASYNC", params={"comment": comment}
             )
         finally:
             handle.close()
+
+
+def _open(path: str) -> Connection:
+    handle: Connection = chdb.connect(path)  # type: ignore[no-untyped-call]  # chdb types half of its functions
+    return handle
 
 
 def _prepare(handle: Connection, call: Call) -> None:
@@ -98,24 +105,38 @@ def _prepare(handle: Connection, call: Call) -> None:
 
 
 def _insert(handle: Connection, statement: Statement, data: bytes) -> Result:
-    insert = handle.send_insert(statement.text, statement.format or "Values")
-    with insert:
-        for at in range(0, len(data), PIECE):
-            insert.append(data[at : at + PIECE])
-        done = insert.finish()
-    summary = {"read_rows": done.rows_written, "read_bytes": done.bytes_written}
-    written = {"written_rows": done.rows_written, "written_bytes": done.bytes_written}
-    return Result(b"", None, {**summary, **written, "elapsed_ns": int(done.elapsed * 1e9)})
+    """Insert from a file in memory: the streaming insert of the engine knows no limit on partitions."""
+    file = os.memfd_create("insert")
+    try:
+        with open(file, "wb", closefd=False) as writer:
+            writer.write(data)
+        text, settings = _SETTINGS.sub("", statement.text), _SETTINGS.search(statement.text)
+        result = handle.query(
+            f"{text} FROM INFILE '/proc/self/fd/{file}' COMPRESSION 'none'"
+            f" {settings[0] if settings else ''} FORMAT {statement.format}"
+        )
+    finally:
+        os.close(file)
+    rows, nbytes = result.rows_read(), result.bytes_read()
+    return Result(b"", None, _summary(result) | {"written_rows": rows, "written_bytes": nbytes, "result_rows": rows})
 
 
 def _query(handle: Connection, call: Call) -> Result:
-    statement = call.statement
+    statement, parameters = call.statement, dict(call.parameters)
     shape = statement.format or call.default_format
-    if shape == "Native" and call.protocol >= BLOCK_INFO_SINCE and statement.answers:
-        blocks = [block.bytes() for block in handle.send_query(statement.text, shape, params=dict(call.parameters))]
+    informed = shape == "Native" and statement.answers and call.protocol >= BLOCK_INFO_SINCE
+    if informed and _STREAMS.match(statement.text):
+        blocks = [block.bytes() for block in handle.send_query(statement.text, shape, params=parameters)]
         return Result(b"".join(BLOCK_INFO + block for block in blocks), shape, {})
-    result = handle.query(statement.text, shape, params=dict(call.parameters))
-    summary = {
+    result = handle.query(statement.text, shape, params=parameters)
+    body = result.bytes() or b""
+    if informed and body:  # what cannot be streamed is short: one block
+        body = BLOCK_INFO + body
+    return Result(body, shape if statement.answers else None, _summary(result))
+
+
+def _summary(result: Any) -> dict[str, int]:
+    return {
         "read_rows": result.storage_rows_read(),
         "read_bytes": result.storage_bytes_read(),
         "written_rows": result.rows_written(),
@@ -124,7 +145,6 @@ def _query(handle: Connection, call: Call) -> Result:
         "result_bytes": result.bytes_read(),
         "elapsed_ns": int(result.elapsed() * 1e9),
     }
-    return Result(result.bytes() or b"", shape if statement.answers else None, summary)
 
 
 def _name(name: str) -> str:

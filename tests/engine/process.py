@@ -17,15 +17,19 @@ QUOTED: Final = "hunter2%20%26%20more"
 
 
 class Engine:
-    """One directory and one port, which a restart keeps. `url` names no database."""
+    """One directory and one port, which a restart keeps.
 
-    def __init__(self, directory: Path, *, readonly_user: str | None = None, keep_alive_s: float = 10.0) -> None:
+    The URLs name no database. `reader_url` is that of a user who may read and change settings (`readonly = 2`),
+    `frozen_url` of one who may read alone (`readonly = 1`).
+    """
+
+    def __init__(self, directory: Path, *, keep_alive_s: float = 10.0) -> None:
         self._directory = directory
         self.port = _free_port()
         self.url = f"http://{USER}:{QUOTED}@127.0.0.1:{self.port}"
-        self._more = [f"--keep-alive={keep_alive_s}"]
-        if readonly_user is not None:
-            self._more.append(f"--readonly-user={readonly_user}")
+        self.reader_url = f"http://reader:reader@127.0.0.1:{self.port}"
+        self.frozen_url = f"http://frozen:frozen@127.0.0.1:{self.port}"
+        self._more = ["--readonly-user=reader:reader", "--frozen-user=frozen:frozen", f"--keep-alive={keep_alive_s}"]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:

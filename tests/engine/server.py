@@ -39,15 +39,17 @@ _NOT_HERE: Final = ("session_id", "compress", "role")
 
 # exceptionCodeToHTTPStatus of ClickHouse; anything else is 500.
 _STATUS: Final[Mapping[int, int]] = {
+    **dict.fromkeys((6, 8, 15, 25, 26, 27, 36, 37, 38, 41, 44, 53, 62, 72, 117, 123, 167, 168, 223, 321), 400),
+    **dict.fromkeys((376, 427, 441, 675, 676), 400),
     194: 401,
     **dict.fromkeys((192, 193, 497, 512, 516), 403),
-    **dict.fromkeys((6, 8, 15, 25, 26, 27, 36, 38, 41, 44, 53, 62, 69, 72, 117, 427), 400),
-    **dict.fromkeys((46, 47, 50, 56, 60, 63, 73, 78, 81, 115, 336, 511), 404),
+    **dict.fromkeys((46, 47, 50, 56, 60, 63, 73, 78, 81, 115, 152, 336, 511), 404),
     159: 408,
-    164: 500,
-    **dict.fromkeys((209, 439), 503),
     381: 411,
+    229: 413,
+    779: 415,
     48: 501,
+    **dict.fromkeys((76, 209, 439), 503),
 }
 
 

@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import clickhouse_connect
 import pytest
 from clickhouse_connect.driver.client import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
 from chassis.clickhouse import ClickHouse, QueryLimits
+from chassis.clickhouse.target import open_client, parse
 from chassis.validation import Issues
 from query import sql
 from query.fields import LOGS, SPANS, Signal
@@ -244,9 +244,7 @@ async def test_the_bucket_predicate_is_what_skips(clickhouse: ClickHouse, clickh
     )
     query = sql.emit(spans(window=Window(noon + HOUR, noon + HOUR + HOUR // 4)))
     bare = "\n".join(line for line in query.sql.splitlines() if "toStartOfFiveMinutes" not in line)
-    engine = clickhouse_connect.get_client(
-        interface="chdb", path=clickhouse_url.removeprefix("chdb://"), database=database
-    )
+    engine = open_client(parse(clickhouse_url, database), 30)
     try:
         read, of = granules(engine, query.sql, query.parameters)
         read_bare, of_bare = granules(engine, bare, query.parameters)
