@@ -1,5 +1,6 @@
 """What is stored, read back through the explore API, and how a test says that it is what was sent."""
 
+import difflib
 import json
 import time
 from typing import Any
@@ -53,4 +54,5 @@ def rfc3339(nanos: int) -> str:
 
 def same(seen: Any, expected: Any) -> None:
     """Equal, and of the same JSON types: 200.0 is not 200, 1 is not true."""
-    assert json.dumps(seen, sort_keys=True, indent=1) == json.dumps(expected, sort_keys=True, indent=1)
+    wanted, found = (json.dumps(value, sort_keys=True, indent=1).splitlines() for value in (expected, seen))
+    assert found == wanted, "\n".join(difflib.unified_diff(wanted, found, "expected", "seen", n=1, lineterm=""))

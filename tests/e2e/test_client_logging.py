@@ -23,7 +23,7 @@ from tests.e2e.agents import key_header
 from tests.e2e.product import Sluice
 from tests.e2e.reading import arrived, logs_of, rfc3339, same
 
-RESOURCE = {"service.version": "2.1.0", "deployment.environment.name": "prod", "process.pid": 7}
+RESOURCE: dict[str, Any] = {"service.version": "2.1.0", "deployment.environment.name": "prod", "process.pid": 7}
 EXTRA = {
     "sku": "A-17",
     "left": 3,
@@ -41,7 +41,7 @@ EXTRA_SEEN = EXTRA | {"nested": {"deep": {"list": [1, "b", None]}, "raw": {"byte
 @contextmanager
 def exported(name: str, exporter: OTLPLogExporter) -> Iterator[tuple[logging.Logger, InMemoryLogRecordExporter]]:
     """A logger with the handler on it, and what the SDK holds; flushed at the end."""
-    kept = InMemoryLogRecordExporter()
+    kept = InMemoryLogRecordExporter()  # type: ignore[no-untyped-call]  # the SDK's
     provider = LoggerProvider(resource=Resource(RESOURCE | {"service.name": name}), shutdown_on_exit=False)
     provider.add_log_record_processor(BatchLogRecordProcessor(exporter))
     provider.add_log_record_processor(SimpleLogRecordProcessor(kept))
