@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+pytest_plugins = ("tests.databases",)
+
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Turn a green run with skips into a red one when CI is set."""

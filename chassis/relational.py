@@ -1,17 +1,21 @@
 """The relational store: SQLAlchemy Core over an async engine, SQLite by default, PostgreSQL by URL.
 
-There is one path for both: statements are Core expressions, times go through `UtcTime`, a transaction says up front
-whether it writes. What differs lives in this module: SQLite gets its pragmas at connect, `BEGIN IMMEDIATE` for writes
-(a transaction that turns from reading to writing would fail instead of waiting), one writer at a time in the process.
+There is one path for both: statements are Core expressions, times go through `UtcTime`, text through `text`, a
+transaction says up front whether it writes. Writers take turns, in this process and with all others: SQLite knows no
+other way (`BEGIN IMMEDIATE`: a transaction that turns from reading to writing would fail instead of waiting), and on
+PostgreSQL an advisory lock gives the same. So nobody's read is stale by the time he writes, no transaction fails
+because of another one, and what holds on one database holds on both; a control database writes seldom enough.
 """
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self
 
 import sqlalchemy as sa
 import structlog
@@ -20,22 +24,28 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.types import TypeDecorator
 
 from chassis.errors import ServiceUnavailable, StartupError
+from chassis.settings import ChassisSettings
 
 POOL_SIZE: Final = 5
-MAX_WAIT_S: Final = 10.0  # for a connection, for the write turn, and for another process's write lock
+MAX_WAIT_S: Final = 5.0  # to get into a transaction (a connection, the turn to write), and again for each answer
+MIGRATION_WAIT_S: Final = 600.0  # for each answer; another process may be migrating
+SETTLED_S: Final = 1.0  # without a fault, until an outage counts as over: half an outage is one, not many
 _DRIVERS: Final = {"sqlite": ("sqlite+pysqlite", "sqlite+aiosqlite"), "postgresql": ("postgresql+psycopg",) * 2}
 _WRITES: Final = "sluice_writes"
+_READING: Final[dict[str, dict[str, Any]]] = {
+    "sqlite": {_WRITES: False},
+    "postgresql": {_WRITES: False, "isolation_level": "REPEATABLE READ", "postgresql_readonly": True},  # one snapshot
+}
+_WRITING: Final[dict[str, dict[str, Any]]] = {
+    "sqlite": {_WRITES: True},
+    # Each statement sees what was committed before it: the snapshot must not be older than the turn.
+    "postgresql": {_WRITES: True, "isolation_level": "READ COMMITTED"},
+}
 # FULL: a revocation or a new key must survive power loss; a control database commits rarely enough to afford the fsync.
-_PRAGMAS: Final = (
-    f"PRAGMA busy_timeout = {int(MAX_WAIT_S * 1000)}",
-    "PRAGMA journal_mode = WAL",
-    "PRAGMA synchronous = FULL",
-    "PRAGMA foreign_keys = ON",
-)
+_PRAGMAS: Final = ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "PRAGMA foreign_keys = ON")
+_TAKE_TURN: Final = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'sluice', 'big')})"
 _FAULTS_OF_THE_STATEMENT: Final = (exc.IntegrityError, exc.ProgrammingError, exc.DataError, exc.NotSupportedError)
 _TIME_FORMAT: Final = "%Y-%m-%dT%H:%M:%S.%f"
-
-E = TypeVar("E")
 
 log = structlog.get_logger(__name__)
 
@@ -85,11 +95,18 @@ def format_time(time: datetime) -> str:
     return time.astimezone(UTC).strftime(_TIME_FORMAT)[:-3] + "Z"
 
 
+def text(length: int) -> sa.types.TypeEngine[str]:
+    """Text that compares by code point on both engines, whatever the collation of a PostgreSQL database is."""
+    return sa.String(length).with_variant(sa.String(length, collation="C"), "postgresql")
+
+
 class Database:
     """A small pool of connections; every use is one transaction.
 
-    A transaction that cannot get what it needs (a connection, the write turn, the file, the server) raises
-    DatabaseUnavailable, which is answered 503. Faults of a statement (a broken constraint) come through as they are.
+    A transaction that cannot get what it needs (a connection, the turn to write, the file, the server) raises
+    DatabaseUnavailable, which is answered 503: within `max_wait_s` when it cannot begin, and within that again when an
+    answer does not come. Faults of a statement (a broken constraint) come through as they are; the transaction is over
+    then, for PostgreSQL takes no further statement.
     """
 
     name: Final = "database"
@@ -102,13 +119,21 @@ class Database:
         self._in_use = 0
         self._unused = asyncio.Event()
         self._unused.set()
-        self._write_turn = asyncio.Semaphore(1 if self._url.get_backend_name() == "sqlite" else pool_size)
+        self._write_turn = asyncio.Semaphore(1)
+        self._outage = _Outage()
+
+    @classmethod
+    def configured(cls, settings: ChassisSettings) -> Self:
+        """The store of the settings."""
+        return cls(settings.database, pool_size=settings.database_connections, max_wait_s=settings.database_timeout_s)
 
     async def start(self) -> None:
         """Make the pool. Nothing is connected yet, so a server that is away does not keep a service from starting."""
-        options = {"pool_size": self._pool_size, "max_overflow": 0, "pool_timeout": self._max_wait_s}
-        self._engine = _build_engine(self._url, lambda: create_async_engine(self._url, hide_parameters=True, **options))
-        _prepare(self._engine.sync_engine)
+        pool = {"pool_size": self._pool_size, "max_overflow": 0, "pool_timeout": self._max_wait_s}
+        with _needed_package(self._url):
+            options = _options(self._url, self._max_wait_s, asynchronous=True)
+            self._engine = create_async_engine(self._url, **pool, **options)
+        _prepare(self._engine.sync_engine, self._max_wait_s)
 
     async def close(self) -> None:
         """Let transactions under way finish, then close every connection; later uses raise DatabaseUnavailable."""
@@ -131,41 +156,44 @@ class Database:
         """A transaction that only reads, on one snapshot."""
         return self._transaction(writes=False)
 
-    @asynccontextmanager
-    async def write(self) -> AsyncIterator[AsyncConnection]:
+    def write(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """A transaction that may write: committed at the end of the block, rolled back when the block raises."""
-        try:
-            async with asyncio.timeout(self._max_wait_s):
-                await self._write_turn.acquire()
-        except TimeoutError as error:
-            raise DatabaseUnavailable from error
-        try:
-            async with self._transaction(writes=True) as connection:
-                yield connection
-        finally:
-            self._write_turn.release()
+        return self._transaction(writes=True)
 
     @asynccontextmanager
     async def _transaction(self, *, writes: bool) -> AsyncIterator[AsyncConnection]:
-        if self._engine is None:
+        engine = self._engine
+        if engine is None:
             raise DatabaseUnavailable
         self._in_use += 1
         self._unused.clear()
         try:
-            async with self._connected(self._engine) as plain:
-                connection = await plain.execution_options(**{_WRITES: writes})
-                async with connection.begin():
-                    yield connection
+            async with AsyncExitStack() as entered:
+                yield await self._enter(entered, engine, writes=writes)
+            self._outage.worked()
         except (exc.DBAPIError, exc.TimeoutError) as error:
             if is_fault_of_statement(error):
                 raise
-            cause = error.orig if isinstance(error, exc.DBAPIError) else error
-            log.warning("database unavailable", reason=str(cause))
+            self._outage.failed(str(error.orig if isinstance(error, exc.DBAPIError) else error))
             raise DatabaseUnavailable from error
         finally:
             self._in_use -= 1
             if not self._in_use:
                 self._unused.set()
+
+    async def _enter(self, entered: AsyncExitStack, engine: AsyncEngine, *, writes: bool) -> AsyncConnection:
+        """A connection inside a transaction; `entered` is what is left at its end."""
+        try:
+            async with asyncio.timeout(self._max_wait_s):
+                if writes:
+                    await entered.enter_async_context(self._write_turn)
+                connection = await entered.enter_async_context(self._connected(engine))
+                await connection.execution_options(**(_WRITING if writes else _READING)[engine.dialect.name])
+                await entered.enter_async_context(connection.begin())
+        except TimeoutError as error:
+            self._outage.failed(f"no transaction could begin within {self._max_wait_s:g} s")
+            raise DatabaseUnavailable from error
+        return connection
 
     @asynccontextmanager
     async def _connected(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
@@ -175,6 +203,32 @@ class Database:
             finally:
                 if self._engine is not engine:  # its pool is gone or about to go, and nobody else would close it
                     await connection.invalidate()
+
+
+class _Outage:
+    """Whether the store is away, said once when it goes and once when it is back: not for every request in between."""
+
+    def __init__(self) -> None:
+        self._away = False
+        self._failed_at = 0.0
+
+    def failed(self, reason: str) -> None:
+        """A transaction could not be had."""
+        self._failed_at = time.monotonic()
+        if not self._away:
+            self._away = True
+            log.warning("database unavailable", reason=one_line(reason))
+
+    def worked(self) -> None:
+        """A transaction went through."""
+        if self._away and time.monotonic() - self._failed_at >= SETTLED_S:
+            self._away = False
+            log.warning("database back")
+
+
+def one_line(reason: str) -> str:
+    """What a driver says, for a log line or a sentence: drivers like several lines."""
+    return " ".join(reason.split())
 
 
 def is_fault_of_statement(error: exc.SQLAlchemyError) -> bool:
@@ -187,14 +241,22 @@ def is_fault_of_statement(error: exc.SQLAlchemyError) -> bool:
     return isinstance(error, _FAULTS_OF_THE_STATEMENT)
 
 
-def migration_engine(url: str) -> sa.Engine:
+def migration_engine(url: str, max_wait_s: float = MIGRATION_WAIT_S) -> sa.Engine:
     """A blocking engine on the same store, one connection, every transaction a writing one. Raises DatabaseUnusable."""
     parsed = _with_driver(url, asynchronous=False)
-    engine = _build_engine(
-        parsed, lambda: sa.create_engine(parsed, poolclass=sa.NullPool, execution_options={_WRITES: True})
-    )
-    _prepare(engine)
+    writing = _WRITING[parsed.get_backend_name()]
+    with _needed_package(parsed):
+        options = _options(parsed, max_wait_s, asynchronous=False)
+        engine = sa.create_engine(parsed, poolclass=sa.NullPool, execution_options=writing, **options)
+    _prepare(engine, max_wait_s)
     return engine
+
+
+def server_version(connection: sa.Connection) -> str:
+    """`PostgreSQL 18.4`, `SQLite 3.46.0`."""
+    dialect = connection.dialect
+    names = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
+    return f"{names[dialect.name]} {'.'.join(map(str, dialect.server_version_info or ()))}"
 
 
 def sqlite_file(url: str) -> Path | None:
@@ -204,10 +266,9 @@ def sqlite_file(url: str) -> Path | None:
 
 
 def shown(url: str) -> str:
-    """The URL for people: without its password."""
-    return (
-        _with_driver(url, asynchronous=False).set(drivername=url.partition(":")[0]).render_as_string(hide_password=True)
-    )
+    """The URL for people: without its password, and without options, which may hold another one."""
+    parsed = _with_driver(url, asynchronous=False)
+    return parsed.set(drivername=url.partition(":")[0], query={}).render_as_string(hide_password=True)
 
 
 def _with_driver(url: str, *, asynchronous: bool) -> sa.URL:
@@ -220,27 +281,47 @@ def _with_driver(url: str, *, asynchronous: bool) -> sa.URL:
         ) from error
     if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
         raise DatabaseUnusable("The database URL must name a file: sqlite:///FILE.")
+    if parsed.get_backend_name() == "postgresql" and url.partition("?")[0].count("@") > 1:
+        # The rest of the password would be taken for the host, and be shown.
+        raise DatabaseUnusable("The database URL has an @ too many: in a user name or password write it as %40.")
     return parsed.set(drivername=drivers[asynchronous])
 
 
-def _build_engine(url: sa.URL, build: Callable[[], E]) -> E:
+def _options(url: sa.URL, max_wait_s: float, *, asynchronous: bool) -> dict[str, Any]:
+    """Those of an engine that hang on its database."""
+    options: dict[str, Any] = {"hide_parameters": True}
+    if url.get_backend_name() == "postgresql":
+        from chassis import postgresql  # noqa: PLC0415 - the driver is there only where a server is used
+
+        options["pool_pre_ping"] = asynchronous  # connections of before a restart of the server are replaced unseen
+        if asynchronous:
+            options["async_creator"] = postgresql.creator(postgresql.AsyncConnection, url, max_wait_s)
+        else:
+            options["creator"] = postgresql.creator(postgresql.Connection, url, max_wait_s)
+    return options
+
+
+@contextmanager
+def _needed_package(url: sa.URL) -> Iterator[None]:
     try:
-        return build()
+        yield
     except ModuleNotFoundError as error:
         needed = f"The database {url.get_backend_name()} needs the Python package {error.name}, which is not installed."
         raise DatabaseUnusable(needed) from error
 
 
-def _prepare(engine: sa.Engine) -> None:
+def _prepare(engine: sa.Engine, max_wait_s: float) -> None:
     if engine.dialect.name == "sqlite":
-        sa.event.listen(engine, "connect", _configure_sqlite)
+        sa.event.listen(engine, "connect", partial(_configure_sqlite, max_wait_s))
         sa.event.listen(engine, "begin", _begin_sqlite)
+    else:
+        sa.event.listen(engine, "begin", _begin_postgresql)
 
 
-def _configure_sqlite(connection: Any, _record: object) -> None:
+def _configure_sqlite(max_wait_s: float, connection: Any, _record: object) -> None:
     connection.isolation_level = None  # transactions begin where `_begin_sqlite` says, not where the driver guesses
     cursor = connection.cursor()
-    for pragma in _PRAGMAS:
+    for pragma in (f"PRAGMA busy_timeout = {round(max_wait_s * 1_000)}", *_PRAGMAS):
         cursor.execute(pragma)
     cursor.close()
 
@@ -248,3 +329,8 @@ def _configure_sqlite(connection: Any, _record: object) -> None:
 def _begin_sqlite(connection: sa.Connection) -> None:
     writes = connection.get_execution_options().get(_WRITES, False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _begin_postgresql(connection: sa.Connection) -> None:
+    if connection.get_execution_options().get(_WRITES, False):
+        connection.exec_driver_sql(_TAKE_TURN)

@@ -107,11 +107,24 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     database_url: Annotated[
         str,
         setting(
-            "Where organizations, projects and keys are stored: sqlite:///FILE.",
+            "Where organizations, projects and keys are stored: sqlite:///FILE or "
+            "postgresql://user:password@host:port/name, with options of libpq (?sslmode=verify-full).",
             secret=True,
             shown_default="sqlite:// in <data>/sluice.db",
         ),
     ] = ""
+    database_connections: Annotated[
+        int, setting("Connections to the relational store that a process holds.", unit="connections", ge=2, le=1_000)
+    ] = 5
+    database_timeout_s: Annotated[
+        float,
+        setting(
+            "How long a request waits for a transaction of the relational store, and for each answer in it; then 503.",
+            unit="seconds",
+            ge=0.05,
+            le=600,
+        ),
+    ] = 5.0
     durability: Annotated[
         Literal["store"],
         setting("What a 200 of the gateway promises; store: the items are in ClickHouse."),

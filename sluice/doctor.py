@@ -15,13 +15,14 @@ import msgspec
 from chassis import migrations, schema
 from chassis.clickhouse import QueryLimits
 from chassis.errors import StartupError
+from chassis.relational import shown
 from chassis.settings import ChassisSettings
 from sluice import __version__, data, process
 from sluice.options import Options
 from sluice.services import open_clickhouse
 
 _PACKAGES: Final = (
-    *("aiohttp", "uvloop", "msgspec", "SQLAlchemy"),
+    *("aiohttp", "uvloop", "msgspec", "SQLAlchemy", "psycopg"),
     *("clickhouse-connect", "chdb", "isal", "backports.zstd"),
 )
 _LIMITS: Final = QueryLimits(max_seconds=10)
@@ -56,7 +57,7 @@ def examine(settings: ChassisSettings) -> Iterator[Finding]:
     running = _in_use(settings)
     state = "in use by a running sluice" if running else "there" if settings.data_dir.is_dir() else "not made yet"
     yield Finding("data", settings.data_dir.is_dir(), f"{settings.data_dir}: {state}")
-    yield _examined("database", lambda: f"schema {migrations.check(settings.database)}")
+    yield _examined("database", lambda: _database(settings))
     yield _examined("clickhouse", lambda: _clickhouse(settings, running=running))
     if running:
         yield _examined("server", lambda: _server(settings))
@@ -98,6 +99,11 @@ def _in_use(settings: ChassisSettings) -> bool:
             return False
     except StartupError:
         return True
+
+
+def _database(settings: ChassisSettings) -> str:
+    schema_version = migrations.check(settings.database)
+    return f"{shown(settings.database)}: {migrations.server(settings.database)}, schema {schema_version}"
 
 
 def _clickhouse(settings: ChassisSettings, *, running: bool) -> str:

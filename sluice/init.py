@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _make(settings: ChassisSettings, org_slug: str, project_slug: str, file: Path) -> Bootstrap:
-    database = Database(settings.database)
+    database = Database.configured(settings)
     await database.start()
     try:
         async with database.write() as connection:

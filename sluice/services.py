@@ -56,7 +56,7 @@ def assemble(
     after_opening: Step = schema.check,
 ) -> web.Application:
     """The named services in one application. `after_opening` is done once with ClickHouse, before anything uses it."""
-    checks = Checks.over(Database(chassis.database), telemetry.registry)
+    checks = Checks.over(Database.configured(chassis), telemetry.registry)
     parts = _Parts(options, chassis, telemetry, checks, after_opening)
     parts.resources.append(checks.running)
     # A gateway alone goes on with the keys that it knows.

@@ -72,7 +72,7 @@ async def _prepare(settings: ChassisSettings) -> None:
 
 
 async def _bootstrap(settings: ChassisSettings) -> None:
-    database = Database(settings.database)
+    database = Database.configured(settings)
     await database.start()
     try:
         await bootstrap(database, settings.base_url, partial(credentials.write, settings.data_dir / credentials.NAME))

@@ -11,7 +11,7 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
-from chassis.relational import UtcTime
+from chassis.relational import UtcTime, text
 from proto.identity import MAX_NAME_LENGTH, MAX_SLUG_LENGTH, PrincipalKind, Role
 
 metadata: Final = sa.MetaData(
@@ -24,7 +24,7 @@ metadata: Final = sa.MetaData(
     }
 )
 
-_Id: Final = sa.String(32)
+_Id: Final = text(32)
 _Json: Final = sa.JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
 
 
@@ -37,8 +37,8 @@ organizations: Final = sa.Table(
     "organizations",
     metadata,
     sa.Column("id", _Id, primary_key=True),
-    sa.Column("slug", sa.String(MAX_SLUG_LENGTH), nullable=False, unique=True),
-    sa.Column("name", sa.String(MAX_NAME_LENGTH), nullable=False),
+    sa.Column("slug", text(MAX_SLUG_LENGTH), nullable=False, unique=True),
+    sa.Column("name", text(MAX_NAME_LENGTH), nullable=False),
     sa.Column("created_at", UtcTime, nullable=False),
 )
 
@@ -47,8 +47,8 @@ projects: Final = sa.Table(
     metadata,
     sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("org_id", _Id, sa.ForeignKey("organizations.id"), nullable=False),
-    sa.Column("slug", sa.String(MAX_SLUG_LENGTH), nullable=False),
-    sa.Column("name", sa.String(MAX_NAME_LENGTH), nullable=False),
+    sa.Column("slug", text(MAX_SLUG_LENGTH), nullable=False),
+    sa.Column("name", text(MAX_NAME_LENGTH), nullable=False),
     sa.Column("sensitive_words", _Json, nullable=False),
     sa.Column("created_at", UtcTime, nullable=False),
     sa.UniqueConstraint("org_id", "slug"),
@@ -60,9 +60,9 @@ project_keys: Final = sa.Table(
     sa.Column("id", _Id, primary_key=True),
     sa.Column("org_id", _Id, sa.ForeignKey("organizations.id"), nullable=False),
     sa.Column("project_id", sa.BigInteger, sa.ForeignKey("projects.id"), nullable=False),
-    sa.Column("name", sa.String(MAX_NAME_LENGTH), nullable=False),
+    sa.Column("name", text(MAX_NAME_LENGTH), nullable=False),
     sa.Column("hash", sa.LargeBinary(32), nullable=False, unique=True),
-    sa.Column("hint", sa.String(8), nullable=False),
+    sa.Column("hint", text(8), nullable=False),
     sa.Column("enabled", sa.Boolean, nullable=False),
     sa.Column("revoked_at", UtcTime),
     sa.Column("created_at", UtcTime, nullable=False),
@@ -74,8 +74,8 @@ principals: Final = sa.Table(
     "principals",
     metadata,
     sa.Column("id", _Id, primary_key=True),
-    sa.Column("kind", sa.String(16), nullable=False),
-    sa.Column("name", sa.String(MAX_NAME_LENGTH), nullable=False),
+    sa.Column("kind", text(16), nullable=False),
+    sa.Column("name", text(MAX_NAME_LENGTH), nullable=False),
     sa.Column("owner_id", _Id, sa.ForeignKey("principals.id")),
     sa.Column("disabled_at", UtcTime),
     sa.Column("created_at", UtcTime, nullable=False),
@@ -89,7 +89,7 @@ memberships: Final = sa.Table(
     metadata,
     sa.Column("org_id", _Id, sa.ForeignKey("organizations.id"), primary_key=True),
     sa.Column("principal_id", _Id, sa.ForeignKey("principals.id"), primary_key=True),
-    sa.Column("role", sa.String(16), nullable=False),
+    sa.Column("role", text(16), nullable=False),
     sa.Column("created_at", UtcTime, nullable=False),
     _one_of("role", Role),
     sa.Index(None, "principal_id"),
@@ -101,9 +101,9 @@ access_tokens: Final = sa.Table(
     sa.Column("id", _Id, primary_key=True),
     sa.Column("org_id", _Id, sa.ForeignKey("organizations.id"), nullable=False),
     sa.Column("principal_id", _Id, sa.ForeignKey("principals.id"), nullable=False),
-    sa.Column("name", sa.String(MAX_NAME_LENGTH), nullable=False),
+    sa.Column("name", text(MAX_NAME_LENGTH), nullable=False),
     sa.Column("hash", sa.LargeBinary(32), nullable=False, unique=True),
-    sa.Column("hint", sa.String(8), nullable=False),
+    sa.Column("hint", text(8), nullable=False),
     sa.Column("scopes", _Json),  # NULL: all that the holder's role has
     sa.Column("expires_at", UtcTime),
     sa.Column("last_used_at", UtcTime),

@@ -3,6 +3,9 @@
 The versions are Alembic's, found inside the installed package; there is no alembic.ini. One run is one transaction: a
 migration that fails leaves the schema as it was, and of two processes that migrate at once the second waits and finds
 nothing to do.
+
+There is no way back: a release refuses the schema of a newer one, and what a migration dropped no downgrade could bring
+back. Who must return to an older release restores the backup that was made before.
 """
 
 import logging
@@ -20,7 +23,16 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import exc
 
 from chassis.errors import StartupError
-from chassis.relational import DatabaseUnusable, migration_engine, shown, sqlite_file
+from chassis.relational import (
+    MAX_WAIT_S,
+    MIGRATION_WAIT_S,
+    DatabaseUnusable,
+    migration_engine,
+    one_line,
+    server_version,
+    shown,
+    sqlite_file,
+)
 
 _SCRIPTS: Final = Path(__file__).parent
 
@@ -41,7 +53,7 @@ def migrate(url: str) -> list[str]:
     file = sqlite_file(url)
     if file is not None:
         _create_private(file)
-    with _connection(url) as connection:
+    with _connection(url, MIGRATION_WAIT_S) as connection:
         before = _current(connection)
         scripts = _scripts()
         _refuse_newer(scripts, before, url)
@@ -67,18 +79,39 @@ def check(url: str) -> str:
     return current
 
 
+def server(url: str) -> str:
+    """Name and version of the database, `PostgreSQL 18.4`. Raises DatabaseUnusable."""
+    with _connection(url) as connection:
+        return server_version(connection)
+
+
 @contextmanager
-def _connection(url: str) -> Iterator[sa.Connection]:
+def _connection(url: str, max_wait_s: float = MAX_WAIT_S) -> Iterator[sa.Connection]:
     """A writing transaction, so that a store which cannot be written is found out here."""
     logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of its set-up at every look
-    engine = migration_engine(url)
+    engine = migration_engine(url, max_wait_s)
     try:
         with engine.begin() as connection:
+            _refuse_unfit(connection, url)
             yield connection
     except exc.DBAPIError as error:
-        raise DatabaseUnusable(f"The database {shown(url)} cannot be used: {error.orig}.") from error
+        reason = one_line(str(error.orig)).rstrip(".")
+        raise DatabaseUnusable(f"The database {shown(url)} cannot be used: {reason}.") from error
     finally:
         engine.dispose()
+
+
+def _refuse_unfit(connection: sa.Connection, url: str) -> None:
+    """What a PostgreSQL database may be that a SQLite file is not."""
+    if connection.dialect.name != "postgresql":
+        return
+    encoding = connection.scalar(sa.text("SHOW server_encoding"))
+    if encoding != "UTF8":
+        raise DatabaseUnusable(
+            f"The database {shown(url)} has the encoding {encoding}, which does not hold every name; it must be UTF8."
+        )
+    if connection.scalar(sa.text("SHOW transaction_read_only")) == "on":
+        raise DatabaseUnusable(f"The database {shown(url)} takes no writes: it is a standby, or set to read only.")
 
 
 def _create_private(file: Path) -> None:

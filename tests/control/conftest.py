@@ -1,4 +1,4 @@
-"""The control service over a SQLite file, on a real socket."""
+"""The control service over a relational store, on a real socket."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -10,12 +10,13 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from chassis.identity.checks import Checks
+from chassis.relational import Database
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from chassis.web import build_app
 from control.app import service
 from control.settings import ControlSettings
-from tests.chassis.identity.tenants import Tenant, new_database, new_tenant
+from tests.chassis.identity.tenants import Tenant, new_tenant
 
 
 @dataclass
@@ -41,10 +42,10 @@ class Control:
 
 
 @pytest.fixture
-async def control(tmp_path: Path) -> AsyncIterator[Control]:
+async def control(migrated_url: str, tmp_path: Path) -> AsyncIterator[Control]:
     telemetry = Telemetry("control")
     settings = ChassisSettings(data=str(tmp_path), public_url="https://sluice.example.org")
-    checks = Checks.over(new_database(tmp_path), telemetry.registry)
+    checks = Checks.over(Database(migrated_url, max_wait_s=2.0), telemetry.registry)
     part = service(ControlSettings(max_body_bytes=4_096), settings, checks)
     app = build_app(
         part.routes,

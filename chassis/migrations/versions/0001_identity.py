@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
-from chassis.relational import UtcTime
+from chassis.relational import UtcTime, text
 
 revision = "0001"
 down_revision = None
@@ -30,9 +30,9 @@ def upgrade() -> None:
 def _organizations() -> None:
     op.create_table(
         "organizations",
-        sa.Column("id", sa.String(32), nullable=False),
-        sa.Column("slug", sa.String(64), nullable=False),
-        sa.Column("name", sa.String(200), nullable=False),
+        sa.Column("id", text(32), nullable=False),
+        sa.Column("slug", text(64), nullable=False),
+        sa.Column("name", text(200), nullable=False),
         sa.Column("created_at", UtcTime, nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_organizations"),
         sa.UniqueConstraint("slug", name="uq_organizations_slug"),
@@ -43,9 +43,9 @@ def _projects() -> None:
     op.create_table(
         "projects",
         sa.Column("id", sa.BigInteger, autoincrement=False, nullable=False),
-        sa.Column("org_id", sa.String(32), nullable=False),
-        sa.Column("slug", sa.String(64), nullable=False),
-        sa.Column("name", sa.String(200), nullable=False),
+        sa.Column("org_id", text(32), nullable=False),
+        sa.Column("slug", text(64), nullable=False),
+        sa.Column("name", text(200), nullable=False),
         sa.Column("sensitive_words", _json(), nullable=False),
         sa.Column("created_at", UtcTime, nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_projects"),
@@ -57,10 +57,10 @@ def _projects() -> None:
 def _principals() -> None:
     op.create_table(
         "principals",
-        sa.Column("id", sa.String(32), nullable=False),
-        sa.Column("kind", sa.String(16), nullable=False),
-        sa.Column("name", sa.String(200), nullable=False),
-        sa.Column("owner_id", sa.String(32)),
+        sa.Column("id", text(32), nullable=False),
+        sa.Column("kind", text(16), nullable=False),
+        sa.Column("name", text(200), nullable=False),
+        sa.Column("owner_id", text(32)),
         sa.Column("disabled_at", UtcTime),
         sa.Column("created_at", UtcTime, nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_principals"),
@@ -74,16 +74,16 @@ def _principals() -> None:
 def _project_keys() -> None:
     op.create_table(
         "project_keys",
-        sa.Column("id", sa.String(32), nullable=False),
-        sa.Column("org_id", sa.String(32), nullable=False),
+        sa.Column("id", text(32), nullable=False),
+        sa.Column("org_id", text(32), nullable=False),
         sa.Column("project_id", sa.BigInteger, nullable=False),
-        sa.Column("name", sa.String(200), nullable=False),
+        sa.Column("name", text(200), nullable=False),
         sa.Column("hash", sa.LargeBinary(32), nullable=False),
-        sa.Column("hint", sa.String(8), nullable=False),
+        sa.Column("hint", text(8), nullable=False),
         sa.Column("enabled", sa.Boolean, nullable=False),
         sa.Column("revoked_at", UtcTime),
         sa.Column("created_at", UtcTime, nullable=False),
-        sa.Column("created_by", sa.String(32)),
+        sa.Column("created_by", text(32)),
         sa.PrimaryKeyConstraint("id", name="pk_project_keys"),
         sa.ForeignKeyConstraint(["org_id"], ["organizations.id"], name="fk_project_keys_org_id"),
         sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name="fk_project_keys_project_id"),
@@ -96,9 +96,9 @@ def _project_keys() -> None:
 def _memberships() -> None:
     op.create_table(
         "memberships",
-        sa.Column("org_id", sa.String(32), nullable=False),
-        sa.Column("principal_id", sa.String(32), nullable=False),
-        sa.Column("role", sa.String(16), nullable=False),
+        sa.Column("org_id", text(32), nullable=False),
+        sa.Column("principal_id", text(32), nullable=False),
+        sa.Column("role", text(16), nullable=False),
         sa.Column("created_at", UtcTime, nullable=False),
         sa.PrimaryKeyConstraint("org_id", "principal_id", name="pk_memberships"),
         sa.ForeignKeyConstraint(["org_id"], ["organizations.id"], name="fk_memberships_org_id"),
@@ -111,12 +111,12 @@ def _memberships() -> None:
 def _access_tokens() -> None:
     op.create_table(
         "access_tokens",
-        sa.Column("id", sa.String(32), nullable=False),
-        sa.Column("org_id", sa.String(32), nullable=False),
-        sa.Column("principal_id", sa.String(32), nullable=False),
-        sa.Column("name", sa.String(200), nullable=False),
+        sa.Column("id", text(32), nullable=False),
+        sa.Column("org_id", text(32), nullable=False),
+        sa.Column("principal_id", text(32), nullable=False),
+        sa.Column("name", text(200), nullable=False),
         sa.Column("hash", sa.LargeBinary(32), nullable=False),
-        sa.Column("hint", sa.String(8), nullable=False),
+        sa.Column("hint", text(8), nullable=False),
         sa.Column("scopes", _json()),
         sa.Column("expires_at", UtcTime),
         sa.Column("last_used_at", UtcTime),
@@ -128,8 +128,3 @@ def _access_tokens() -> None:
         sa.UniqueConstraint("hash", name="uq_access_tokens_hash"),
     )
     op.create_index("ix_access_tokens_org_id_principal_id_id", "access_tokens", ["org_id", "principal_id", "id"])
-
-
-def downgrade() -> None:
-    for table in ("access_tokens", "memberships", "project_keys", "principals", "projects", "organizations"):
-        op.drop_table(table)

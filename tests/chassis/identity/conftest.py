@@ -1,6 +1,5 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -9,12 +8,12 @@ from chassis.identity.bearer import BearerGuard
 from chassis.identity.cache import CacheMetrics
 from chassis.identity.project_keys import ProjectKeyGuard
 from chassis.relational import Database
-from tests.chassis.identity.tenants import Clock, Tenant, new_database, new_tenant
+from tests.chassis.identity.tenants import Clock, Tenant, new_tenant
 
 
 @pytest.fixture
-async def database(tmp_path: Path) -> AsyncIterator[Database]:
-    database = new_database(tmp_path)
+async def database(migrated_url: str) -> AsyncIterator[Database]:
+    database = Database(migrated_url, max_wait_s=2.0)
     await database.start()
     yield database
     await database.close()
@@ -62,8 +61,8 @@ def runner() -> Iterator[asyncio.Runner]:
 
 
 @pytest.fixture
-def running_bearer(runner: asyncio.Runner, tmp_path: Path) -> Iterator[BearerGuard]:
-    database = new_database(tmp_path)
+def running_bearer(runner: asyncio.Runner, migrated_url: str) -> Iterator[BearerGuard]:
+    database = Database(migrated_url, max_wait_s=2.0)
     runner.run(database.start())
     guard = BearerGuard(database, CacheMetrics(None))
     yield guard

@@ -1,21 +1,12 @@
-"""Two organizations with projects, keys and members, in a migrated SQLite file."""
+"""Two organizations with projects, keys and members, in a migrated store."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from chassis.identity import registry
 from chassis.identity.registry import NewProjectKey, NewToken, Organization, Project
-from chassis.migrations import migrate
 from chassis.relational import Database
 from proto.identity import PrincipalKind, Role, Scope
-
-
-def new_database(directory: Path) -> Database:
-    """Migrated and not yet started."""
-    url = f"sqlite:///{directory / 'sluice.db'}"
-    migrate(url)
-    return Database(url, max_wait_s=2.0)
 
 
 @dataclass

@@ -1,7 +1,6 @@
 """The key check: where keys may stand, what they must agree on, and how long memory is believed."""
 
 import asyncio
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from chassis.identity.cache import CacheMetrics, Limits
 from chassis.identity.minting import new_project_key
 from chassis.identity.model import ProjectIdentity
 from chassis.identity.project_keys import FRESH_S, STALE_S, ProjectKeyGuard
+from chassis.identity.tables import metadata
 from chassis.relational import Database
 from proto.identity import format_dsn, hash_secret
 from tests.chassis.identity.tenants import Clock, Tenant
@@ -30,8 +30,21 @@ def replace_with_garbage(directory: Path) -> None:
     (directory / "sluice.db").write_bytes(b"no database" * 1_000)
 
 
-def stored_bytes(directory: Path) -> bytes:
+def bytes_of_the_file(directory: Path) -> bytes:
     return b"".join(path.read_bytes() for path in directory.glob("sluice.db*"))
+
+
+async def stored_bytes(database: Database, directory: Path) -> bytes:
+    """All that the store keeps: the file, or every row as the server prints it, bytes in hexadecimal."""
+    if found := bytes_of_the_file(directory):
+        return found
+    async with database.read() as connection:
+        rows = [
+            row
+            for table in metadata.sorted_tables
+            for row in await connection.scalars(text(f"SELECT CAST(t AS text) FROM {table.name} t"))
+        ]
+    return "\n".join(rows).encode()
 
 
 async def test_each_place_of_the_key_gives_the_project(keys: ProjectKeyGuard, acme: Tenant) -> None:
@@ -254,6 +267,7 @@ async def test_a_database_that_comes_back_is_noticed_and_so_is_what_was_revoked_
             await asyncio.sleep(0.001)
 
 
+@pytest.mark.parametrize("migrated_url", ["sqlite"], indirect=True)
 async def test_a_damaged_file_is_an_outage_for_unknown_keys_only(
     keys: ProjectKeyGuard, acme: Tenant, globex: Tenant, database: Database, clock: Clock, tmp_path: Path
 ) -> None:
@@ -268,12 +282,11 @@ async def test_a_damaged_file_is_an_outage_for_unknown_keys_only(
 
 
 async def test_a_dropped_table_is_an_outage_too(
-    keys: ProjectKeyGuard, acme: Tenant, globex: Tenant, database: Database, clock: Clock, tmp_path: Path
+    keys: ProjectKeyGuard, acme: Tenant, globex: Tenant, database: Database, clock: Clock
 ) -> None:
     await keys.check(legacy_key=acme.key.secret)
-    with sqlite3.connect(tmp_path / "sluice.db") as direct:
-        direct.execute("DROP TABLE project_keys")
-    direct.close()
+    async with database.write() as connection:
+        await connection.execute(text("DROP TABLE project_keys"))
     clock.seconds += 10
     assert (await keys.check(legacy_key=acme.key.secret)).org_slug == "acme"
     with pytest.raises(ServiceUnavailable):
@@ -325,7 +338,8 @@ async def test_changed_words_reach_the_guard(
 async def test_the_store_holds_no_secret(database: Database, acme: Tenant, tmp_path: Path) -> None:
     async with database.read() as connection:
         assert await connection.scalar(text("SELECT count(*) FROM project_keys")) == 1
-    content = stored_bytes(tmp_path)
+    content = await stored_bytes(database, tmp_path)
     assert acme.key.key.id.encode() in content
-    assert acme.key.secret.encode() not in content
-    assert acme.token.secret.encode() not in content
+    for secret in (acme.key.secret, acme.token.secret):
+        assert secret.encode() not in content
+        assert secret.encode().hex().encode() not in content

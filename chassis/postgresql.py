@@ -1,0 +1,105 @@
+"""PostgreSQL under the relational store: connections that never wait for ever.
+
+A server may accept a connection and fall silent: a paused machine, a proxy whose other side is gone. Its own timeouts
+do not run then, and the driver waits for as long as it takes. So a connection here waits for each answer for a limited
+time and is closed when there is none; whoever gives up waiting (a cancelled request) closes it as well, at once: the
+driver would ask the silent server to cancel, and wait for that. The server gets the same limits, for when it is the
+client that falls silent in the midst of a transaction, holding the turn to write.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, Self, TypeVar
+
+import psycopg
+import sqlalchemy as sa
+from psycopg import pq, waiting
+from psycopg.abc import PQGen
+from psycopg.errors import _WaitTimeout
+
+CONNECT_TIMEOUT_S: Final = 2  # for each host of the URL: a silent one leaves time for the next
+PING_TIMEOUT_S: Final = 1.0  # for the pool's look at an idle connection
+_INTERVAL_S: Final = 0.1  # how often a blocked wait looks for an interrupt; the driver's own value
+IDLE_TIMEOUT_S: Final = 10.0  # for a client within a transaction: ours think for microseconds, so it is gone then
+_LIMITS: Final = (
+    "SELECT set_config('statement_timeout', %s, false), set_config('idle_in_transaction_session_timeout', %s, false)"
+)
+
+RV = TypeVar("RV")
+K = TypeVar("K", "Connection", "AsyncConnection")
+
+
+class Connection(psycopg.Connection[Any]):
+    """Blocking; for migrations."""
+
+    answer_timeout_s: float = 10.0
+
+    @classmethod
+    def opened(cls, timeout_s: float, **parameters: Any) -> Self:
+        """Connected, with its limits set on both sides."""
+        connection = cls.connect(autocommit=True, **parameters)
+        connection.answer_timeout_s = timeout_s
+        connection.execute(_LIMITS, _limits(timeout_s))
+        connection.autocommit = False
+        return connection
+
+    def wait(self, gen: PQGen[RV], interval: float = _INTERVAL_S, timeout: float | None = None) -> RV:
+        """As the driver's, for a limited time."""
+        limit = timeout or self.answer_timeout_s
+        try:
+            return super().wait(gen, interval, timeout=limit)
+        except _WaitTimeout as error:
+            self.pgconn.finish()
+            raise _silent(limit) from error
+
+
+class AsyncConnection(psycopg.AsyncConnection[Any]):
+    """The same for the event loop."""
+
+    answer_timeout_s: float = 10.0
+
+    @classmethod
+    async def opened(cls, timeout_s: float, **parameters: Any) -> Self:
+        """Connected, with its limits set on both sides."""
+        connection = await cls.connect(autocommit=True, **parameters)
+        connection.answer_timeout_s = timeout_s
+        await connection.execute(_LIMITS, _limits(timeout_s))
+        await connection.set_autocommit(False)
+        return connection
+
+    async def wait(
+        self,
+        gen: PQGen[RV],
+        interval: float = _INTERVAL_S,
+        timeout: float | None = None,  # noqa: ASYNC109 - the driver's signature
+    ) -> RV:
+        """As the driver's, for a limited time; and who stops waiting takes the connection along."""
+        # Only a look at an idle connection is without a transaction.
+        limit = timeout or min(self.answer_timeout_s, PING_TIMEOUT_S if self.autocommit else self.answer_timeout_s)
+        try:
+            return await waiting.wait_async(gen, self.pgconn.socket, interval=interval, timeout=limit)
+        except _WaitTimeout as error:
+            self.pgconn.finish()
+            raise _silent(limit) from error
+        except BaseException as error:
+            if not isinstance(error, Exception) and self.pgconn.transaction_status == pq.TransactionStatus.ACTIVE:
+                self.pgconn.finish()
+            raise
+
+
+def creator(kind: type[K], url: sa.URL, timeout_s: float) -> Callable[[], Any]:
+    """What makes an engine's connections. Options of libpq in the URL come through, before what is set here."""
+    _, asked = url.get_dialect()().create_connect_args(url)
+    chosen = {"connect_timeout": CONNECT_TIMEOUT_S, "application_name": "sluice", "client_encoding": "utf8", **asked}
+    # A prepared statement fails once a migration has changed its table, and proxies that lend a connection for one
+    # transaction mix them up. Ours are few, and planned in a fraction of a millisecond.
+    return partial(kind.opened, timeout_s, **chosen, prepare_threshold=None)
+
+
+def _limits(timeout_s: float) -> tuple[str, str]:
+    """In milliseconds, as the server takes them."""
+    return str(max(1, round(timeout_s * 1_000))), str(round(max(timeout_s, IDLE_TIMEOUT_S) * 1_000))
+
+
+def _silent(limit: float) -> psycopg.OperationalError:
+    return psycopg.OperationalError(f"no answer within {limit:g} s")

@@ -1,0 +1,96 @@
+"""The relational stores of the tests: what takes one of these fixtures is tested on SQLite and on PostgreSQL.
+
+The PostgreSQL server starts with the first test that needs it. A schema is migrated once for each of them.
+"""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from chassis.identity.tables import metadata
+from chassis.migrations import migrate
+from tests.postgresql import PostgreSQL, running
+
+_COLUMNS = (
+    "SELECT relname, attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid"
+    " WHERE relnamespace = 'public'::regnamespace AND NOT attisdropped ORDER BY 1, 2"
+)
+
+
+@pytest.fixture(scope="session")
+def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgreSQL]:
+    """The session's server. Whoever stops, kills or pauses one takes one for himself."""
+    with running(tmp_path_factory.mktemp("postgresql")) as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """URL of a store of its own, without a schema."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'sluice.db'}"
+        return
+    server: PostgreSQL = request.getfixturevalue("postgresql")
+    url = server.new_database()
+    yield url
+    server.drop_database(url)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def migrated_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """URL of a store of its own, with the schema of this release."""
+    if request.param == "sqlite":
+        shutil.copyfile(request.getfixturevalue("migrated_file"), tmp_path / "sluice.db")
+        yield f"sqlite:///{tmp_path / 'sluice.db'}"
+        return
+    kept: MigratedDatabase = request.getfixturevalue("migrated_database")
+    yield kept.url
+    kept.clear()
+
+
+class MigratedDatabase:
+    """One PostgreSQL database for many tests, emptied in between: making one takes far longer than most tests."""
+
+    def __init__(self, server: PostgreSQL) -> None:
+        self._server = server
+        self._make()
+
+    def _make(self) -> None:
+        self.url = self._server.new_database()
+        migrate(self.url)
+        with self._connect() as connection:
+            self._columns = connection.execute(_COLUMNS).fetchall()
+
+    def _connect(self) -> psycopg.Connection:
+        return self._server.connect(self.url.rpartition("/")[2])
+
+    def clear(self) -> None:
+        """Break off what a test has left open, then remove its rows; a new one when it has changed the tables."""
+        with self._connect() as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            if connection.execute(_COLUMNS).fetchall() != self._columns:
+                self._make()
+                return
+            for table in reversed(metadata.sorted_tables):
+                connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table.name)))
+
+
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file to copy."""
+    file = tmp_path_factory.mktemp("migrated") / "sluice.db"
+    migrate(f"sqlite:///{file}")
+    return file
+
+
+@pytest.fixture(scope="session")
+def migrated_database(postgresql: PostgreSQL) -> MigratedDatabase:
+    """The session's PostgreSQL database with the schema of this release."""
+    return MigratedDatabase(postgresql)
