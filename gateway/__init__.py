@@ -16,7 +16,7 @@ The way of one export request (`handlers.Exporter._export`):
 
 What a 200 promises: every accepted item is a row of a ClickHouse insert that was acknowledged (on the embedded engine
 after fsync), and its trace can be looked up. What else is derived from the items (attribute keys, error occurrences,
-outcomes) follows at once;
+outcomes) follows within two seconds, with that of other batches (`Gatherer`);
 while ClickHouse is away it waits in bounded memory, and what is given up is logged as an error with its rows.
 What it does not promise: exactly once. A request that is answered 503, or not at all, may be stored all the same, and
 its sender will send it again; between the gateway and the table a repeated insert is told by its token and stored once.

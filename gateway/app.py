@@ -1,6 +1,5 @@
 """The gateway's routes and resources, built in the order in which they depend on each other."""
 
-import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Callable
@@ -18,7 +17,9 @@ from gateway.answers import Answers
 from gateway.batches.availability import Availability, Store
 from gateway.batches.background import Background
 from gateway.batches.batcher import Batcher
-from gateway.batches.insert import Inserter, Sealed, new_batch_id
+from gateway.batches.flushing import OutcomeFlusher
+from gateway.batches.gathering import Gatherer
+from gateway.batches.insert import Inserter
 from gateway.batches.writer import Writer
 from gateway.budget import Budget
 from gateway.handlers import Exporter
@@ -26,6 +27,7 @@ from gateway.outcomes import Ledger, Metrics
 from gateway.settings import GatewaySettings
 
 PATHS: Final = ("/v1/traces", "/v1/logs")
+DRAIN_DERIVED_S: Final = 3.0
 DRAIN_BACKGROUND_S: Final = 5.0
 MAX_THREADS: Final = 4
 
@@ -49,7 +51,9 @@ def service(
     availability = Availability(clickhouse, metrics, log)
     inserter = Inserter(clickhouse, availability, metrics)
     background = Background(inserter, availability, metrics, log, settings.max_background_bytes)
-    writer = Writer(inserter, availability, background, metrics, log, threads, clock)
+    gatherer = Gatherer(background, settings.derived_linger_s)
+    flusher = OutcomeFlusher(ledger, gatherer, availability, settings.outcomes_flush_s, clock)
+    writer = Writer(inserter, availability, background, gatherer, metrics, log, threads, clock)
     batcher = Batcher(writer, settings, metrics, log, clock)
     answers = Answers(ledger, settings.cors_origins)
     exporter = Exporter(
@@ -65,27 +69,13 @@ def service(
         clock=clock,
     )
 
-    async def flush_outcomes() -> None:
-        while True:
-            await asyncio.sleep(settings.outcomes_flush_s)
-            # While ClickHouse is away the sums go on growing in place instead of becoming a queue of blocks.
-            if availability.up:
-                store_outcomes()
-
-    def store_outcomes() -> None:
-        batch_id = new_batch_id()
-        block = ledger.take(batch_id, clock() // 10**6)
-        if block is not None:
-            background.add(Sealed(batch_id, block))
-
     async def run(_app: web.Application) -> AsyncIterator[None]:
-        background.start()
-        flushing = asyncio.get_running_loop().create_task(flush_outcomes())
+        for worker in (background, gatherer, flusher):
+            worker.start()
         yield
         await batcher.close()
-        flushing.cancel()
-        await asyncio.gather(flushing, return_exceptions=True)
-        store_outcomes()
+        await flusher.close()
+        await gatherer.close(DRAIN_DERIVED_S)
         await background.close(DRAIN_BACKGROUND_S)
         await availability.close()
         threads.shutdown(wait=True)

@@ -136,6 +136,16 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
             ge=0,
         ),
     ] = 64 * _MIB
+    derived_linger_s: Annotated[
+        float,
+        setting(
+            "How long attribute keys, errors and outcomes wait for those of the next batches; less after a pause.",
+            unit="seconds",
+            zero="not at all",
+            ge=0,
+            le=60,
+        ),
+    ] = 2.0
     outcomes_flush_s: Annotated[
         float, setting("How often counts of refused requests are stored.", unit="seconds", ge=0.05, le=3_600)
     ] = 10.0

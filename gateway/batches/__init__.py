@@ -1,3 +1,3 @@
-"""From decoded requests to rows: `Batcher` chooses the lane, `Lane` collects, `Writer` inserts, `Background` tries
-again, `Availability` says whether it is worth trying.
+"""From decoded requests to rows: `Batcher` chooses the lane, `Lane` collects, `Writer` inserts, `Gatherer` inserts what
+nobody waits for, `Background` tries again, `Availability` says whether it is worth trying.
 """

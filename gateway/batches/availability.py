@@ -1,7 +1,7 @@
 """Whether ClickHouse takes inserts. A failed insert closes the door at once; a probe opens it again.
 
-A full or read-only ClickHouse answers the probe and refuses the next insert. Until one succeeds it counts as away, and
-the door stays closed twice as long each time.
+A full or read-only ClickHouse answers the probe and refuses the next insert. Until one succeeds, into each table that
+refused one, it counts as away, and the door stays closed twice as long each time.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class Availability:
         self._probe_s = probe_s
         self._sleep = sleep
         self._pause_s = FIRST_PROBE_S
-        self._away = False  # from a failure until an insert succeeds, while the door may open and close
+        self._refusing: set[str] = set()  # tables, from a failure until an insert succeeds; the door may open meanwhile
         self._up = asyncio.Event()
         self._up.set()
         self._probing: asyncio.Task[None] | None = None
@@ -56,24 +56,25 @@ class Availability:
         """Whether inserts are worth trying."""
         return self._up.is_set()
 
-    def failed(self, error: StoreUnavailable) -> None:
+    def failed(self, error: StoreUnavailable, table: str) -> None:
         """An insert failed for no fault of its own."""
         if not self.up:
             return
         self._up.clear()
         self._metrics.store_up.set(0)
-        if not self._away:
-            self._away = True
-            self._log.warning("clickhouse is away", error=error.message, code=error.code)
+        if not self._refusing:
+            self._log.warning("clickhouse is away", table=table, error=error.message, code=error.code)
+        self._refusing.add(table)
         self._probing = asyncio.get_running_loop().create_task(self._probe_until_up(self._pause_s))
         self._pause_s = min(2 * self._pause_s, MAX_PAUSE_S)
 
-    def succeeded(self) -> None:
+    def succeeded(self, table: str) -> None:
         """An insert succeeded. One that ends while the door is closed began before, and says nothing about now."""
-        if self._away and self.up:
-            self._away = False
-            self._pause_s = FIRST_PROBE_S
-            self._log.info("clickhouse is back")
+        if table in self._refusing and self.up:
+            self._refusing.remove(table)
+            if not self._refusing:
+                self._pause_s = FIRST_PROBE_S
+                self._log.info("clickhouse is back")
 
     async def wait(self, timeout_s: float) -> bool:
         """Wait until ClickHouse is back, at most `timeout_s`; whether it is."""

@@ -50,14 +50,14 @@ class Background:
         except StoreBusy:
             return False
         except StoreUnavailable as error:
-            self._availability.failed(error)
+            self._availability.failed(error, sealed.block.table)
             return False
         except StoreRejected as error:
-            self.lose(sealed, error.message)
+            self._part(sealed, error.message)
         except Exception as error:  # noqa: BLE001 (logged below; the queue goes on)
             # A defect of ours: one block is less than all that would wait behind it.
             self._log.exception("insert failed", table=sealed.block.table)
-            self.lose(sealed, type(error).__name__)
+            self._part(sealed, type(error).__name__)
         return True
 
     def add(self, sealed: Sealed) -> None:
@@ -69,6 +69,13 @@ class Background:
         self._charge(sealed.nbytes)
         self._empty.clear()
         self._filled.set()
+
+    def _part(self, sealed: Sealed, reason: str) -> None:
+        """What is refused for good is lost, but not what was merely sent together with it."""
+        if not sealed.parts:
+            self.lose(sealed, reason)
+        for part in sealed.parts:
+            self.add(part)
 
     def lose(self, sealed: Sealed, reason: str) -> None:
         """Give up rows whose request was answered with success."""

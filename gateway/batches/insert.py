@@ -20,10 +20,14 @@ def new_batch_id() -> int:
 
 
 class Sealed(NamedTuple):
-    """A block of a batch. Its bytes and its token never change again, so that a repeated insert is the same insert."""
+    """A block of a batch. Its bytes and its token never change again, so that a repeated insert is the same insert.
+
+    `parts` are the blocks that it was joined from, if it was.
+    """
 
     batch_id: int
     block: Block
+    parts: "tuple[Sealed, ...]" = ()
 
     @property
     def token(self) -> str:
@@ -34,6 +38,18 @@ class Sealed(NamedTuple):
     def nbytes(self) -> int:
         """Bytes of the block."""
         return sum(map(len, self.block.pieces))
+
+
+def joined(blocks: Sequence[Sealed]) -> Sealed:
+    """Blocks of one table and day as one insert. ClickHouse makes one part of them, and the token of the first stands
+    for all: none of them is inserted alone, unless the whole is refused for good.
+    """
+    if len(blocks) == 1:
+        return blocks[0]
+    first = blocks[0]
+    pieces = [piece for sealed in blocks for piece in sealed.block.pieces]
+    block = first.block._replace(rows=sum(sealed.block.rows for sealed in blocks), pieces=pieces)
+    return Sealed(first.batch_id, block, tuple(blocks))
 
 
 class Inserter:
@@ -53,6 +69,6 @@ class Inserter:
         except StoreError as error:
             metrics.insert_failures.labels(block.table, type(error).__name__).inc()
             raise
-        self._availability.succeeded()
+        self._availability.succeeded(block.table)
         metrics.insert_seconds.labels(block.table).observe(time.perf_counter() - started)
         metrics.insert_rows.labels(block.table).observe(block.rows)

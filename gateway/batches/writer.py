@@ -4,7 +4,8 @@
         build               a thread: assemble, error occurrences, outcomes; every block gets its token
         _insert_until       spans and logs, one block after the other; a transient failure is retried until the deadline
         stored              the requests are answered: success means that their spans and logs are in ClickHouse
-        _insert_derived     trace index, attribute keys, errors, outcomes; what fails for now goes to `Background`
+        _insert_index       the trace index, before the answer where it can; what fails for now goes to `Background`
+    Gatherer            attribute keys, errors, outcomes: with those of the next batches
 
 A block that ClickHouse refuses for good is narrowed down: the batch is written again in parts, by project, then by
 halves, until the request that it is about stands alone. Only that one fails, with 500: sent again it would fail again.
@@ -12,7 +13,7 @@ halves, until the request that it is about stands alone. Only that one fails, wi
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Executor
 from typing import Final
 
@@ -22,12 +23,13 @@ from chassis.clickhouse import StoreBusy, StoreRejected, StoreUnavailable
 from chassis.errors import ApiError, InternalError, ServiceUnavailable
 from gateway.batches.availability import Availability
 from gateway.batches.background import Background
+from gateway.batches.gathering import Gatherer
 from gateway.batches.insert import Inserter, Sealed, new_batch_id
 from gateway.errors import occurrence_blocks
 from gateway.outcomes import Metrics, Sums, outcome_block
 from proto.otlp.codec import assemble
 from proto.otlp.policy import Decoded
-from proto.storage.tables import LOGS, SPANS, TRACE_INDEX
+from proto.storage.tables import INGEST_OUTCOMES, LOGS, SPANS, TRACE_INDEX
 
 MAIN_TABLES: Final = frozenset((SPANS.name, LOGS.name))
 MAX_BACKOFF_S: Final = 0.25
@@ -74,6 +76,7 @@ class Writer:
         inserter: Inserter,
         availability: Availability,
         background: Background,
+        gatherer: Gatherer,
         metrics: Metrics,
         log: structlog.stdlib.BoundLogger,
         threads: Executor,
@@ -82,6 +85,7 @@ class Writer:
         self._inserter = inserter
         self._availability = availability
         self._background = background
+        self._gatherer = gatherer
         self._metrics = metrics
         self._log = log
         self._threads = threads
@@ -104,6 +108,8 @@ class Writer:
                 stored |= {(done.table, done.day)}
         except StoreRejected as error:
             await self._narrow(requests, deadline, stored, error)
+            if len(requests) == 1:
+                self._derive(derived, days={day for _, day in stored})
             return
         except StoreUnavailable:
             self._give_up(requests, waiting, derived, begun=len(waiting) < len(main))
@@ -118,18 +124,13 @@ class Writer:
         answer = _Once(lambda: self._stored(requests))
         longest = (min(request.deadline for request in requests) - loop.time()) / 2
         early = loop.call_later(max(0.0, min(longest, MAX_INDEX_WAIT_S)), answer)
-        index = [sealed for sealed in derived if sealed.block.table == TRACE_INDEX.name]
-        rest = [sealed for sealed in derived if sealed.block.table != TRACE_INDEX.name]
         try:
-            await self._insert_derived(index)
-        except asyncio.CancelledError:
-            for sealed in rest:
-                self._background.add(sealed)
-            raise
+            await self._insert_index([sealed for sealed in derived if sealed.block.table == TRACE_INDEX.name])
         finally:
             early.cancel()
             answer()
-        await self._insert_derived(rest)
+            self._gatherer.add([sealed for sealed in derived if sealed.block.table != TRACE_INDEX.name])
+        await self._gatherer.room()
 
     async def _build(self, requests: Sequence[Pending]) -> tuple[list[Sealed], list[Sealed]]:
         batch_id = new_batch_id()
@@ -148,7 +149,7 @@ class Writer:
                 return await self._inserter.insert(sealed)
             except StoreUnavailable as error:
                 if not isinstance(error, StoreBusy):
-                    self._availability.failed(error)
+                    self._availability.failed(error, sealed.block.table)
                 if loop.time() >= deadline:
                     raise
             await asyncio.sleep(random.uniform(0.0, MAX_BACKOFF_S))  # noqa: S311 (jitter)
@@ -174,8 +175,16 @@ class Writer:
             for sealed in (*waiting, *derived):
                 self._background.add(sealed)
 
-    async def _insert_derived(self, derived: Sequence[Sealed]) -> None:
-        left = list(derived)
+    def _derive(self, derived: Sequence[Sealed], days: Collection[int]) -> None:
+        """What belongs to the stored days of a request of which another day was refused: they stay, so they are to be
+        found. Its outcome is counted where it is answered.
+        """
+        for sealed in derived:
+            if sealed.block.table != INGEST_OUTCOMES.name and sealed.block.day in days:
+                self._background.add(sealed)
+
+    async def _insert_index(self, index: Sequence[Sealed]) -> None:
+        left = list(index)
         try:
             while left and await self._background.insert(left[0]):
                 left.pop(0)

@@ -17,6 +17,7 @@ from tests.gateway.conftest import DEADLINE_S, RecordingStore
 
 FULL = StoreUnavailable("Not enough space", 243)
 BLOCK = Sealed(1, Block("spans", 20_000, 1, [b""]))
+INDEX = Sealed(1, Block("trace_index", 20_000, 1, [b""]))
 
 
 class Door:
@@ -34,9 +35,9 @@ class Door:
         self.pauses.append(seconds)
         await asyncio.sleep(0)
 
-    async def fail(self, error: StoreUnavailable = FULL) -> None:
+    async def fail(self, table: str = "spans") -> None:
         """An insert fails; then the door is open again."""
-        self.availability.failed(error)
+        self.availability.failed(FULL, table)
         assert not self.availability.up
         assert await self.availability.wait(DEADLINE_S)
 
@@ -67,9 +68,20 @@ async def test_an_insert_that_succeeds_ends_it(door: Door) -> None:
     assert [line["event"] for line in lines] == ["clickhouse is away", "clickhouse is back", "clickhouse is away"]
 
 
+async def test_a_table_that_alone_refuses_inserts_is_left_alone_for_longer_too(door: Door) -> None:
+    with capture_logs() as lines:
+        for _ in range(3):
+            await door.inserter.insert(BLOCK)
+            await door.fail("trace_index")
+        await door.inserter.insert(INDEX)
+        await door.fail("trace_index")
+    assert door.pauses == [0.05, 0.1, 0.2, 0.05]
+    assert [line["event"] for line in lines] == ["clickhouse is away", "clickhouse is back", "clickhouse is away"]
+
+
 async def test_an_insert_that_began_before_the_failure_says_nothing(door: Door) -> None:
     with capture_logs() as lines:
-        door.availability.failed(FULL)
+        door.availability.failed(FULL, "spans")
         await door.inserter.insert(BLOCK)
         assert await door.availability.wait(DEADLINE_S)
         await door.fail()

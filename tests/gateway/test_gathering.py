@@ -1,0 +1,106 @@
+"""Derived rows of several batches: one insert, one part, one token, and nothing lost that could be kept."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from chassis.clickhouse import ClickHouse, StoreRejected, StoreUnavailable
+from gateway.batches import gathering
+from tests.gateway.conftest import Insert, RecordingStore, StartGateway, eventually
+from tests.gateway.otlp import exception_event, span, traces
+
+Rows = Callable[..., Awaitable[list[tuple[Any, ...]]]]
+GATHERED = ("attribute_keys", "error_occurrences", "ingest_outcomes")
+
+
+def failing(number: int) -> bytes:
+    """An export with one span that has an exception."""
+    one = span(number)
+    one.events.append(exception_event("KeyError", f"key {number}", ""))
+    return traces(one)
+
+
+async def test_several_batches_share_an_insert_of_their_derived_rows(
+    clickhouse: ClickHouse, rows: Rows, start_gateway: StartGateway
+) -> None:
+    store = RecordingStore(behind=clickhouse)
+    gateway = await start_gateway(store, derived_linger_s=60.0)
+    for number in range(1, 6):
+        assert (await gateway.post("/v1/traces", failing(number))).status == 200
+    assert store.tables().count("spans") == 5
+    await gateway.stop()
+    for table in GATHERED:
+        assert store.tables().count(table) <= 2  # the first one goes at once
+    assert await rows("SELECT count(), uniqExact(batch_id) FROM error_occurrences") == [(5, 5)]
+    assert await rows("SELECT sum(items), uniqExact(batch_id) FROM ingest_outcomes") == [(5, 5)]
+    assert await rows("SELECT sum(spans) FROM attribute_keys WHERE key = 'http.route'") == [(5,)]
+    assert len({insert.token for insert in store.taken}) == len(store.taken)
+
+
+async def test_an_ambiguous_insert_of_several_batches_is_stored_once(
+    clickhouse: ClickHouse, rows: Rows, start_gateway: StartGateway
+) -> None:
+    lost: list[str] = []
+
+    class AnswersLost(RecordingStore):
+        """Takes each derived block, and says the first time that it did not."""
+
+        async def insert(self, table: str, *args: Any, token: str) -> None:
+            await super().insert(table, *args, token=token)
+            if table in GATHERED and token not in lost:
+                lost.append(token)
+                raise StoreUnavailable("connection reset")
+
+    store = AnswersLost(behind=clickhouse)
+    gateway = await start_gateway(store, derived_linger_s=60.0)
+    for number in range(1, 6):
+        await eventually(lambda: gateway.metric("store_up") == 1)
+        assert (await gateway.post("/v1/traces", failing(number))).status == 200
+    await gateway.stop()
+    assert lost
+    assert await rows("SELECT count() FROM error_occurrences") == [(5,)]
+    assert await rows("SELECT sum(items) FROM ingest_outcomes WHERE outcome = 'accepted'") == [(5,)]
+    assert await rows("SELECT sum(spans) FROM attribute_keys WHERE key = 'http.route'") == [(5,)]
+
+
+async def test_what_is_refused_for_good_is_lost_alone(start_gateway: StartGateway) -> None:
+    def refuse(insert: Insert) -> StoreRejected | None:
+        poisoned = insert.table == "error_occurrences" and b"key 3" in insert.body
+        return StoreRejected("Incorrect data", 117) if poisoned else None
+
+    store = RecordingStore(refuse=refuse)
+    gateway = await start_gateway(store, derived_linger_s=60.0)
+    with capture_logs() as lines:
+        for number in range(1, 6):
+            await gateway.post("/v1/traces", failing(number))
+        await gateway.stop()
+    errors = b"".join(insert.body for insert in store.taken if insert.table == "error_occurrences")
+    assert [number for number in range(1, 6) if b"key %d" % number in errors] == [1, 2, 4, 5]
+    assert gateway.metric("lost_rows_total", table="error_occurrences") == 1
+    assert [line["rows"] for line in lines if line["event"] == "rows lost"] == [1]
+
+
+async def test_batches_wait_while_derived_rows_pile_up(
+    start_gateway: StartGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathering, "MAX_GATHERED_BYTES", 1)
+    released = asyncio.Event()
+
+    class Slow(RecordingStore):
+        async def insert(self, table: str, *args: Any, token: str) -> None:
+            if table in GATHERED:
+                await released.wait()
+            await super().insert(table, *args, token=token)
+
+    store = Slow()
+    gateway = await start_gateway(store, max_batches=1, ack_deadline_s=0.3)
+    assert (await gateway.post("/v1/traces", failing(1))).status == 200
+    assert (await gateway.post("/v1/traces", failing(2))).status == 503  # the slot is held until there is room
+    released.set()
+    await eventually(lambda: store.tables().count("ingest_outcomes") >= 1)
+    assert (await gateway.post("/v1/traces", failing(3))).status == 200
+    await gateway.stop()
+    assert gateway.metric("lost_rows_total") == 0
