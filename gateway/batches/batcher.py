@@ -24,6 +24,9 @@ from gateway.settings import GatewaySettings
 from proto.otlp.policy import NANOS_PER_DAY, Decoded
 
 DRAIN_MARGIN_S: Final = 1.0
+# Told to whoever waited until the deadline. Exporters keep to ten seconds for all their attempts and drop what they are
+# told to send again later than that; of the ten, two are left.
+SOON_S: Final = 1
 LONGEST_LINGER: Final = 0.25  # of the deadline: what waits longer has no time left to be inserted
 
 
@@ -80,7 +83,7 @@ class Batcher:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._settings.ack_deadline_s
         request = Pending(decoded, wire_bytes, deadline, loop.create_future())
-        expiry = loop.call_at(deadline, request.fail, ServiceUnavailable(AWAY))
+        expiry = loop.call_at(deadline, request.fail, ServiceUnavailable(AWAY, retry_after=SOON_S))
         lane.add(request)
         try:
             await request.done
