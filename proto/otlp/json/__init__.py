@@ -37,13 +37,13 @@ def to_protobuf(signal: Signal, body: bytes, policy: Policy) -> bytes:
     """
     _limit_objects(body, policy)
     try:
-        return _Request(signal, policy, None).encode(body)
+        return _Request(signal, policy, repaired=False).encode(body)
     except _IllFormedError as error:
         repaired = repair(body)
-        if repaired.body == body:
+        if repaired == body:
             raise DecodeError(Refusal.MALFORMED, f"The body is not JSON: {error}.") from error
     try:
-        return _Request(signal, policy, repaired.mark).encode(repaired.body)
+        return _Request(signal, policy, repaired=True).encode(repaired)
     except _IllFormedError as error:
         raise DecodeError(Refusal.MALFORMED, f"The body is not JSON: {error}.") from error
 
@@ -86,12 +86,12 @@ _ITEMS: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
 
 
 class _Request:
-    def __init__(self, signal: Signal, policy: Policy, mark: str | None) -> None:
+    def __init__(self, signal: Signal, policy: Policy, *, repaired: bool) -> None:
         self._signal = signal
         self._shapes = _SHAPES[signal]
         self._policy = policy
         self._items = 0
-        self._encoder = Encoder(mark)
+        self._encoder = Encoder(repaired=repaired)
         self._encode_item: Callable[[Any], bytes] = (
             self._encoder.span if signal == "traces" else self._encoder.log_record
         )

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final, Never, TypeVar
 
 from proto.otlp.json import shapes
+from proto.otlp.json.repair import restore
 from proto.otlp.json.shapes import Number, present
 from proto.otlp.policy import VALUE_DEPTH, DecodeError, Refusal
 from proto.otlp.wire import bytes_field, double_field, fixed32_field, fixed64_field, varint_field
@@ -18,7 +19,6 @@ _INTEGER: Final = re.compile(r"-?[0-9]{1,20}")
 _DECIMAL: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _NON_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _URL_SAFE: Final = str.maketrans("-_", "+/")
-_NEVER_UTF8: Final = b"\xff"
 _NEVER_AN_ID: Final = b"\x00"  # of a length that no id has: the rule for items decides
 
 T = TypeVar("T")
@@ -38,10 +38,10 @@ def _refuse(field: str, fault: str) -> Never:
 
 
 class Encoder:
-    """Encodes the messages of one request. `mark` stands for ill-formed text (`repair.Repaired`)."""
+    """Encodes the messages of one request, of one whose text was `repaired` too."""
 
-    def __init__(self, mark: str | None) -> None:
-        self._mark = mark.encode() if mark else None
+    def __init__(self, *, repaired: bool) -> None:
+        self._repaired = repaired
 
     def resource(self, resource: shapes.Resource) -> bytes:
         return (
@@ -105,7 +105,7 @@ class Encoder:
 
     def _utf8(self, text: str) -> bytes:
         raw = text.encode()
-        return raw.replace(self._mark, _NEVER_UTF8) if self._mark else raw
+        return restore(raw) if self._repaired else raw
 
     def _entity_ref(self, ref: shapes.EntityRef) -> bytes:
         return b"".join(
