@@ -8,7 +8,7 @@ The way of one export request (`handlers.Exporter._export`):
     content_encoding             identity, gzip, deflate, zstd                                     -> 415
     read_body                    at most the wire cap, within a time                               -> 413, 400, 503
     inflate                      at most the body cap, whatever the bytes claim                    -> 413, 400
-    to_protobuf, decode          columns, and accepted or rejected for every item                  -> 413, 400
+    decode_json, decode          columns, and accepted or rejected for every item                  -> 413, 400
     Batcher.store                waits with others for a full batch or a fifth of a second
       slow lane                  instead, for a request with old days: two seconds                  -> 503
       Writer.write               one block per table and day; spans and logs first                 -> 503, 500

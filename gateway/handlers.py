@@ -21,7 +21,7 @@ from gateway.inflate import IDENTITY, InflateLimits, content_encoding, inflate
 from gateway.outcomes import Ledger
 from gateway.settings import GatewaySettings
 from proto.otlp import json as otlp_json
-from proto.otlp.codec import decode
+from proto.otlp.codec import decode, decode_json
 from proto.otlp.policy import Decoded, DecodeError, Policy, Signal
 from proto.otlp.responses import Media
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 INLINE_WIRE: Final = 64 * 2**10  # encoded bytes, provided that no more than INLINE_INFLATED come out
 INLINE_INFLATED: Final = 2**20
 INLINE_DECODE: Final = 512 * 2**10
-INLINE_JSON: Final = 64 * 2**10
+INLINE_JSON: Final = 64 * 2**10  # this and the next of what the kernel leaves to the reader in Python
 SHARED_JSON: Final = 2**20  # larger ones are converted one at a time: that holds the interpreter's lock
 
 POLICIES: Final = 1_024  # kept at once; one per set of additional sensitive words
@@ -135,15 +135,23 @@ class Exporter:
         policy = self._policy(project.sensitive_words)
         try:
             if media == "json":
+                read = await self._sized(decode_json, signal, body, project.project_id, policy, self._clock())
+                if read is not None:
+                    return read
                 body = await self._converted(signal, body, policy)
-            if len(body) <= INLINE_DECODE:
-                return decode(signal, body, project.project_id, policy, self._clock())
-            return await self._off_loop(decode, signal, body, project.project_id, policy, self._clock())
+            return await self._sized(decode, signal, body, project.project_id, policy, self._clock())
         except DecodeError as error:
             raise Undecodable(error) from error
 
+    async def _sized(
+        self, function: Callable[..., T], signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int
+    ) -> T:
+        if len(body) <= INLINE_DECODE:
+            return function(signal, body, project_id, policy, now_ns)
+        return await self._off_loop(function, signal, body, project_id, policy, now_ns)
+
     async def _converted(self, signal: Signal, body: bytes, policy: Policy) -> bytes:
-        """OTLP/JSON as protobuf."""
+        """OTLP/JSON as protobuf, by the slower way: what the kernel left, be it refused or merely unusual."""
         if len(body) <= INLINE_JSON:
             return otlp_json.to_protobuf(signal, body, policy)
         if len(body) <= SHARED_JSON:

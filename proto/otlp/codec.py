@@ -26,6 +26,17 @@ def decode(signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns:
     return decoded
 
 
+def decode_json(signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int) -> Decoded | None:
+    """The same for `body` in OTLP/JSON; None where the kernel leaves it to `proto.otlp.json` (docs/codec.md section 6).
+
+    It leaves everything that is refused, what hardly anybody writes, and, where it was not built, every body.
+    """
+    if not KERNEL:
+        return None
+    decoded: Decoded | None = _decoder.decode_json(signal, body, project_id, policy, now_ns)
+    return decoded
+
+
 def assemble(decoded: Sequence[Decoded], batch_id: int) -> list[Block]:
     """One batch: a block per table and day of what these requests left, in the order given."""
     blocks: list[Block] = _decoder.assemble(decoded, batch_id)

@@ -9,10 +9,23 @@ every step is checked against the end of its message.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.math cimport INFINITY
-from libc.stdint cimport SIZE_MAX, UINT32_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.math cimport INFINITY, NAN
+from libc.stdint cimport (
+    INT32_MAX,
+    INT64_MAX,
+    SIZE_MAX,
+    UINT32_MAX,
+    UINT64_MAX,
+    int8_t,
+    int32_t,
+    int64_t,
+    uint8_t,
+    uint16_t,
+    uint32_t,
+    uint64_t,
+)
 from libc.stdlib cimport free, qsort, realloc
-from libc.string cimport memcmp, memcpy, memset, strlen
+from libc.string cimport memcmp, memcpy, memmove, memset, strlen
 
 import os
 
@@ -41,6 +54,8 @@ include "spans.pxi"
 include "logs.pxi"
 include "blocks.pxi"
 include "derived.pxi"
+include "json_text.pxi"
+include "json.pxi"
 
 REASON_NAMES = (
     _policy.Reason.INVALID_TRACE_ID,
@@ -170,22 +185,77 @@ def decode(str signal, bytes body, uint64_t project_id, policy, uint64_t now_ns)
 
     Raises `DecodeError` for a body that is refused as a whole.
     """
+    return decode_chunk(is_traces(signal), chunk_of_bytes(body), project_id, policy, now_ns)
+
+
+def decode_json(str signal, bytes body, uint64_t project_id, policy, uint64_t now_ns):
+    """The same for a body in OTLP/JSON; None when it is left to the reference (docs/codec.md section 6)."""
+    cdef Buf out
+    take_spare(&out)
+    try:
+        if not convert(is_traces(signal), chunk_of_bytes(body), policy, &out):
+            return None
+        return decode_chunk(is_traces(signal), chunk_of(&out, 0), project_id, policy, now_ns)
+    finally:
+        leave_spare(&out)
+
+
+def to_protobuf(str signal, bytes body, policy):
+    """The protobuf encoding of a request in OTLP/JSON; None when it is left to the reference."""
+    cdef Buf out
+    take_spare(&out)
+    try:
+        if not convert(is_traces(signal), chunk_of_bytes(body), policy, &out):
+            return None
+        return PyBytes_FromStringAndSize(<const char*> out.data, <Py_ssize_t> out.size)
+    finally:
+        leave_spare(&out)
+
+
+cdef Chunk chunk_of_bytes(bytes body):
+    cdef Chunk chunk
+    chunk.at = <Bytes> PyBytes_AS_STRING(body)
+    chunk.size = <size_t> PyBytes_GET_SIZE(body)
+    return chunk
+
+
+cdef bint is_traces(str signal) except -1:
+    if signal != "traces" and signal != "logs":
+        raise ValueError(f"unknown signal {signal!r}")
+    return signal == "traces"
+
+
+cdef bint convert(bint traces, Chunk body, policy, Buf* out) except -1:
+    """OTLP/JSON to protobuf, into `out`; False when it is left to the reference."""
+    cdef Json j
+    cdef Buf name
+    memset(&j, 0, sizeof(j))
+    memset(&name, 0, sizeof(name))
+    j.at = body.at
+    j.end = body.at + body.size
+    j.out = out
+    j.name = &name
+    j.max_items = policy.max_items
+    j.max_objects = policy.max_parts
+    try:
+        with nogil:
+            return read_json_request(&j, traces)
+    finally:
+        release(&name, 1)
+
+
+cdef Segment decode_chunk(bint traces, Chunk chunk, uint64_t project_id, policy, uint64_t now_ns):
     cdef Segment segment = Segment()
     cdef Columns* columns = &segment.columns
     cdef Lexicon lexicon = lexicon_of(policy.sensitive_words)
-    cdef Chunk chunk
     cdef Work work
     cdef Survey survey
     cdef int status
-    if signal != "traces" and signal != "logs":
-        raise ValueError(f"unknown signal {signal!r}")
-    chunk.at = <Bytes> PyBytes_AS_STRING(body)
-    chunk.size = <size_t> PyBytes_GET_SIZE(body)
     take_work(&work)
     load_limits(&work.limits, policy)
     work.words = &lexicon.words
     work.symbols = &columns.symbols
-    columns.traces = signal == "traces"
+    columns.traces = traces
     columns.project_id = project_id
     columns.now = now_ns
     columns.min_time = policy.min_time_ns(now_ns)
@@ -207,6 +277,24 @@ def decode(str signal, bytes body, uint64_t project_id, policy, uint64_t now_ns)
     if status:
         raise refusal(status, policy)
     return segment
+
+
+# What JSON is turned into, kept likewise for the next request.
+cdef Buf _spare_out
+
+
+cdef void take_spare(Buf* out):
+    out[0] = _spare_out
+    memset(&_spare_out, 0, sizeof(Buf))
+    out.size = 0
+
+
+cdef void leave_spare(Buf* out):
+    global _spare_out
+    if _spare_out.cap or out.cap > SPARE_BYTES:
+        release(out, 1)
+    else:
+        _spare_out = out[0]
 
 
 cdef void take_work(Work* work):

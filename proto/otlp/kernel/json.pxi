@@ -1,0 +1,546 @@
+# OTLP/JSON as protobuf's wire format, in one pass. docs/codec.md section 6; letters are read in json_text.pxi.
+#
+# Fields are written in the order in which they come, lengths are put in when a message ends. What the reader does not
+# read it leaves to the reference, as a whole: every refusal, so that only one program words them, and what no sender writes
+# (a name twice, several members of one value, whole numbers with a fraction).
+
+cdef enum Form:
+    # What a member's value is.
+    NOT_KNOWN = 0
+    AS_TEXT
+    AS_TEXTS
+    AS_ID
+    AS_FIXED64
+    AS_FIXED32
+    AS_UINT32
+    AS_ENUM
+    AS_INT64
+    AS_INDEX            # an integer that means nothing here
+    AS_DOUBLE
+    AS_BOOL
+    AS_BYTES
+    AS_MESSAGE
+    AS_MESSAGES
+
+cdef enum:
+    NAME_SLOTS = 64
+    SHORT = 128         # what a length of one byte is below
+
+cdef struct JsonField:
+    Chunk name
+    uint8_t form
+    uint8_t child       # Kind of AS_MESSAGE, AS_MESSAGES
+    uint8_t width       # bytes kept free for the length
+    uint8_t tag_size
+    uint16_t tag        # as it is written
+    uint32_t bit        # among the fields of its message
+
+cdef struct JsonShape:
+    JsonField fields[FIELDS + 1]    # the first stands for every name that is not known
+    uint8_t slots[NAME_SLOTS]
+    uint64_t multiplier
+
+cdef JsonShape[2][KINDS] _json_shapes
+cdef list _json_names = []  # keeps the bytes of the names
+
+
+cdef inline uint64_t name_slot(const JsonShape* shape, Chunk name) noexcept nogil:
+    return (load_word(name.at, name.size) + name.size) * shape.multiplier >> 58
+
+
+cdef inline JsonField* field_of(int kind, bint traces, Chunk name) noexcept nogil:
+    cdef JsonShape* shape = &_json_shapes[traces][kind]
+    cdef JsonField* field = &shape.fields[shape.slots[name_slot(shape, name)]]
+    return field if same(field.name, name) else &shape.fields[0]
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+cdef inline int put_tag(Buf* out, const JsonField* field) except -1 nogil:
+    reserve(out, 16)
+    memcpy(out.data + out.size, &field.tag, 2)
+    out.size += field.tag_size
+    return 0
+
+
+cdef inline size_t open_length(Buf* out, const JsonField* field) except? 0 nogil:
+    # The tag of a field and room for its length, which the message that follows turns out to have. Where its bytes begin.
+    put_tag(out, field)
+    out.size += field.width
+    return out.size
+
+
+cdef inline int close_length(Buf* out, size_t start, size_t width) except -1 nogil:
+    # A length may have more bytes than it needs; where it needs more than were kept free, what follows moves.
+    cdef size_t size = out.size - start
+    cdef size_t needed = 1
+    cdef size_t rest = size >> 7
+    cdef size_t i
+    if rest == 0 and width == 1:
+        out.data[start - 1] = <uint8_t> size
+        return 0
+    while rest:
+        needed += 1
+        rest >>= 7
+    if needed > width:
+        reserve(out, needed - width)
+        memmove(out.data + start + needed - width, out.data + start, size)
+        out.size += needed - width
+    start -= width
+    width = max(width, needed)
+    for i in range(width - 1):
+        out.data[start + i] = <uint8_t> (size & 127 | 128)
+        size >>= 7
+    out.data[start + width - 1] = <uint8_t> size
+    return 0
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+cdef bint read_escaped_name(Json* j, Chunk* name) except -1 nogil:
+    j.name.size = 0
+    if not put_rest_of_string(j, j.name):
+        return False
+    name[0] = chunk_of(j.name, 0)
+    return True
+
+
+cdef inline bint read_name(Json* j, Chunk* name) except -1 nogil:
+    # A member's name, after its opening quote. Valid until the next name.
+    cdef size_t run
+    name.at = j.at
+    if j.end - j.at < 2 * WIDE:
+        return read_escaped_name(j, name)
+    run = plain_run(j.at)
+    if run == WIDE:
+        run += plain_run(j.at + WIDE)
+    if run == 2 * WIDE or j.at[run] != 34:
+        return read_escaped_name(j, name)
+    name.size = run
+    j.at += run + 1
+    return True
+
+
+cdef bint read_message(Json* j, int kind, bint traces, int depth) except -1 nogil:
+    # The members of an object, before its opening brace, up to and with the closing one.
+    cdef JsonField* field
+    cdef Chunk name
+    cdef size_t start = j.out.size
+    cdef uint32_t seen = 0
+    cdef uint8_t c
+    if not take(j, 123):
+        return False
+    j.objects += 1
+    depth += kind == ANY
+    if j.objects > j.max_objects or depth > VALUE_DEPTH:
+        return False
+    if next_byte(j) == 125:
+        j.at += 1
+        return True
+    while True:
+        if not take(j, 34) or not read_name(j, &name) or next_byte(j) != 58:
+            return False
+        j.at += 1
+        field = field_of(kind, traces, name)
+        c = next_byte(j)
+        if field.form == NOT_KNOWN:
+            if not skip_value(j, 0):
+                return False
+        else:
+            if seen & field.bit:
+                return False
+            seen |= field.bit
+            if c == 110:
+                if not take_literal(j, "null", 4):
+                    return False
+            elif (kind == ANY and j.out.size != start) or not read_field(j, field, traces, depth):
+                return False
+        c = next_byte(j)
+        j.at += c != 0
+        if c == 125:
+            return True
+        if c != 44:
+            return False
+        next_byte(j)
+
+
+cdef bint read_field(Json* j, const JsonField* field, bint traces, int depth) except -1 nogil:
+    # One value that is not null.
+    cdef Buf* out = j.out
+    cdef size_t start
+    if field.form == AS_MESSAGES:
+        return read_messages(j, field, traces, depth)
+    if field.form == AS_TEXTS:
+        return read_texts(j, field)
+    if field.form >= AS_FIXED64 and field.form <= AS_BOOL:
+        return read_scalar(j, field)
+    start = open_length(out, field)
+    if field.form == AS_MESSAGE:
+        if not read_message(j, field.child, traces, depth):
+            return False
+    else:
+        if not take(j, 34) or not put_text(j, out):
+            return False
+        if field.form == AS_ID:
+            if not from_hex(out, start):
+                out.size = start
+                put_u8(out, 0)  # of a length that no id has: the rule for items decides
+        elif field.form == AS_BYTES and not from_base64(out, start):
+            return False
+    close_length(out, start, field.width)
+    return True
+
+
+cdef bint read_scalar(Json* j, const JsonField* field) except -1 nogil:
+    cdef Buf* out = j.out
+    cdef uint64_t value = 0, most = UINT32_MAX
+    cdef bint negative = False
+    cdef double number = 0
+    put_tag(out, field)
+    if field.form == AS_DOUBLE:
+        return read_double(j, &number) and put_f64(out, number) == 0
+    if field.form == AS_BOOL:
+        value = peek(j) == 116
+        if not (take_literal(j, "true", 4) or take_literal(j, "false", 5)):
+            return False
+        return put_u8(out, <uint8_t> value) == 0
+    if not read_integer(j, field.form != AS_ENUM, &negative, &value):
+        return False
+    if field.form == AS_FIXED64:
+        most = UINT64_MAX
+    elif field.form == AS_INT64 or field.form == AS_INDEX:
+        most = <uint64_t> INT64_MAX + negative
+    elif field.form == AS_ENUM:
+        most = <uint64_t> INT32_MAX + negative
+    if value > most or (negative and value and not (field.form == AS_INT64 or field.form == AS_ENUM)):
+        return False
+    if field.form == AS_FIXED64:
+        put_u64(out, value)
+    elif field.form == AS_FIXED32:
+        put_u32(out, <uint32_t> value)
+    elif field.form == AS_INDEX:
+        put_u8(out, 0)
+    else:
+        put_varint(out, 0 - value if negative else value)
+    return True
+
+
+cdef bint read_texts(Json* j, const JsonField* field) except -1 nogil:
+    cdef size_t start
+    cdef uint8_t c
+    if not take(j, 91):
+        return False
+    c = next_byte(j)
+    if c == 93:
+        j.at += 1
+        return True
+    while True:
+        if c != 34:
+            return False
+        j.at += 1
+        start = open_length(j.out, field)
+        if not put_text(j, j.out):
+            return False
+        close_length(j.out, start, field.width)
+        c = next_byte(j)
+        j.at += c != 0
+        if c == 93:
+            return True
+        if c != 44:
+            return False
+        c = next_byte(j)
+
+
+cdef bint read_messages(Json* j, const JsonField* field, bint traces, int depth) except -1 nogil:
+    # A list of messages. `null` is none; of an array's elements it is the empty value, which has a place.
+    cdef int child = field.child
+    cdef bint items = child == SPAN or child == LOG_RECORD
+    cdef size_t start
+    cdef uint8_t c
+    if not take(j, 91):
+        return False
+    c = next_byte(j)
+    if c == 93:
+        j.at += 1
+        return True
+    while True:
+        if items:
+            j.items += 1
+            if j.items > j.max_items:
+                return False
+        if c == 110:
+            if not take_literal(j, "null", 4):
+                return False
+            if child == ANY:
+                start = open_length(j.out, field)
+                close_length(j.out, start, field.width)
+        elif child != KEY_VALUE or depth >= VALUE_DEPTH or not read_usual_attribute(j, field):
+            start = open_length(j.out, field)
+            if not read_message(j, child, traces, depth):
+                return False
+            close_length(j.out, start, field.width)
+        c = next_byte(j)
+        j.at += c != 0
+        if c == 93:
+            return True
+        if c != 44:
+            return False
+        c = next_byte(j)
+
+
+cdef bint read_json_request(Json* j, bint traces) except -1 nogil:
+    # The whole body: one object, and nothing after it but white space.
+    next_byte(j)
+    return read_message(j, REQUEST, traces, 0) and next_byte(j) == 0 and j.at == j.end
+
+
+# --- the usual attribute ---------------------------------------------------------------------------------------------
+
+
+cdef enum:
+    USUAL_INPUT = 512   # more than the longest usual attribute takes, the bytes that are looked at beyond it included
+    USUAL_OUTPUT = 320
+
+
+cdef inline uint64_t load8(Bytes at) noexcept nogil:
+    cdef uint64_t word = 0
+    memcpy(&word, at, 8)
+    return word
+
+
+cdef inline uint64_t literal8(const char* text) noexcept nogil:
+    return load8(<Bytes> text)
+
+
+cdef inline Bytes short_text(Bytes at, uint8_t* out, size_t* size) noexcept nogil:
+    # Copies a string shorter than SHORT without escapes. Past its closing quote, or NULL. Up to SHORT + WIDE bytes are touched.
+    cdef size_t run, length = 0
+    while length < SHORT:
+        memcpy(out + length, at + length, WIDE)
+        run = plain_run(at + length)
+        length += run
+        if run < WIDE:
+            if length >= SHORT or at[length] != 34:
+                return NULL
+            size[0] = length
+            return at + length + 1
+    return NULL
+
+
+cdef bint read_usual_attribute(Json* j, const JsonField* field) except -1 nogil:
+    # `{"key":"k","value":{"stringValue":"v"}}` or with another scalar, as most senders write it: nothing else in it, key and
+    # value short. Lengths have one byte then, and one look at what is left of the body stands for all others. For anything
+    # else nothing has happened.
+    cdef Buf* out = j.out
+    cdef Bytes at = j.at
+    cdef uint8_t* to
+    cdef uint8_t* value
+    cdef size_t key_size = 0, value_size = 0
+    cdef uint64_t word
+    if j.end - at < USUAL_INPUT:
+        return False
+    reserve(out, USUAL_OUTPUT)
+    to = out.data + out.size
+    if (load8(at) & 0x00FFFFFFFFFFFFFFULL) != literal8('{"key":\0'):
+        return False
+    at += 7
+    at += at[0] == 32
+    if at[0] != 34:
+        return False
+    at = short_text(at + 1, to + 4, &key_size)
+    if at == NULL or at[0] != 44:
+        return False
+    at += 1
+    at += at[0] == 32
+    if load8(at) != literal8('"value":'):
+        return False
+    at += 8
+    at += at[0] == 32
+    if at[0] != 123 or at[1] != 34:
+        return False
+    value = to + key_size + 6
+    at = usual_value(j, at + 2, value, &value_size)
+    if at == NULL or at[0] != 125 or at[1] != 125 or key_size + value_size + 4 >= SHORT:
+        return False
+    to[0] = <uint8_t> field.tag
+    to[1] = <uint8_t> (key_size + value_size + 4)
+    to[2] = 0x0A
+    to[3] = <uint8_t> key_size
+    to[key_size + 4] = 0x12
+    to[key_size + 5] = <uint8_t> value_size
+    out.size += key_size + value_size + 6
+    j.objects += 2
+    j.at = at + 2
+    return j.objects <= j.max_objects
+
+
+cdef inline Bytes usual_value(Json* j, Bytes at, uint8_t* value, size_t* size) noexcept nogil:
+    # The member of a scalar AnyValue from its name on, written at `value`. Past its end, or NULL.
+    cdef uint64_t word = load8(at), number = 0
+    cdef Json rest = j[0]
+    cdef size_t text_size = 0
+    cdef bint negative = False
+    cdef double real = 0
+    if word == literal8("stringVa"):
+        if (load8(at + 8) & 0x000000FFFFFFFFFFULL) != literal8('lue":\0\0\0'):
+            return NULL
+        at += 13
+        at += at[0] == 32
+        if at[0] != 34:
+            return NULL
+        at = short_text(at + 1, value + 2, &text_size)
+        value[0] = 0x0A
+        value[1] = <uint8_t> text_size
+        size[0] = text_size + 2
+        return at
+    if word == literal8("intValue"):
+        if at[8] != 34 or at[9] != 58:
+            return NULL
+        rest.at = at + 10 + (at[10] == 32)
+        if not read_integer(&rest, True, &negative, &number) or negative or number > <uint64_t> INT64_MAX:
+            return NULL
+        value[0] = 0x18
+        size[0] = 1
+        while number > 127:
+            value[size[0]] = <uint8_t> (number & 127 | 128)
+            size[0] += 1
+            number >>= 7
+        value[size[0]] = <uint8_t> number
+        size[0] += 1
+        return rest.at
+    if word == literal8("doubleVa"):
+        if (load8(at + 8) & 0x000000FFFFFFFFFFULL) != literal8('lue":\0\0\0'):
+            return NULL
+        rest.at = at + 13 + (at[13] == 32)
+        if not read_double(&rest, &real):
+            return NULL
+        value[0] = 0x21
+        memcpy(value + 1, &real, 8)
+        size[0] = 9
+        return rest.at
+    if word == literal8("boolValu"):
+        if (load8(at + 8) & 0x00000000FFFFFFULL) != literal8('e":\0\0\0\0\0'):
+            return NULL
+        rest.at = at + 11 + (at[11] == 32)
+        value[0] = 0x10
+        value[1] = rest.at[0] == 116
+        size[0] = 2
+        if take_literal(&rest, "true", 4) or take_literal(&rest, "false", 5):
+            return rest.at
+    return NULL
+
+
+# --- the messages of OTLP 1.11 ---------------------------------------------------------------------------------------
+
+
+cdef int load_json_shapes() except -1:
+    attributes, dropped = ("attributes", AS_MESSAGES, KEY_VALUE), ("droppedAttributesCount", AS_UINT32)
+    trace_id, span_id, flags = ("traceId", AS_ID), ("spanId", AS_ID), ("flags", AS_FIXED32)
+    time, name, schema_url = ("timeUnixNano", AS_FIXED64), ("name", AS_TEXT), ("schemaUrl", AS_TEXT)
+    by_kind = {
+        RESOURCE_KIND: {1: attributes, 2: dropped, 3: ("entityRefs", AS_MESSAGES, ENTITY_REF)},
+        SCOPE_KIND: {1: name, 2: ("version", AS_TEXT), 3: attributes, 4: dropped},
+        ENTITY_REF: {1: schema_url, 2: ("type", AS_TEXT), 3: ("idKeys", AS_TEXTS), 4: ("descriptionKeys", AS_TEXTS)},
+        EVENT: {1: time, 2: name, 3: attributes, 4: dropped},
+        LINK: {1: trace_id, 2: span_id, 3: ("traceState", AS_TEXT), 4: attributes, 5: dropped, 6: flags},
+        STATUS: {2: ("message", AS_TEXT), 3: ("code", AS_ENUM)},
+        SPAN: {
+            1: trace_id,
+            2: span_id,
+            3: ("traceState", AS_TEXT),
+            4: ("parentSpanId", AS_ID),
+            5: name,
+            6: ("kind", AS_ENUM),
+            7: ("startTimeUnixNano", AS_FIXED64),
+            8: ("endTimeUnixNano", AS_FIXED64),
+            9: attributes,
+            10: dropped,
+            11: ("events", AS_MESSAGES, EVENT),
+            12: ("droppedEventsCount", AS_UINT32),
+            13: ("links", AS_MESSAGES, LINK),
+            14: ("droppedLinksCount", AS_UINT32),
+            15: ("status", AS_MESSAGE, STATUS),
+            16: flags,
+        },
+        LOG_RECORD: {
+            1: time,
+            2: ("severityNumber", AS_ENUM),
+            3: ("severityText", AS_TEXT),
+            5: ("body", AS_MESSAGE, ANY),
+            6: attributes,
+            7: dropped,
+            8: flags,
+            9: trace_id,
+            10: span_id,
+            11: ("observedTimeUnixNano", AS_FIXED64),
+            12: ("eventName", AS_TEXT),
+        },
+        KEY_VALUE: {1: ("key", AS_TEXT), 2: ("value", AS_MESSAGE, ANY)},
+        ANY: {
+            1: ("stringValue", AS_TEXT),
+            2: ("boolValue", AS_BOOL),
+            3: ("intValue", AS_INT64),
+            4: ("doubleValue", AS_DOUBLE),
+            5: ("arrayValue", AS_MESSAGE, ARRAY),
+            6: ("kvlistValue", AS_MESSAGE, KEY_VALUE_LIST),
+            7: ("bytesValue", AS_BYTES),
+            8: ("stringValueStrindex", AS_INDEX),
+        },
+        ARRAY: {1: ("values", AS_MESSAGES, ANY)},
+        KEY_VALUE_LIST: {1: ("values", AS_MESSAGES, KEY_VALUE)},
+    }
+    for traces, names in enumerate((("resourceLogs", "scopeLogs", "logRecords"), ("resourceSpans", "scopeSpans", "spans"))):
+        by_kind[REQUEST] = {1: (names[0], AS_MESSAGES, RESOURCE_ITEMS)}
+        by_kind[RESOURCE_ITEMS] = {1: ("resource", AS_MESSAGE, RESOURCE_KIND), 2: (names[1], AS_MESSAGES, SCOPE_ITEMS), 3: schema_url}
+        by_kind[SCOPE_ITEMS] = {1: ("scope", AS_MESSAGE, SCOPE_KIND), 2: (names[2], AS_MESSAGES, SPAN if traces else LOG_RECORD), 3: schema_url}
+        for kind, fields in by_kind.items():
+            load_json_shape(&_json_shapes[<int> traces][<int> kind], fields)
+    return 0
+
+
+cdef int load_json_shape(JsonShape* shape, dict fields) except -1:
+    cdef JsonField* field = shape.fields
+    cdef int wire, number
+    wires = {AS_FIXED64: FIXED64, AS_DOUBLE: FIXED64, AS_FIXED32: FIXED32}
+    wires.update(dict.fromkeys((AS_UINT32, AS_ENUM, AS_INT64, AS_INDEX, AS_BOOL), VARINT))
+    for place, (number, (name, form, *child)) in enumerate(fields.items()):
+        field = &shape.fields[1 + <int> place]
+        field.name.at = <Bytes> PyBytes_AS_STRING(kept_name(name))
+        field.name.size = len(name)
+        field.form = form
+        field.child = child[0] if child else NOTHING
+        field.width = {SPAN: 2, LOG_RECORD: 2, SCOPE_ITEMS: 5, RESOURCE_ITEMS: 5}.get(field.child, 1)
+        field.bit = <uint32_t> 1 << <int> place
+        wire = wires.get(form, LENGTH)
+        field.tag = number << 3 | wire
+        field.tag_size = 1
+        if field.tag > 127:
+            field.tag = (field.tag & 127 | 128) | (field.tag >> 7 << 8)
+            field.tag_size = 2
+    shape.multiplier = 0x9E3779B97F4A7C15ULL
+    while not place_names(shape, len(fields)):
+        shape.multiplier = shape.multiplier * 6364136223846793005ULL + 1442695040888963407ULL | 1
+    return 0
+
+
+cdef bint place_names(JsonShape* shape, int count) noexcept nogil:
+    # A slot for every name, none shared.
+    cdef uint64_t slot
+    cdef int place
+    memset(shape.slots, 0, NAME_SLOTS)
+    for place in range(1, count + 1):
+        slot = name_slot(shape, shape.fields[place].name)
+        if shape.slots[slot]:
+            return False
+        shape.slots[slot] = <uint8_t> place
+    return True
+
+
+cdef bytes kept_name(str name):
+    cdef bytes encoded = name.encode()
+    _json_names.append(encoded)
+    return encoded
+
+load_json_shapes()

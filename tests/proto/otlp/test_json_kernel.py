@@ -1,0 +1,253 @@
+"""The kernel's reader of OTLP/JSON gives what the one in Python gives, or leaves the body to it."""
+
+import json
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
+from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
+
+from proto.otlp import codec, kernel
+from proto.otlp.json import to_protobuf
+from proto.otlp.policy import Decoded, DecodeError, Policy, Signal
+from tests.proto.otlp import realistic
+from tests.proto.otlp.as_json import as_json
+from tests.proto.otlp.generate import NOW_NS, POLICIES, Writer
+from tests.proto.otlp.json_text import JsonWriter, damaged
+from tests.proto.otlp.test_json import REFUSED, VALUES, attribute, nested, span, traces
+
+SIGNALS: tuple[Signal, ...] = ("traces", "logs")
+CASES = 6_000
+CHUNK = 500
+
+many = settings(max_examples=400, deadline=None, database=None)
+
+
+class Outcome(NamedTuple):
+    """All that becomes of a body."""
+
+    refusal: str | None = None
+    counts: Any = None
+    blocks: Any = None
+
+
+def outcome(decoded: Decoded) -> Outcome:
+    blocks = [(block.table, block.day, b"".join(block.pieces)) for block in codec.assemble([decoded], 1)]
+    counts = dict(decoded.rejected), dict(decoded.modified), [tuple(found) for found in decoded.exceptions]
+    return Outcome(None, counts, blocks)
+
+
+def by_reference(signal: Signal, body: bytes, policy: Policy) -> Outcome:
+    try:
+        return outcome(codec.decode(signal, to_protobuf(signal, body, policy), 1, policy, NOW_NS))
+    except DecodeError as error:
+        return Outcome(error.reason)
+
+
+def is_unicode(body: bytes) -> bool:
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return b"\\ud" not in body.lower()
+
+
+def message(signal: Signal, encoded: bytes) -> bytes:
+    """What is encoded, in one order of fields."""
+    parsed: TracesData | LogsData = (TracesData if signal == "traces" else LogsData).FromString(encoded)
+    return parsed.SerializeToString()
+
+
+def agree(signal: Signal, body: bytes, policy: Policy | None = None) -> bool:
+    """Whether the kernel read it; what it reads is what the reference reads."""
+    policy = policy or Policy()
+    try:
+        decoded = codec.decode_json(signal, body, 1, policy, NOW_NS)
+        actual = outcome(decoded) if decoded is not None else None
+    except DecodeError as error:
+        actual = Outcome(error.reason)
+    encoded = kernel.to_protobuf(signal, body, policy)
+    assert (encoded is None) == (actual is None)
+    if actual is None or encoded is None:
+        return False
+    assert actual == by_reference(signal, body, policy), body
+    if is_unicode(body):
+        assert message(signal, encoded) == message(signal, to_protobuf(signal, body, policy)), body
+    return True
+
+
+@pytest.mark.parametrize("signal", SIGNALS)
+@pytest.mark.parametrize("separators", [(", ", ": "), (",", ":"), (" ,\n", "\t: ")])
+def test_what_an_sdk_sends_is_read_by_the_kernel(signal: Signal, separators: tuple[str, str]) -> None:
+    body = as_json(realistic.request(signal, 60))
+    assert agree(signal, json.dumps(json.loads(body), separators=separators, ensure_ascii=False).encode())
+    assert agree(signal, json.dumps(json.loads(body), indent=2).encode())
+
+
+@many
+@given(st.integers(0, 2**32), st.sampled_from(SIGNALS))
+def test_requests_of_every_shape_are_read_by_the_kernel(seed: int, signal: Signal) -> None:
+    random = Random(seed)
+    policy = random.choice([policy for policy in POLICIES if policy.max_items == Policy().max_items])
+    body = Writer(random, 0, policy, unicode_only=True).request(signal)
+    sent: TracesData | LogsData = (TracesData if signal == "traces" else LogsData).FromString(body)
+    assert agree(signal, as_json(sent), policy)
+
+
+@pytest.mark.parametrize("first", range(0, CASES, CHUNK))
+def test_generated_text(first: int) -> None:
+    read = 0
+    for seed in range(first, first + CHUNK):
+        random = Random(seed)
+        signal: Signal = random.choice(SIGNALS)
+        body = JsonWriter(random, random.choice((0, 0, 0.01, 0.05))).request(signal)
+        read += agree(signal, body, random.choice((None, Policy(max_items=3, max_parts=40))))
+        agree(signal, damaged(random, body))
+    assert read > CHUNK // 4
+
+
+@many
+@given(st.binary(max_size=60), st.integers(0, 500), st.integers(0, 30))
+def test_any_bytes_anywhere(piece: bytes, at: int, replaced: int) -> None:
+    body = bytearray(traces(span(name="é", attributes=[{"key": "k", "value": {"intValue": "5"}}] * 9)))
+    body[at : at + replaced] = piece
+    agree("traces", bytes(body))
+
+
+@many
+@given(st.text() | st.text(st.characters(max_codepoint=0x7F)), st.booleans())
+def test_any_text(text: str, ascii_only: bool) -> None:
+    body = {
+        "resourceSpans": [
+            {
+                "scopeSpans": [
+                    {"spans": [span(name=text, attributes=[{"key": text, "value": {"stringValue": text}}] * 12)]}
+                ]
+            }
+        ]
+    }
+    assert agree("traces", json.dumps(body, ensure_ascii=ascii_only).encode(errors="surrogatepass"))
+
+
+@many
+@given(st.binary(max_size=40))
+def test_any_bytes_as_text(text: bytes) -> None:
+    agree(
+        "traces",
+        traces(*[span(name="X", attributes=[{"key": "X", "value": {"stringValue": "X"}}])] * 3).replace(
+            b'"X"', b'"' + text + b'"'
+        ),
+    )
+
+
+@many
+@given(st.floats(allow_nan=False, allow_infinity=False), st.booleans())
+def test_any_double(number: float, quoted: bool) -> None:
+    assert agree(
+        "traces",
+        traces(span(attributes=[{"key": "k", "value": {"doubleValue": str(number) if quoted else number}}] * 20)),
+    )
+
+
+def test_many_doubles_are_rounded_as_python_rounds_them() -> None:
+    random = Random(1)
+    texts = [
+        f"{random.randrange(10 ** random.randrange(1, 19))}.{random.randrange(10 ** random.randrange(1, 19))}"
+        for _ in range(20_000)
+    ]
+    texts += [f"{random.randrange(10**17)}e{random.randrange(-40, 40)}" for _ in range(20_000)]
+    texts += [repr(random.uniform(-1, 1) * 10.0 ** random.randrange(-300, 300)) for _ in range(20_000)]
+    values = ",".join(f'{{"doubleValue":{text}}}' for text in texts)
+    body = traces(span(attributes=[{"key": "k", "value": {"arrayValue": {"values": ["X"]}}}])).replace(
+        b'"X"', values.encode()
+    )
+    assert agree("traces", body, Policy(max_value_bytes=2**30))
+
+
+@many
+@given(st.integers(-(2**66), 2**66), st.sampled_from(["intValue", "doubleValue"]), st.booleans())
+def test_any_integer(number: int, name: str, quoted: bool) -> None:
+    body = traces(span(attributes=[{"key": "k", "value": {name: str(number) if quoted else number}}] * 20))
+    assert agree("traces", body) == ((name == "doubleValue" and abs(number) < 2**64) or -(2**63) <= number < 2**63)
+
+
+@pytest.mark.parametrize("name", ["kind", "flags", "droppedEventsCount", "startTimeUnixNano", "endTimeUnixNano"])
+@pytest.mark.parametrize(
+    "number", [0, 1, -1, 2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 2**32 - 1, 2**32, 2**63, 2**64 - 1, 2**64]
+)
+def test_numbers_at_the_ends_of_their_range(name: str, number: int) -> None:
+    agree("traces", traces(span(**{name: number})))
+    agree("traces", traces(span(**{name: str(number)})))
+
+
+@pytest.mark.parametrize("value", [value for value, _, _ in VALUES.values()], ids=VALUES.keys())
+def test_values(value: Any) -> None:
+    agree("traces", attribute(value))
+
+
+@pytest.mark.parametrize("body", [body for body, _ in REFUSED.values()], ids=REFUSED.keys())
+def test_what_is_refused_is_left_to_the_reference(body: bytes) -> None:
+    assert codec.decode_json("traces", body, 1, Policy(), NOW_NS) is None
+
+
+def test_lengths_at_the_ends_of_their_width() -> None:
+    for size in (
+        0,
+        15,
+        16,
+        17,
+        100,
+        108,
+        110,
+        112,
+        115,
+        117,
+        119,
+        121,
+        123,
+        125,
+        127,
+        128,
+        129,
+        16_380,
+        16_384,
+        2_097_152,
+    ):
+        for odd in (size, size + 1):
+            text = "x" * odd
+            assert agree(
+                "traces", traces(span(name=text), span(attributes=[{"key": text, "value": {"stringValue": text}}] * 2))
+            )
+            assert agree(
+                "traces", traces(span(attributes=[{"key": "k", "value": {"stringValue": text}}, {"key": text}]))
+            )
+
+
+def test_depth_and_counts_are_the_reference_s() -> None:
+    assert agree("traces", attribute(nested(32)))
+    assert not agree("traces", attribute(nested(33)))
+    assert agree("traces", traces(*[{}] * 97), Policy(max_items=97, max_parts=100))
+    assert not agree("traces", traces(*[{}] * 98), Policy(max_items=98, max_parts=100))
+    assert not agree("traces", traces(*[{}] * 98), Policy(max_items=97, max_parts=200))
+    nulls = attribute({"arrayValue": {"values": [None] * 30}})
+    assert agree("traces", nulls, Policy(max_parts=20))  # refused by the survey: elements that are not there are parts
+
+
+@pytest.mark.parametrize("opening", [b"[", b'{"x":', b'[{"x":'])
+def test_deep_nesting_is_left_to_the_reference(opening: bytes) -> None:
+    assert codec.decode_json("traces", b'{"unknown":' + opening * 100_000, 1, Policy(), NOW_NS) is None
+
+
+def test_every_end_of_a_body_is_an_end() -> None:
+    body = traces(
+        span(name="é\\\n", attributes=[{"key": "k", "value": value} for value, _, _ in VALUES.values()]),
+        resource={"attributes": []},
+    )
+    for size in range(len(body)):
+        assert codec.decode_json("traces", body[:size], 1, Policy(), NOW_NS) is None
+    for after in (b"{", b"x", b"\x00", b"1", b"\xef\xbb\xbf"):
+        assert not agree("traces", body + after)
+        assert not agree("traces", after + body)
