@@ -1,15 +1,44 @@
-"""One running Sluice for all tests of this folder."""
+"""Running deployments: every test that takes `sluice` is about all of them."""
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.e2e.product import Sluice, running, stop
+from tests.e2e.product import Sluice, running, running_apart
+from tests.engine.process import Engine
+
+DEPLOYMENTS = ("embedded-sqlite", "embedded-postgresql", "apart-postgresql", "apart-sqlite")
+_numbers = itertools.count(1)
+
+Deploy = Callable[[Path], Sluice]
+
+
+@pytest.fixture(scope="session", params=DEPLOYMENTS)
+def deploy(request: pytest.FixtureRequest) -> Deploy:
+    """Starts the deployment in an empty directory."""
+    stores, _, relational = request.param.partition("-")
+
+    def database_url(directory: Path) -> str:
+        if relational == "sqlite":
+            return f"sqlite:///{directory / 'shared.db'}"
+        return str(request.getfixturevalue("postgresql").new_database())
+
+    def start(directory: Path) -> Sluice:
+        url = database_url(directory)
+        if stores == "embedded":
+            settings = {} if relational == "sqlite" else {"SLUICE_DATABASE_URL": url}
+            return running(directory / "data", directory / "log", **settings)
+        engine: Engine = request.getfixturevalue("engine")
+        return running_apart(directory, f"{engine.url}/e2e_{next(_numbers)}", url)
+
+    return start
 
 
 @pytest.fixture(scope="session")
-def sluice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sluice]:
-    directory = tmp_path_factory.mktemp("sluice")
-    sluice = running(directory / "data", directory / "log")
+def sluice(deploy: Deploy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sluice]:
+    """One running Sluice of each deployment for all tests of this folder; they leave it running."""
+    sluice = deploy(tmp_path_factory.mktemp("sluice"))
     yield sluice
-    assert stop(sluice.process) == 0, (directory / "log").read_text()
+    sluice.stop()

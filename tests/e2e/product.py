@@ -1,4 +1,7 @@
-"""The product as its users meet it: `sluice up` as a process of its own, on a free port and an empty data directory."""
+"""The product as its users meet it: the command in processes of their own, on free ports and empty data directories.
+
+`running` is `sluice up`; `running_apart` is gateway, query and control over a ClickHouse server.
+"""
 
 import json
 import os
@@ -9,7 +12,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -18,6 +22,7 @@ T = TypeVar("T")
 START_SECONDS = 60
 VISIBLE_SECONDS = 20
 STOP_SECONDS = 30
+APART = ("gateway", "query", "control")
 
 
 class Answer(NamedTuple):
@@ -31,27 +36,108 @@ class Answer(NamedTuple):
         return json.loads(self.body)
 
 
-class Sluice(NamedTuple):
-    """A running `sluice up` and what its first start wrote down."""
+@dataclass
+class Service:
+    """A command that serves, and the process that does so at the moment. Port, data and log outlive the process."""
 
-    base_url: str
+    command: str
     data: Path
-    process: subprocess.Popen[bytes]
+    log: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+    options: Sequence[str] = ()
+    port: int = 0  # any, which it then keeps
+    process: subprocess.Popen[bytes] | None = None
+
+    def __post_init__(self) -> None:
+        self.port = self.port or free_port()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def begin(self) -> None:
+        """Start it and do not wait."""
+        with self.log.open("ab") as out:
+            arguments = ("--data", str(self.data), "--port", str(self.port), *self.options)
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "sluice", self.command, *arguments],
+                stdout=out,
+                stderr=out,
+                env=clean_environment(self.environment),
+            )
+
+    def start(self) -> None:
+        """Start it and wait until it is ready."""
+        self.begin()
+        self.wait_until_ready()
+
+    def wait_until_ready(self) -> None:
+        """Wait for `/readyz`; one that ends instead says why."""
+        try:
+            eventually(lambda: self.ended() or is_ready(self.url), f"{self.command} ready", START_SECONDS)
+            assert not self.ended(), f"{self.command} ended:\n{self.log.read_text()}"
+        except BaseException:
+            self.kill()
+            raise
+
+    def ended(self) -> bool:
+        return self.process is None or self.process.poll() is not None
+
+    def stop(self) -> None:
+        """End it as an operator does; it ends well."""
+        if self.process is not None:
+            assert stop(self.process) == 0, self.log.read_text()
+            self.process = None
+
+    def kill(self) -> None:
+        """End it without a word, its workers with it."""
+        if self.process is not None:
+            for process in (self.process.pid, *_children(self.process.pid)):
+                try:
+                    os.kill(process, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            self.process.wait()
+            self.process = None
+
+
+@dataclass
+class Sluice:
+    """A running deployment, and what its set-up wrote down. `base_url` is where exporters send."""
+
+    services: dict[str, Service]
+    data: Path
     org: str
     project: str
     project_id: str
     key: str
     token: str
 
+    @property
+    def base_url(self) -> str:
+        return self.gateway_url
+
+    @property
+    def gateway_url(self) -> str:
+        return self._of("gateway").url
+
+    @property
+    def query_url(self) -> str:
+        return self._of("query").url
+
+    @property
+    def control_url(self) -> str:
+        return self._of("control").url
+
     def get(self, path: str, token: str | None = None) -> Answer:
         """GET with the access token."""
-        return call("GET", self.base_url + path, headers={"Authorization": f"Bearer {token or self.token}"})
+        return call("GET", self.url_of(path) + path, headers={"Authorization": f"Bearer {token or self.token}"})
 
     def export(self, signal_name: str, body: bytes, **headers: str) -> Answer:
         """POST an OTLP request with the project key."""
         given = {"X-Legacy-Auth": f"Legacy legacy_key={self.key}", "Content-Type": "application/x-protobuf"}
         given.update({name.replace("_", "-"): value for name, value in headers.items()})
-        return call("POST", f"{self.base_url}/v1/{signal_name}", body, given)
+        return call("POST", f"{self.gateway_url}/v1/{signal_name}", body, given)
 
     def explore(self, path: str) -> Any:
         """The JSON of an explore endpoint of the first project; None for what is not there (yet)."""
@@ -61,6 +147,38 @@ class Sluice(NamedTuple):
         if answer.status != 200:
             raise AssertionError(f"{path}: {answer.status} {answer.body!r}")
         return answer.json()
+
+    def url_of(self, path: str) -> str:
+        """Where a proxy in front of the services would send the path."""
+        if path.startswith("/v1/"):
+            return self.gateway_url
+        return self.query_url if "/explore/" in path else self.control_url
+
+    def stop(self) -> None:
+        """End every process; each ends well."""
+        for service in self.services.values():
+            service.stop()
+
+    def kill(self) -> None:
+        """End every process without a word."""
+        for service in self.services.values():
+            service.kill()
+
+    def start(self) -> None:
+        """Start what does not run, all at once."""
+        away = [service for service in self.services.values() if service.process is None]
+        for service in away:
+            service.begin()
+        for service in away:
+            service.wait_until_ready()
+
+    @property
+    def writer(self) -> Service:
+        """The process that takes exports."""
+        return self._of("gateway")
+
+    def _of(self, name: str) -> Service:
+        return self.services.get(name) or self.services["up"]
 
 
 def call(method: str, url: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> Answer:
@@ -93,16 +211,9 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def start(data: Path, port: int, log: Path) -> subprocess.Popen[bytes]:
-    """`sluice up` with nothing of this process's environment that names Sluice."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
-    with log.open("ab") as out:
-        return subprocess.Popen(
-            [sys.executable, "-m", "sluice", "up", "--data", str(data), "--port", str(port)],
-            stdout=out,
-            stderr=out,
-            env=environment,
-        )
+def clean_environment(settings: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment with nothing that names Sluice but `settings`."""
+    return {**{name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}, **settings}
 
 
 def is_ready(base_url: str) -> bool:
@@ -125,26 +236,66 @@ def stop(process: subprocess.Popen[bytes]) -> int:
         raise
 
 
-def running(data: Path, log: Path) -> Sluice:
-    """Start it and read what it wrote down."""
-    port = free_port()
-    process = start(data, port, log)
-    base_url = f"http://127.0.0.1:{port}"
+def running(data: Path, log: Path, **settings: str) -> Sluice:
+    """`sluice up`, started, with what its first start wrote down."""
+    service = Service("up", data, log, settings)
+    service.start()
+    return _read({"up": service}, data, data / "bootstrap.json")
+
+
+def running_apart(directory: Path, clickhouse_url: str, database_url: str, **settings: str) -> Sluice:
+    """Gateway, query and control, set up by `migrate` and `init`, each with a data directory of its own."""
+    sluice = set_up_apart(directory, clickhouse_url, database_url, **settings)
     try:
-        eventually(lambda: process.poll() is not None or is_ready(base_url), "readiness", START_SECONDS)
-        if process.poll() is not None:
-            raise AssertionError(f"it ended with {process.returncode}:\n{log.read_text()}")
+        sluice.start()
     except BaseException:
-        stop(process)
+        sluice.kill()
         raise
-    bootstrap = json.loads((data / "bootstrap.json").read_text())
-    return Sluice(
-        base_url=base_url,
-        data=data,
-        process=process,
-        org=bootstrap["orgSlug"],
-        project=bootstrap["projectSlug"],
-        project_id=bootstrap["projectId"],
-        key=bootstrap["legacyKey"],
-        token=bootstrap["accessToken"],
+    return sluice
+
+
+def set_up_apart(directory: Path, clickhouse_url: str, database_url: str, **settings: str) -> Sluice:
+    """The same, not started."""
+    environment = {
+        "SLUICE_CLICKHOUSE_URL": clickhouse_url,
+        "SLUICE_DATABASE_URL": database_url,
+        "SLUICE_QUERY_CURSOR_KEY": "the same on every machine",
+        "SLUICE_CONTROL_CURSOR_KEY": "the same on every machine",
+        **settings,
+    }
+    services = {name: Service(name, directory / name, directory / f"{name}.log", environment) for name in APART}
+    operator, credentials = directory / "operator", directory / "credentials.json"
+    run("migrate", "--data", str(operator), environment=environment)
+    run("init", "--data", str(operator), "--json", "--out", str(credentials), environment=environment)
+    return _read(services, directory, credentials)
+
+
+def run(*arguments: str, environment: Mapping[str, str]) -> str:
+    """A command that ends well; what it said."""
+    done = subprocess.run(
+        [sys.executable, "-m", "sluice", *arguments],
+        env=clean_environment(environment),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=START_SECONDS,
     )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _read(services: dict[str, Service], data: Path, file: Path) -> Sluice:
+    written = json.loads(file.read_text())
+    return Sluice(
+        services=services,
+        data=data,
+        org=written["orgSlug"],
+        project=written["projectSlug"],
+        project_id=written["projectId"],
+        key=written["legacyKey"],
+        token=written["accessToken"],
+    )
+
+
+def _children(process: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]

@@ -1,13 +1,13 @@
 """What is acknowledged survives the end of the process, however it ends."""
 
 import os
-import signal
 import time
 from pathlib import Path
 
+import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from tests.e2e.product import running, stop
+from tests.e2e.conftest import Deploy
 
 
 def one_span() -> tuple[str, bytes]:
@@ -20,21 +20,24 @@ def one_span() -> tuple[str, bytes]:
     return trace_id.hex(), request.SerializeToString()
 
 
-def test_acknowledged_spans_are_there_once_after_a_kill(tmp_path: Path) -> None:
+# The relational store has no part in it.
+@pytest.mark.parametrize("deploy", ["embedded-sqlite", "apart-sqlite"], indirect=True)
+def test_acknowledged_spans_are_there_once_after_a_kill(deploy: Deploy, tmp_path: Path) -> None:
     acknowledged = []
-    for _ in range(3):
-        sluice = running(tmp_path / "data", tmp_path / "log")
-        for _ in range(5):
-            trace_id, body = one_span()
-            assert sluice.export("traces", body).status == 200
-            acknowledged.append(trace_id)
-        sluice.process.send_signal(signal.SIGKILL)
-        sluice.process.wait()
-
-    sluice = running(tmp_path / "data", tmp_path / "log")
+    sluice = deploy(tmp_path)
     try:
+        for _ in range(3):
+            sluice.start()  # what was killed
+            for _ in range(5):
+                trace_id, body = one_span()
+                assert sluice.export("traces", body).status == 200
+                acknowledged.append(trace_id)
+            sluice.writer.kill()
+
+        sluice.start()
         for trace_id in acknowledged:
             assert [span["traceId"] for span in sluice.explore(f"/spans?traceId={trace_id}")["data"]] == [trace_id]
             assert sluice.explore(f"/traces/{trace_id}/waterfall")["spanCount"] == 1
+        sluice.stop()
     finally:
-        assert stop(sluice.process) == 0
+        sluice.kill()
