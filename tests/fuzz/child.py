@@ -17,7 +17,7 @@ _Mutator = Callable[[bytes, int, int], bytes]
 
 
 def main(name: str, arguments: list[str]) -> None:
-    """Never returns: libFuzzer ends the process."""
+    """Never returns: libFuzzer ends the process. `arguments` begin with the command that starts it again."""
     atheris: Any = importlib.import_module("atheris")
     target = TARGETS[name]
     path = f"tests.fuzz.targets.{target.module}"
@@ -34,7 +34,7 @@ def main(name: str, arguments: list[str]) -> None:
             options["custom_mutator"] = mutator
         else:
             _set_mutator(hook, mutator)
-    atheris.Setup([f"{name}", *arguments], module.check, **options)
+    atheris.Setup(arguments, module.check, **options)
     atheris.Fuzz()
 
 

@@ -142,7 +142,9 @@ def _descend(body: bytes, kind: str, random: Random, mutate: Mutate) -> bytes:
             return b"".join(each.encode() for each in found[:place]) + body[: random.randrange(9)] + payload + rest
     else:
         _change(found, message, random, mutate)
-    return b"".join(field.encode() for field in found) + rest
+    encoded = b"".join(field.encode() for field in found) + rest
+    # An end in the middle of a field, with the lengths above as they should be then.
+    return encoded[: -random.randrange(1, 10)] if random.random() < 0.04 else encoded
 
 
 def _change(found: list[Field], message: Message, random: Random, mutate: Mutate) -> None:

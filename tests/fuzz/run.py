@@ -3,6 +3,7 @@
 import importlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -70,8 +71,17 @@ def _start(name: str, arguments: list[str], output: Any) -> subprocess.Popen[byt
     if TARGETS[name].sanitized:
         build()
         environment |= _sanitized()
-    command = [sys.executable, "-m", "tests.fuzz.child", name, *arguments]
+    command = [str(_launcher(name)), *arguments]
     return subprocess.Popen(command, env=environment, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+
+
+def _launcher(name: str) -> Path:
+    """A command of one word: libFuzzer starts itself again by it when it minimises."""
+    path = BUILD / f"fuzz-{name}"
+    BUILD.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m tests.fuzz.child {name} "$0" "$@"\n')
+    path.chmod(0o755)
+    return path
 
 
 def _sanitized() -> dict[str, str]:

@@ -24,7 +24,7 @@ class Target(NamedTuple):
 
 TARGETS: Final[Mapping[str, Target]] = MappingProxyType(
     {
-        "kernel": Target("kernel", "kernel", sanitized=True),
+        "kernel": Target("kernel", "kernel", sanitized=True, max_len=2048),
         "kernel_agrees": Target("kernel_agrees", "kernel", sanitized=True),
         "otlp_json": Target("otlp_json", "otlp_json", ("proto",)),
         "inflate": Target("inflate", "inflate", ("gateway",)),

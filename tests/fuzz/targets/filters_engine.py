@@ -8,13 +8,14 @@ import atexit
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from chassis import schema
 from chassis.clickhouse import ClickHouse, QueryLimits, StoreRejected
 from query.fields import LOGS, SPANS
 from query.sql import Query, pattern_probe
-from tests.fuzz.targets.filters import check_statement, decoded, statement
+from tests.fuzz.targets.filters import decoded, statement
 
 _BAD_PATTERN = 427  # CANNOT_COMPILE_REGEXP
 _LIMITS = QueryLimits(max_seconds=5)
@@ -23,15 +24,38 @@ _MATCH = re.compile(r"match\([^()]*(?:\([^()]*\)[^()]*)*\{(p[0-9]+):String\}\)")
 
 def check(data: bytes) -> None:
     engine = _Engine.started()
+    for query in queries(data):
+        engine.check(query)
+
+
+def queries(data: bytes) -> Iterator[Query]:
+    """What an input asks of the engine, for each signal."""
     for signal in (SPANS, LOGS):
         query = statement(decoded(data), signal)
         if query is not None:
-            check_statement(query)
-            engine.check(query)
+            yield query
+
+
+async def check_query(store: ClickHouse, query: Query) -> None:
+    """The engine takes it, after the probes of its patterns."""
+    for name in _MATCH.findall(query.sql):
+        if not await _takes(store, pattern_probe(str(query.parameters[name]))):
+            return
+    assert await _takes(store, query) or _MATCH.search(query.sql)
+
+
+async def _takes(store: ClickHouse, query: Query) -> bool:
+    try:
+        await store.query(query.sql, query.parameters, limits=_LIMITS)
+    except StoreRejected as error:
+        if error.code == _BAD_PATTERN:
+            return False
+        raise
+    return True
 
 
 class _Engine:
-    """One engine for the process."""
+    """The embedded engine: one for the process."""
 
     _only: "_Engine | None" = None
 
@@ -52,16 +76,4 @@ class _Engine:
         await self._store.start()
 
     def check(self, query: Query) -> None:
-        for name in _MATCH.findall(query.sql):
-            if not self._takes(pattern_probe(str(query.parameters[name]))):
-                return
-        assert self._takes(query) or _MATCH.search(query.sql)
-
-    def _takes(self, query: Query) -> bool:
-        try:
-            self._loop.run_until_complete(self._store.query(query.sql, query.parameters, limits=_LIMITS))
-        except StoreRejected as error:
-            if error.code == _BAD_PATTERN:
-                return False
-            raise
-        return True
+        self._loop.run_until_complete(check_query(self._store, query))
