@@ -35,7 +35,7 @@ def otel_environment(base_url: str, key: str, **more: str) -> dict[str, str]:
     }
 
 
-def clean_environment(**more: str) -> dict[str, str]:
+def client_environment(**more: str) -> dict[str, str]:
     """This process's environment without what configures SDKs, agents or Sluice, and with what is given."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
     return {**inherited, **more}
@@ -54,7 +54,7 @@ class Node:
             stderr=subprocess.PIPE,
             text=True,
             cwd=JAVASCRIPT,  # where the imports of `--eval` look for packages
-            env=clean_environment(**environment),
+            env=client_environment(**environment),
         )
 
     def output(self) -> str:
@@ -105,7 +105,7 @@ def rotel(directory: Path, options: Mapping[str, str]) -> Iterator[Rotel]:
     log = directory / "rotel.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [rotel_executable(), "start", *arguments], stdout=out, stderr=out, cwd=directory, env=clean_environment()
+            [rotel_executable(), "start", *arguments], stdout=out, stderr=out, cwd=directory, env=client_environment()
         )
     try:
         eventually(lambda: process.poll() is not None or listens(port), "Rotel listening")
