@@ -10,13 +10,24 @@ from collections.abc import Callable
 from aiohttp import HttpVersion11, web
 from aiohttp.web_protocol import RequestPayloadError
 
-from chassis.errors import ApiError, BadRequest, PayloadTooLarge, ServiceUnavailable
+from chassis.errors import ApiError, BadRequest, PayloadTooLarge, ServiceUnavailable, Unimplemented
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 async def defer_continue(request: web.Request) -> None:
     """Expect handler of every route: says nothing yet, `read_body` answers when the body is wanted."""
+
+
+def refuse_unreadable(request: web.Request) -> None:
+    """Refuse what cannot be answered as it stands: a head with a part that cannot be parsed (BadRequest; the connection
+    knows), and a body in a transfer coding besides chunked (Unimplemented), for aiohttp would hand it on still coded.
+    """
+    if getattr(request.protocol, "unparsable", None) is request.headers:
+        raise BadRequest("The request head cannot be parsed.", close=True)
+    codings = request.headers.getall("Transfer-Encoding", None)
+    if codings is not None and [coding.strip().lower() for coding in codings] != ["chunked"]:
+        raise Unimplemented("The only Transfer-Encoding that is understood is chunked.", close=True)
 
 
 async def read_body(

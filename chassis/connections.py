@@ -3,9 +3,10 @@
 aiohttp has no time limit on a request head or on a client that does not read, and no limit on connections. Here a
 connection that has not sent a whole head in time is closed (from its first byte on when it was kept alive), so is one
 that takes nothing of its answer; one over the cap is answered 503 without a task being started for it; and a handler
-whose client went away is cancelled where its route says so. What aiohttp itself refuses (a head it cannot parse) is
-answered in the error envelope, without an echo of the input. A body that is under way when the process starts to drain
-is still received, where aiohttp would drop the rest of it.
+whose client went away is cancelled where its route says so. A head that aiohttp cannot parse is refused without an echo
+of the input: by the skeleton, as its path refuses anything else, when its first line can be read (`chassis.heads`),
+else in the error envelope. A body that is under way when the process starts to drain is still received, where aiohttp
+would drop the rest of it.
 """
 
 import asyncio
@@ -14,10 +15,13 @@ from typing import Any, Final, cast
 import msgspec
 from aiohttp import StreamReader, web
 from aiohttp.http import RawRequestMessage
+from aiohttp.http_exceptions import BadHttpMethod
+from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import RequestPayloadError
 from aiohttp.web_request import BaseRequest
 
 from chassis.errors import ApiError, BadRequest, InternalError, ServiceUnavailable, envelope
+from chassis.heads import METHODS, first_line
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from chassis.web import CANCEL_ON_DISCONNECT, JSON_TYPE, request_id_for
@@ -65,7 +69,7 @@ class ConnectionPlan:
 class Connection(web.RequestHandler):
     """An HTTP/1.1 connection that cannot be held for nothing."""
 
-    __slots__ = ("_admitted", "_body", "_head_timer", "_plan", "_send_timer")
+    __slots__ = ("_admitted", "_body", "_head_timer", "_plan", "_send_timer", "unparsable")
 
     def __init__(
         self, server: web.Server, loop: asyncio.AbstractEventLoop, plan: ConnectionPlan, settings: ChassisSettings
@@ -83,6 +87,7 @@ class Connection(web.RequestHandler):
         self._body: StreamReader | None = None  # of the last head that was parsed
         self._head_timer: asyncio.TimerHandle | None = None
         self._send_timer: asyncio.TimerHandle | None = None
+        self.unparsable: object = None  # the headers of a request of which the head could not be parsed
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the connection and its first deadline, or turn it away."""
@@ -116,6 +121,8 @@ class Connection(web.RequestHandler):
             if body is not None and not body.is_eof() and not isinstance(head, RawRequestMessage):
                 # What cannot be parsed is the rest of a body: whoever reads that must not wait for it.
                 body.set_exception(RequestPayloadError("the body is not framed as its headers say"))
+            elif not isinstance(head, RawRequestMessage):
+                self._read_what_can_be(data, head)
             self._forget_head()
         elif data and self._head_timer is None and self._is_idle():
             self._expect_head()
@@ -164,6 +171,17 @@ class Connection(web.RequestHandler):
             self._close = self._force_close = False
         super().data_received(data)
         self._close, self._force_close = self._close or closing[0], self._force_close or closing[1]
+
+    def _read_what_can_be(self, data: bytes, fault: Any) -> None:
+        """Let the skeleton answer a head that could not be parsed, when its first line can be read. Pipelined behind
+        another request it is answered without.
+        """
+        head = first_line(data) if len(self._messages) == 1 else None
+        if head is not None:
+            if not isinstance(fault.exc, BadHttpMethod) or head.method in METHODS:
+                self.unparsable = head.headers
+            # With a method that nobody knows it is like any other that the path does not have.
+            self._messages[-1] = head, EMPTY_PAYLOAD
 
     def _is_receiving(self) -> bool:
         """In the middle of a body, on a connection that is not cut."""

@@ -125,6 +125,13 @@ class RateLimited(ApiError):
         super().__init__(ErrorCode.RATE_LIMITED, message, retry_after=retry_after, close=close)
 
 
+class Unimplemented(ApiError):
+    """501: something of HTTP that is not understood here."""
+
+    def __init__(self, message: str, *, close: bool = False) -> None:
+        super().__init__(ErrorCode.NOT_IMPLEMENTED, message, close=close)
+
+
 class ServiceUnavailable(ApiError):
     """503: overload or a dependency that is away; the same request may succeed after `retry_after` seconds.
 

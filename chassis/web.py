@@ -34,14 +34,13 @@ from chassis.access import (
     public,
     reach,
 )
-from chassis.body import defer_continue
+from chassis.body import defer_continue, refuse_unreadable
 from chassis.errors import (
     ApiError,
     BadRequest,
     Forbidden,
     InternalError,
     Issue,
-    MethodNotAllowed,
     NotFound,
     PayloadTooLarge,
     ServiceUnavailable,
@@ -53,6 +52,7 @@ from chassis.openapi import Operation, document
 from chassis.peers import Proxies
 from chassis.settings import ChassisSettings
 from chassis.telemetry import METRICS_TYPE, Telemetry
+from chassis.unrouted import add_catch_all, at_path, route_name
 
 __all__ = (
     "PROJECT",
@@ -79,7 +79,6 @@ Resource = Callable[[web.Application], AsyncIterator[None]]
 JSON_TYPE: Final = "application/json"
 MAX_DEFAULT_BODY: Final = 2**20  # bytes; for handlers that read with aiohttp's own methods
 CLIENT_GONE: Final = 499  # in log and metrics only: nobody is there to read an answer
-UNROUTED: Final = "unrouted"
 PROBE_METHODS: Final = ("GET", "HEAD")  # load balancers ask with either
 KNOWN_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
@@ -167,6 +166,7 @@ def build_app(
         handler = _prepared(route, guarded(route.access, route.handler, guards or Guards()))
         resource.add_route(route.method, handler, expect_handler=defer_continue)
         renderers.setdefault(resource, route.render_error or render_json)
+    add_catch_all(app, list(renderers))
     return app
 
 
@@ -208,9 +208,8 @@ def _observation(telemetry: Telemetry, proxies: Proxies) -> Middleware:
             status = answer.status
             return answer
         finally:
-            resource = request.match_info.route.resource
             telemetry.answered(
-                route=resource.canonical if resource is not None else UNROUTED,
+                route=route_name(request),
                 method=request.method if request.method in KNOWN_METHODS else "other",
                 path=request.path,
                 status=status,
@@ -226,6 +225,7 @@ def _error_rendering(telemetry: Telemetry, renderers: Mapping[web.AbstractResour
     @web.middleware
     async def render(request: web.Request, handler: AiohttpHandler) -> web.StreamResponse:
         try:
+            refuse_unreadable(request)
             return await handler(request)
         except ApiError as refusal:
             error = refusal
@@ -245,19 +245,13 @@ def _error_rendering(telemetry: Telemetry, renderers: Mapping[web.AbstractResour
 async def _renderer(request: web.Request, renderers: Mapping[web.AbstractResource, ErrorRenderer]) -> ErrorRenderer:
     """That of the path, also when the path has other methods only."""
     resource = request.match_info.route.resource
-    if resource is not None:
-        return renderers[resource]
-    for candidate, renderer in renderers.items():
-        _, allowed = await candidate.resolve(request)
-        if allowed:
-            return renderer
-    return render_json
+    if resource not in renderers:
+        resource, _ = await at_path(request, renderers)
+    return render_json if resource is None else renderers[resource]
 
 
 def _from_aiohttp(raised: web.HTTPException) -> ApiError:
     """What aiohttp itself refuses, in our words."""
-    if isinstance(raised, web.HTTPMethodNotAllowed):
-        return MethodNotAllowed(sorted(raised.allowed_methods))
     if raised.status == web.HTTPNotFound.status_code:
         return NotFound()
     if raised.status == web.HTTPRequestEntityTooLarge.status_code:

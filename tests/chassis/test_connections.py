@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 
 from chassis.body import read_body
-from chassis.errors import BadRequest, Unauthorized
+from chassis.errors import ApiError, BadRequest, Unauthorized
 from chassis.web import Route, json_response, public
 
 from .conftest import DEADLINE_S, Serve, read_all
@@ -130,13 +130,51 @@ async def test_continue_is_not_said_to_who_is_refused(serve: Serve) -> None:
     assert b"100 Continue" not in answer
 
 
+@pytest.mark.parametrize(("line", "status"), [(b"POST /nowhere", 404), (b"POST /x", 405)])
+async def test_continue_is_not_said_to_who_asks_for_what_is_not_there(serve: Serve, line: bytes, status: int) -> None:
+    served = await serve(ROUTES)
+    answer = await served.talk(line + b" HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n")
+    assert split(answer)[0] == status
+    assert b"100 Continue" not in answer
+
+
+async def test_a_transfer_coding_besides_chunked_is_501(serve: Serve) -> None:
+    served = await serve(ROUTES)
+    sent = b"POST /length HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+    status, headers, body = split(await served.talk(sent))
+    assert (status, headers["connection"]) == (501, "close")
+    assert json.loads(body)["error"] == {
+        "code": "not_implemented",
+        "message": "The only Transfer-Encoding that is understood is chunked.",
+        "requestId": headers["x-request-id"],
+    }
+
+
+@pytest.mark.parametrize("method", [b"FETCH", b"get"])
+async def test_an_unknown_method_is_405_like_any_other_that_the_path_lacks(serve: Serve, method: bytes) -> None:
+    served = await serve(ROUTES)
+    status, headers, body = split(await served.talk(method + b" /x HTTP/1.1\r\nHost: a\r\n\r\n"))
+    assert (status, headers["allow"], headers["connection"]) == (405, "GET", "close")
+    assert json.loads(body)["error"]["code"] == "method_not_allowed"
+    assert split(await served.talk(method + b" /nowhere HTTP/1.1\r\nHost: a\r\n\r\n"))[0] == 404
+
+
+async def test_a_head_that_cannot_be_parsed_is_refused_as_its_path_refuses(serve: Serve) -> None:
+    def render(request: web.Request, error: ApiError, _rid: str) -> web.Response:
+        return web.Response(status=error.status, text=f"{request.headers.get('Content-Type')}: {error.message}")
+
+    served = await serve([Route("POST", "/x", ok, public(), render_error=render)])
+    sent = b"POST /x HTTP/1.1\r\ncontent-type: text/own\r\nBad Header secret\r\n\r\n"
+    status, headers, body = split(await served.talk(sent))
+    assert (status, headers["connection"]) == (400, "close")
+    assert body == b"text/own: The request head cannot be parsed."
+
+
 async def test_an_unknown_expectation_is_passed_over(serve: Serve) -> None:
     served = await serve(ROUTES)
     sent = b"GET %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\nExpect: wonders\r\n\r\n"
     assert split(await served.talk(sent % b"/x"))[0] == 200
-    status, headers, body = split(await served.talk(sent % b"/nowhere"))
-    assert (status, headers["content-type"]) == (400, "application/json")
-    assert json.loads(body)["error"]["code"] == "bad_request"
+    assert split(await served.talk(sent % b"/nowhere"))[0] == 404
 
 
 async def test_a_refused_body_is_not_drained(serve: Serve) -> None:

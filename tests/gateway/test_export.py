@@ -565,3 +565,13 @@ async def test_refused_requests_are_stored_while_the_gateway_runs(start_gateway:
     gateway = await start_gateway(store, outcomes_flush_s=0.05)
     await gateway.post("/v1/traces", b"\x00")
     await eventually(lambda: store.tables() == ["ingest_outcomes"])
+
+
+async def test_a_head_that_cannot_be_parsed_is_refused_in_the_media_type_of_its_request(gateway: Gateway) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+    writer.write(b"POST /v1/traces HTTP/1.1\r\nContent-Type: application/x-protobuf\r\nBad Header\r\n\r\n")
+    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    writer.close()
+    assert head.startswith(b"HTTP/1.1 400")
+    assert b"Content-Type: application/x-protobuf\r\n" in head
+    assert Status.FromString(body).message == "The request head cannot be parsed."
