@@ -10,14 +10,13 @@ A request takes one lane as a whole, for it has one answer. docs/adr/004-slow-la
 
 import asyncio
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Final
 
 import structlog
 
 from chassis.errors import ServiceUnavailable
 from gateway.batches.lane import Lane, LaneLimits
-from gateway.batches.waiting import Shares
+from gateway.batches.waiting import TOO_MANY_OLD, Shares
 from gateway.batches.writer import AWAY, Pending, Writer
 from gateway.outcomes import Metrics
 from gateway.settings import GatewaySettings
@@ -53,15 +52,17 @@ class Batcher:
 
     async def store(self, decoded: Decoded, wire_bytes: int) -> None:
         """Returns once the spans and logs are in ClickHouse. ServiceUnavailable when they are not at the deadline (they
-        may still arrive: the promise is at least once), or when the project has its share of the slow lane waiting;
-        InternalError when ClickHouse will never take them.
+        may still arrive: the promise is at least once), or when the slow lane has too much to do, or enough of this
+        project's; InternalError when ClickHouse will never take them.
         """
-        slow = self._is_old(decoded)
-        lane = self._slow if slow else self._fresh
-        with self._shares.held(decoded.project_id, decoded.nbytes) if slow else nullcontext():
-            if slow:
-                self._metrics.slow_items.inc(decoded.accepted)
-            await self._through(lane, decoded, wire_bytes)
+        if not self._is_old(decoded):
+            await self._through(self._fresh, decoded, wire_bytes)
+            return
+        if self._slow.expected_s() > self._settings.ack_deadline_s:  # it would be stored after its sender gave up
+            raise ServiceUnavailable(TOO_MANY_OLD)
+        with self._shares.held(decoded.project_id, decoded.nbytes):
+            self._metrics.slow_items.inc(decoded.accepted)
+            await self._through(self._slow, decoded, wire_bytes)
 
     async def close(self) -> None:
         """Write what waits; every request has its answer afterwards. An insert that hangs longer than the deadline of

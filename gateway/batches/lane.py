@@ -35,12 +35,24 @@ class Lane:
         self._linger: asyncio.TimerHandle | None = None
         self._ripe = False  # what waits has waited long enough
         self._closed_at = float("-inf")  # when the last batch was taken, by the loop's clock
+        self._took_s = 0.0  # the last batch, until it was written
         self._writing: set[asyncio.Task[None]] = set()
 
     @property
     def writing(self) -> int:
         """Batches being inserted."""
         return len(self._writing)
+
+    def expected_s(self) -> float:
+        """How long a request that comes now is likely to wait for its answer, by what the last batch took. Nothing, as
+        long as nobody else is here: the next one may go better.
+        """
+        if not self._writing and not self._waiting:
+            return 0.0
+        turn_s = self._limits.linger_s
+        if len(self._writing) >= self._limits.slots:
+            turn_s = max(0.0, self._closed_at + self._took_s - asyncio.get_running_loop().time())
+        return turn_s + self._took_s
 
     def add(self, request: Pending) -> None:
         """Let a request wait for its batch."""
@@ -108,6 +120,8 @@ class Lane:
             self._linger = None
 
     async def _write(self, batch: list[Pending]) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         try:
             await self._writer.write(batch, max(request.deadline for request in batch))
         except Exception:  # noqa: BLE001 (nothing a batch does may leave its requests without an answer)
@@ -115,6 +129,7 @@ class Lane:
             self._log.exception("batch failed", requests=len(batch))
             for request in batch:
                 request.fail(ServiceUnavailable(AWAY))
+        self._took_s = loop.time() - began
 
     def _written(self, task: "asyncio.Task[None]") -> None:
         self._writing.discard(task)

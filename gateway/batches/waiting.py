@@ -3,10 +3,13 @@
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from chassis.errors import ServiceUnavailable
 from gateway.batches.writer import Pending
 from gateway.outcomes import Metrics
+
+TOO_MANY_OLD: Final = "Too many old items wait to be stored; send the request again later."
 
 
 class Waiting:
@@ -74,7 +77,7 @@ class Shares:
         before = self._held.get(project_id, 0)
         free = self._max_bytes - self._total - nbytes
         if free < (before + nbytes if before else 0) and self._total:
-            raise ServiceUnavailable("Too many old items wait to be stored; send the request again later.")
+            raise ServiceUnavailable(TOO_MANY_OLD)
         self._change(project_id, nbytes)
         try:
             yield
