@@ -68,6 +68,14 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         int,
         setting("How far ahead of our clock an item may start.", unit="seconds", zero="not at all", ge=0, le=86_400),
     ] = 3_600
+    max_days: Annotated[
+        int,
+        setting(
+            "Days (UTC) that the items of a request lie in; beyond it 413. A batch is sent once it has so many.",
+            unit="days",
+            ge=1,
+        ),
+    ] = 100
     max_inflight_bytes: Annotated[
         int,
         setting("Memory for requests between their first byte and their answer; beyond it 503.", unit="bytes", ge=1),

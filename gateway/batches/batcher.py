@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from chassis.errors import ServiceUnavailable
+from chassis.errors import PayloadTooLarge, ServiceUnavailable
 from gateway.batches.lane import Lane, LaneLimits
 from gateway.batches.waiting import TOO_MANY_OLD, Shares
 from gateway.batches.writer import AWAY, Pending, Writer
@@ -44,7 +44,9 @@ class Batcher:
         self._metrics = metrics
         self._log = log
         self._clock = clock
-        limits = LaneLimits(settings.batch_rows, settings.batch_bytes, settings.linger_s, settings.max_batches)
+        limits = LaneLimits(
+            settings.batch_rows, settings.batch_bytes, settings.max_days, settings.linger_s, settings.max_batches
+        )
         linger_s = min(settings.slow_linger_s, settings.ack_deadline_s * LONGEST_LINGER)
         self._fresh = Lane(writer, limits, log)
         self._slow = Lane(writer, limits._replace(linger_s=linger_s, slots=settings.slow_batches), log)
@@ -53,8 +55,10 @@ class Batcher:
     async def store(self, decoded: Decoded, wire_bytes: int) -> None:
         """Returns once the spans and logs are in ClickHouse. ServiceUnavailable when they are not at the deadline (they
         may still arrive: the promise is at least once), or when the slow lane has too much to do, or enough of this
-        project's; InternalError when ClickHouse will never take them.
+        project's; PayloadTooLarge for too many days; InternalError when ClickHouse will never take them.
         """
+        if len(decoded.days) > self._settings.max_days:
+            raise PayloadTooLarge(f"The items of one request lie in more than {self._settings.max_days} days.")
         if not self._is_old(decoded):
             await self._through(self._fresh, decoded, wire_bytes)
             return

@@ -20,6 +20,7 @@ class LaneLimits(NamedTuple):
 
     items: int
     nbytes: int
+    days: int
     linger_s: float
     slots: int
 
@@ -100,7 +101,7 @@ class Lane:
         """Start writing while there is a slot and something to write; see to it that what is left is written."""
         loop = asyncio.get_running_loop()
         while len(self._writing) < self._limits.slots and self._waiting and (self._ripe or self._is_full()):
-            batch = self._waiting.take(self._limits.items, self._limits.nbytes)
+            batch = self._waiting.take(self._limits.items, self._limits.nbytes, self._limits.days)
             self._closed_at = loop.time()
             # A request that gave up waiting was answered 503: it is sent again, so its items stay out.
             waiting = [request for request in batch if not request.done.done()]

@@ -40,11 +40,12 @@ class Waiting:
         if not queue:
             del self._projects[request.decoded.project_id]
 
-    def take(self, items: int, nbytes: int) -> list[Pending]:
-        """The requests of one batch: whole ones, until it holds so many items or bytes, or nothing is left."""
+    def take(self, items: int, nbytes: int, days: int) -> list[Pending]:
+        """The requests of one batch: whole ones, until it holds so many items, bytes or days, or nothing is left."""
         batch: list[Pending] = []
         rest = self.items - items, self.nbytes - nbytes
-        while self._projects and self.items > rest[0] and self.nbytes > rest[1]:
+        held: set[int] = set()
+        while self._projects and self.items > rest[0] and self.nbytes > rest[1] and len(held) < days:
             project, queue = next(iter(self._projects.items()))
             request, _ = queue.popitem(last=False)
             if queue:
@@ -53,6 +54,7 @@ class Waiting:
                 del self._projects[project]
             self._count(request, -1)
             batch.append(request)
+            held.update(request.decoded.days)
         return batch
 
     def _count(self, request: Pending, sign: int) -> None:

@@ -163,6 +163,19 @@ async def test_projects_take_turns(start_gateway: StartGateway) -> None:
     assert [insert.body.count(b"many") for insert in spans] == [0, 1, 1, 1, 1]
 
 
+async def test_days_have_a_limit_in_a_request_and_in_a_batch(start_gateway: StartGateway) -> None:
+    store = RecordingStore()
+    gateway = await start_gateway(store, max_days=3, slow_linger_s=1.0)
+    days = [NOW_NS - ago * DAY_NS for ago in range(20, 26)]
+    refused = await gateway.post("/v1/traces", traces(*(span(n, start_ns=days[n]) for n in range(1, 5))))
+    assert refused.status == 413
+    assert b"more than 3 days" in refused.body
+    sent = [later(gateway, traces(span(n, start_ns=start))) for n, start in enumerate(days, 1)]
+    assert await asyncio.gather(*sent) == [200] * 6
+    await gateway.stop()
+    assert max(map(len, days_by_batch(store))) == 3
+
+
 async def test_what_a_full_batch_leaves_over_is_written_without_another_request(start_gateway: StartGateway) -> None:
     store = Holding(lambda table, _day: table == "spans" and not store.asked)
     gateway = await start_gateway(store, max_batches=1, batch_rows=3, linger_s=0.5)
