@@ -9,8 +9,8 @@ from tests.e2e.agents import export_javascript, key_header, otel_environment
 from tests.e2e.product import Sluice
 from tests.e2e.reading import logs_of, rfc3339, same, spans_of
 
-CROWD = 600  # more than a batch of the SDK: two requests for each signal
-REQUESTS = 4
+LARGE = (600, 4)  # of spans and log records more than a batch of the SDK: two requests for each signal
+SMALL = (20, 2)
 ELSEWHERE = {"traceId": "5b8efff798038103d269b633813fc60c", "spanId": "00f067aa0ba902b7"}
 SAMPLED, KNOWN_LOCAL = 0x01, 0x100
 
@@ -173,28 +173,30 @@ def records(held: list[dict[str, Any]], spans: dict[str, Any]) -> list[dict[str,
 
 
 @pytest.mark.parametrize(
-    ("encoding", "compression", "configured_by"),
+    ("encoding", "compression", "configured_by", "size"),
     [
-        ("json", "none", "options"),
-        ("json", "gzip", "options"),
-        ("protobuf", "none", "options"),
-        ("protobuf", "gzip", "options"),
-        ("json", "gzip", "environment"),
-        ("protobuf", "none", "environment"),
+        ("json", "none", "options", LARGE),
+        ("json", "gzip", "options", SMALL),
+        ("protobuf", "none", "options", SMALL),
+        ("protobuf", "gzip", "options", LARGE),
+        ("json", "gzip", "environment", SMALL),
+        ("protobuf", "none", "environment", SMALL),
     ],
+    ids=lambda value: str(value) if isinstance(value, str) else str(value[0]),
 )
 def test_everything_comes_back_as_the_sdk_held_it(
-    sluice: Sluice, encoding: str, compression: str, configured_by: str
+    sluice: Sluice, encoding: str, compression: str, configured_by: str, size: tuple[int, int]
 ) -> None:
+    crowd_size, requests = size
     if configured_by == "options":
         options = {"base": sluice.base_url, "headers": key_header(sluice.key), "compression": compression}
-        client = export_javascript(encoding, CROWD, options=options)
+        client = export_javascript(encoding, crowd_size, options=options)
     else:
         environment = otel_environment(sluice.base_url, sluice.key, OTEL_EXPORTER_OTLP_COMPRESSION=compression)
-        client = export_javascript(encoding, CROWD, environment=environment)
+        client = export_javascript(encoding, crowd_size, environment=environment)
     held = json.loads(client.output())
     assert held["failures"] == []
-    assert [said["text"] for said in held["said"]] == ["Export succeeded after 0 retry attempts."] * REQUESTS
+    assert [said["text"] for said in held["said"]] == ["Export succeeded after 0 retry attempts."] * requests
 
     spans = {each["name"]: each for each in held["spans"] if each["name"] not in ("one", "all")}
     trace_id = spans["POST /orders"]["traceId"]
@@ -208,8 +210,8 @@ def test_everything_comes_back_as_the_sdk_held_it(
     same(logs, records(held["logs"][:2], spans))
 
     crowd = [each for each in held["spans"] if each["name"] == "one"]
-    seen = spans_of(sluice, crowd[0]["traceId"], CROWD + 1)
+    seen = spans_of(sluice, crowd[0]["traceId"], crowd_size + 1)
     times = {row["spanId"]: (row["startTime"], row["endTime"]) for row in seen if row["name"] == "one"}
     assert times == {each["spanId"]: (rfc3339(int(each["start"])), rfc3339(int(each["end"]))) for each in crowd}
-    assert {row["attributes"].get("number") for row in seen} == {None, *range(CROWD)}
-    assert {row["body"] for row in logs_of(sluice, crowd[0]["traceId"], CROWD)} == set(range(CROWD))
+    assert {row["attributes"].get("number") for row in seen} == {None, *range(crowd_size)}
+    assert {row["body"] for row in logs_of(sluice, crowd[0]["traceId"], crowd_size)} == set(range(crowd_size))

@@ -52,7 +52,7 @@ class Served(NamedTuple):
                        WHERE trace_id = unhex({trace_id:String}) ORDER BY time, source DESC"""
         rows = client.query(statement, parameters={"trace_id": trace_id}).result_rows
         client.close()
-        return list(rows)
+        return [tuple(row) for row in rows]
 
     def refused(self) -> dict[str, int]:
         """Requests answered 503 until now, by signal."""
@@ -99,6 +99,7 @@ def away(served: Served) -> Iterator[Callable[[], None]]:
     """ClickHouse is away and the gateway knows it. What is given waits until a client was refused, and ends it."""
     served.engine.stop()
     answer = eventually(lambda: refusal(served.sluice), "a 503")
+    assert answer is not None
     assert int(answer.headers["Retry-After"]) in range(1, LONGEST_WAIT_S + 1)
     before = served.refused()
     gone = True
