@@ -41,19 +41,23 @@ def client_environment(**more: str) -> dict[str, str]:
     return {**inherited, **more}
 
 
+def node() -> str:
+    """The program, if it and the packages are here."""
+    found = shutil.which("node")
+    if found is None or not (JAVASCRIPT / "node_modules" / ".made").exists():
+        pytest.fail(f"{MISSING} (Debian: apt install nodejs npm).")
+    return found
+
+
 class Node:
-    """A running program with the packages of tests/e2e/javascript."""
+    """A running script."""
 
     def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
-        node = shutil.which("node")
-        if node is None or not (JAVASCRIPT / "node_modules" / ".made").exists():
-            pytest.fail(f"{MISSING} (Debian: apt install nodejs npm).")
         self.process = subprocess.Popen(
-            [node, *arguments],
+            [node(), *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            cwd=JAVASCRIPT,  # where the imports of `--eval` look for packages
             env=client_environment(**environment),
         )
 
