@@ -5,6 +5,7 @@ memory for later, so that a buffer has no slack that hides an overrun, and whate
 until the sources change.
 """
 
+import fcntl
 import hashlib
 import shutil
 import subprocess
@@ -27,7 +28,10 @@ FLAGS: Final = (
 )
 # What makes a kernel tight: a line of its sources, and what stands there instead.
 TIGHT: Final = {
-    "bytes.pxi": ("    cdef size_t cap = buf.cap * 2 if buf.cap else 256\n", "    cdef size_t cap = buf.size + extra\n"),
+    "bytes.pxi": (
+        "    cdef size_t cap = buf.cap * 2 if buf.cap else 256\n",
+        "    cdef size_t cap = buf.size + extra\n",
+    ),
     "_kernel.pyx": ("    SPARE_BYTES = 1048576\n", "    SPARE_BYTES = 0\n"),
 }
 
@@ -50,11 +54,17 @@ def build() -> None:
     """Builds what is missing or out of date; BuildError when it cannot."""
     if shutil.which("clang++") is None:
         raise BuildError("clang is missing (Debian: apt install clang libclang-rt-14-dev).")
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with (BUILD / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the fuzz processes of several targets may begin together
+        _build_unless_made()
+
+
+def _build_unless_made() -> None:
     stamp, wanted = BUILD / "stamp", _wanted()
     made = [hook(), *map(kernel, VARIANTS)]
     if stamp.exists() and stamp.read_text() == wanted and all(path.exists() for path in made):
         return
-    BUILD.mkdir(parents=True, exist_ok=True)
     stamp.unlink(missing_ok=True)
     _run("clang", "-O1", "-fPIC", "-shared", str(HOOK), "-o", str(hook()))
     for variant in VARIANTS:

@@ -1,4 +1,4 @@
-"""One fuzz process: libFuzzer's loop around the `check` of one target. Started by `tests.fuzz.run` with its arguments."""
+"""One fuzz process: libFuzzer's loop around the `check` of one target. `tests.fuzz.run` starts it."""
 
 import ctypes
 import importlib

@@ -9,7 +9,7 @@ import json
 import zlib
 from collections.abc import Iterator
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from backports import zstd
@@ -17,12 +17,14 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from proto.identity import encode_project_key, encode_token, format_dsn
+from proto.otlp.policy import Signal
 from query.fields import LOGS, SPANS
 from query.filters import Op
 from tests.fuzz.run import GROWN
 from tests.fuzz.targets.kernel import CHOICES
 from tests.proto.otlp import generate, realistic
 from tests.proto.otlp.as_json import as_json
+from tests.proto.otlp.json_text import JsonWriter
 
 REQUESTS: Final = 400
 
@@ -48,6 +50,13 @@ def otlp_json() -> Iterator[bytes]:
             yield b"\1" + as_json(LogsData.FromString(writer.request("logs")))
         except Exception:  # noqa: BLE001, S112 - what the official messages do not read is no seed
             continue
+    for seed in range(REQUESTS):
+        random = Random(seed)
+        writer_of_text = JsonWriter(random, random.choice((0, 0.01, 0.1)))
+        signal: Signal = random.choice(("traces", "logs"))
+        body = writer_of_text.request(signal)
+        if len(body) < 2000:
+            yield bytes(((signal == "logs") + 2 * (seed % 2),)) + body
     yield b"\0" + as_json(realistic.request("traces", 1, 1))
     yield b"\1" + as_json(realistic.request("logs", 1, 1))
 
@@ -62,18 +71,35 @@ def inflate() -> Iterator[bytes]:
         yield bytes((2, size, 7)) + zstd.compress(text)
         packer = zstd.ZstdCompressor(options={zstd.CompressionParameter.window_log: 10 + 3 * size})
         yield bytes((2, 20 + size, 7)) + packer.compress(text) + packer.flush() + zstd.compress(text)
-    yield from (bytes((4, 0, 0)) + name for name in (b"gzip", b" GZip ", b"x-gzip", b"deflate", b"zstd", b"br", b"a\nb"))
+    yield from (
+        bytes((4, 0, 0)) + name for name in (b"gzip", b" GZip ", b"x-gzip", b"deflate", b"zstd", b"br", b"a\nb")
+    )
 
 
 def filters() -> Iterator[bytes]:
     keys = (*SPANS.fields, *LOGS.fields, "http.route", "resource.host", "scope.name", "attr:name", '"a b"')
-    values = ("/checkout", "100", ">100", "<=-1.5e3", "[a,b]", "abc*", "*abc", "*b*", '"a \\" b"', "*", "now-15m", "0" * 31 + "1")
+    values = (
+        "/checkout",
+        "100",
+        ">100",
+        "<=-1.5e3",
+        "[a,b]",
+        "abc*",
+        "*abc",
+        "*b*",
+        '"a \\" b"',
+        "*",
+        "now-15m",
+        "0" * 31 + "1",
+    )
     for key, value in itertools.product(keys, values):
         yield f"{key}:{value}".encode()
-    yield b"-k:v !has:user.id has:k -k:[a,\"b c\"] k:>=5"
+    yield b'-k:v !has:user.id has:k -k:[a,"b c"] k:>=5'
     for op in Op:
-        value = {"value": ["a", "1"]} if op in ("in", "not_in") else {} if "exists" in op else {"value": "1"}
-        yield json.dumps([{"key": "durationMs", "op": op, **value}, {"key": "k", "op": op, **value}]).encode()
+        given: dict[str, Any] = (
+            {"value": ["a", "1"]} if op in ("in", "not_in") else {} if "exists" in op else {"value": "1"}
+        )
+        yield json.dumps([{"key": "durationMs", "op": op, **given}, {"key": "k", "op": op, **given}]).encode()
     yield json.dumps([{"key": "k", "op": "regex", "value": "(a|b){2,3}[^c]\\d+$"}]).encode()
 
 
@@ -86,8 +112,24 @@ def cursor() -> Iterator[bytes]:
 
 
 def instant() -> Iterator[bytes]:
-    times = ("now", "now-15m", "-2h", "now 3d", "2026-11-20", "2026-11-20T15:17:03.123456789Z", "2026-11-20 15:17+02:00")
-    epochs = ("0", "1790000000", "1790000000123", "1790000000123456", "1790000000123456789", "1.5", "2262-04-11T23:59:60Z")
+    times = (
+        "now",
+        "now-15m",
+        "-2h",
+        "now 3d",
+        "2026-11-20",
+        "2026-11-20T15:17:03.123456789Z",
+        "2026-11-20 15:17+02:00",
+    )
+    epochs = (
+        "0",
+        "1790000000",
+        "1790000000123",
+        "1790000000123456",
+        "1790000000123456789",
+        "1.5",
+        "2262-04-11T23:59:60Z",
+    )
     for first, last in itertools.product((*times, *epochs), ("", "now", "2026-12-01")):
         yield f"{first}\n{last}\n24".encode()
 
@@ -104,15 +146,24 @@ def credentials() -> Iterator[bytes]:
 def fingerprint() -> Iterator[bytes]:
     traces = (
         'Traceback (most recent call last):\n  File "/srv/app/cart.py", line 3, in add\n    raise X\n',
-        "java.lang.X: no\n\tat com.shop.Cart.add(Cart.java:42)\n\tat app//com.shop@1.2/a.B$$Lambda/0x00.run(Unknown Source)\nCaused by: y",
+        (
+            "java.lang.X: no\n\tat com.shop.Cart.add(Cart.java:42)\n"
+            "\tat app//com.shop@1.2/a.B$$Lambda/0x00.run(Unknown Source)\nCaused by: y"
+        ),
         "   at Shop.Cart.<Add>d__5.MoveNext() in /src/Cart.cs:line 42\n   at System.X.Y(Int32 id)",
-        "Error: no\n    at async Cart.add (/app/src/cart.js:10:5)\n    at /app/src/x.js:1:2\nadd@https://shop.example/app.js:10:5",
+        (
+            "Error: no\n    at async Cart.add (/app/src/cart.js:10:5)\n    at /app/src/x.js:1:2\n"
+            "add@https://shop.example/app.js:10:5"
+        ),
         "goroutine 1 [running]:\nshop/cart.(*Cart).Add.func1({0x1, 0x2})\n\t/srv/cart/cart.go:42 +0x1d",
         "/srv/cart.rb:12:in `add'\n  from /gems/x.rb:3:in 'y'",
         "#0 /srv/cart.php(12): Shop\\Cart->add()\n#1 {main}",
     )
     for trace in traces:
-        yield b"E\0order 4711 of bob@example.com at 2026-11-20T10:00:00Z in /srv/a/b.py 0xff deadbeef12 v1.2.3\0" + trace.encode()
+        yield (
+            b"E\0order 4711 of bob@example.com at 2026-11-20T10:00:00Z in /srv/a/b.py 0xff deadbeef12 v1.2.3\0"
+            + trace.encode()
+        )
 
 
 SEEDS: Final = (kernel, otlp_json, inflate, filters, cursor, instant, credentials, fingerprint)

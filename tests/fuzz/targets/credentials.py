@@ -59,16 +59,14 @@ def check_formats(text: str) -> None:
 def check_silence(error: ApiError, sent: list[str | None]) -> None:
     said = " ".join([error.message, *(issue.message for issue in error.details or ())])
     for text in sent:
-        for at in range(0, len(text or "") - _LONGEST_ECHO):
+        for at in range(len(text or "") - _LONGEST_ECHO):
             piece = (text or "")[at : at + _LONGEST_ECHO + 1]
             assert piece not in said or piece.lower() in _OURS, "a refusal repeats a credential"
 
 
-_OURS: Final = " ".join(  # what the refusals say themselves
-    (
-        "The header X-Legacy-Auth must read: Legacy legacy_key=<key>.",
-        "The header Authorization must read: DSN {scheme}://{key}@{host}/{projectId}.",
-        "A project key is required. The request carries different project keys. The project key is not valid.",
-        "A bearer token is required. The access token is not valid. The query is not valid. Must have at most ",
-    )
-).lower()
+_OURS: Final = (  # what the refusals say themselves
+    "the header x-legacy-auth must read: legacy legacy_key=<key>. "
+    "the header authorization must read: dsn {scheme}://{key}@{host}/{projectid}. "
+    "a project key is required. the request carries different project keys. the project key is not valid. "
+    "a bearer token is required. the access token is not valid. the query is not valid. must have at most "
+)

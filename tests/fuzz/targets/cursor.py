@@ -38,7 +38,14 @@ def check_round_trip(payload: tuple[CursorValue, ...], binding: bytes) -> None:
     assert _SIGNER.open(text, binding) == payload
     refused(_OTHER, text, binding)
     refused(_SIGNER, text, binding + b"x")
-    for altered in (text[:-1], text + "A", text + "=", text[1:], text[:-1] + ("A" if text[-1] != "A" else "B"), " " + text):
+    for altered in (
+        text[:-1],
+        text + "A",
+        text + "=",
+        text[1:],
+        text[:-1] + ("A" if text[-1] != "A" else "B"),
+        " " + text,
+    ):
         refused(_SIGNER, altered, binding)
     try:
         _SIGNER.open(text, binding, tuple[int, str])

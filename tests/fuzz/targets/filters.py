@@ -73,7 +73,7 @@ def check_encodings(filters: tuple[Filter, ...]) -> None:
 
 
 def check_statement(query: Query) -> None:
-    names = {name: type_ for name, type_ in _PLACEHOLDER.findall(query.sql)}
+    names = dict(_PLACEHOLDER.findall(query.sql))
     assert names.keys() == query.parameters.keys()
     for name, type_ in names.items():
         check_value(type_, query.parameters[name])

@@ -17,5 +17,7 @@ def check(data: bytes) -> None:
     if frames:  # then the message says nothing
         assert first == fingerprint(kind, message + "x", stacktrace)
     else:
-        assert first == fingerprint(kind, message + "\n" + message, stacktrace) or "\n" in message or not message.strip()
+        assert (
+            first == fingerprint(kind, message + "\n" + message, stacktrace) or "\n" in message or not message.strip()
+        )
     assert "\n" not in stable_text(message)

@@ -136,7 +136,7 @@ def _counting(start: Callable[..., Any]) -> Callable[..., Any]:
 _PACK: Final[Mapping[str, Callable[[bytes, int], bytes]]] = {
     "gzip": lambda data, level: zlib.compress(data, level, wbits=31),
     "deflate": lambda data, level: zlib.compress(data, level, wbits=-15 if level % 2 else 15),
-    "zstd": lambda data, level: zstd.compress(data, level),
+    "zstd": zstd.compress,
 }
 
 

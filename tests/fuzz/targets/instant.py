@@ -1,6 +1,7 @@
 """Times and windows as anyone may write them: up to three lines, `from`, `to` and `hours`."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Final
 
 from chassis.validation import Issues, bounded_int
@@ -24,7 +25,7 @@ def check(data: bytes) -> None:
         parts = list(slices(window))
         assert parts[0].to_ns == window.to_ns
         assert parts[-1].from_ns == window.from_ns
-        assert all(newer.from_ns == older.to_ns for newer, older in zip(parts, parts[1:], strict=False))
+        assert all(newer.from_ns == older.to_ns for newer, older in pairwise(parts))
 
 
 def check_instant(text: str) -> None:

@@ -20,7 +20,9 @@ from tests.proto.otlp.generate import NOW_NS, POLICIES, Case
 
 __all__ = ["check", "mutate"]
 
-BUILD_VARIABLE: Final = "FUZZ_KERNELS"  # the directory with both builds; without it the installed kernel stands for both
+BUILD_VARIABLE: Final = (
+    "FUZZ_KERNELS"  # the directory with both builds; without it the installed kernel stands for both
+)
 MAX_REQUESTS: Final = 16
 COMPARED_BYTES: Final = 400  # longer ones go through one build alone: what a second would find, short ones show as well
 BATCH_ID: Final = 2**64 - 3

@@ -30,10 +30,15 @@ _NUMBERS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf
 _HALF_A_PAIR: Final = re.compile(r"[\ud800-\udfff]")
 
 
+def parts(data: bytes) -> tuple[Signal, Policy, bytes]:
+    """Signal, limits and body of an input."""
+    choice = data[:1].ljust(1, b"\0")[0]
+    return _SIGNALS[choice % 2][0], POLICIES[choice // 2 % 2], data[1:]
+
+
 def check(data: bytes) -> None:
-    choice, body = data[:1].ljust(1, b"\0")[0], data[1:]
-    signal, message = _SIGNALS[choice % 2]
-    policy = POLICIES[choice // 2 % 2]
+    signal, policy, body = parts(data)
+    message = dict(_SIGNALS)[signal]
     try:
         encoded = to_protobuf(signal, body, policy)
     except DecodeError as error:
@@ -63,7 +68,8 @@ def check_meaning(message: type[Message], body: bytes, encoded: bytes) -> None:
 
 def fill(message: Message, value: dict[str, Any]) -> None:
     """The fields of `value` into `message`; in the order of their numbers, for the last of a oneof wins."""
-    for field in sorted(message.DESCRIPTOR.fields, key=lambda field: field.number):
+    known: list[Any] = sorted(message.DESCRIPTOR.fields, key=lambda field: field.number)
+    for field in known:
         given = value.get(field.json_name)
         if given is None or field.json_name in _UNREAD:
             continue
@@ -77,6 +83,8 @@ def fill(message: Message, value: dict[str, Any]) -> None:
             inner = getattr(message, field.name)
             inner.SetInParent()
             fill(inner, given)
+        elif field.name == "int_value" and not isinstance(given, str) and not -(2**63) <= given < 2**63:
+            message.double_value = float(given)  # type: ignore[attr-defined]  # an AnyValue, as its field says
         else:
             setattr(message, field.name, scalar(field, given))
 
@@ -124,7 +132,26 @@ _NAMES: Final = tuple(
     )
 )
 _SCALARS: Final = (
-    *(None, True, False, 0, 1, -1, 5, 1.5, 2.0, -0.0, 1e300, 2**31, 2**32, 2**53 + 1, 2**63 - 1, 2**63, 2**64, -(2**63)),
+    *(
+        None,
+        True,
+        False,
+        0,
+        1,
+        -1,
+        5,
+        1.5,
+        2.0,
+        -0.0,
+        1e300,
+        2**31,
+        2**32,
+        2**53 + 1,
+        2**63 - 1,
+        2**63,
+        2**64,
+        -(2**63),
+    ),
     *("", "0", "-1", "18446744073709551615", "1e3", "NaN", "Infinity", "-Infinity", "00", "0x1", " 1", "1_0", "٣"),
     *("5b8efff798038103d269b633813fc60c", "eee19b7ec3c1b174", "EEE19B7EC3C1B174", "zz", "AA==", "_-8", "A", "\ud83d"),
     *("größe", "\0", "\ufdd0", "4111111111111111", "password"),
