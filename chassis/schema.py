@@ -5,11 +5,15 @@ ClickHouse has no transactions over DDL, so each statement is one that may be re
 migration is recorded after its last statement: an interrupted run is finished by the next.
 """
 
+import asyncio
 import re
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
-from chassis.clickhouse import ClickHouse, QueryLimits
+import structlog
+
+from chassis.clickhouse import ClickHouse, QueryLimits, StoreUnavailable
 from chassis.errors import StartupError
 
 _FILE: Final = re.compile(r"(\d{4})_\w+\.sql")
@@ -25,6 +29,11 @@ ENGINE = MergeTree ORDER BY version
 """
 
 
+log = structlog.get_logger(__name__)
+
+Rows = list[tuple[object, ...]]
+
+
 class SchemaError(StartupError):
     """The tables in ClickHouse are not those of this release; the message is one sentence for an operator."""
 
@@ -35,6 +44,12 @@ class SchemaTooOld(SchemaError):
 
 class SchemaTooNew(SchemaError):
     """A later release has migrated the tables."""
+
+
+class Reader(Protocol):
+    """What a look at the schema needs."""
+
+    async def query(self, sql: str, parameters: Mapping[str, object], *, limits: QueryLimits) -> Rows: ...
 
 
 class Migration(NamedTuple):
@@ -87,7 +102,56 @@ async def migrate(clickhouse: ClickHouse, *, retention_days: int) -> list[str]:
     return applied
 
 
-async def check(clickhouse: ClickHouse) -> None:
+class CheckedClickHouse(ClickHouse):
+    """ClickHouse that nothing uses before its tables were looked at: at the start, or once it is there.
+
+    While they are not those of this release reads and inserts raise StoreUnavailable, so that a service which waits
+    for `sluice migrate` goes on without a restart.
+    """
+
+    def __init__(self, url: str, **options: Any) -> None:
+        super().__init__(url, **options)
+        self._looking = asyncio.Lock()
+        self._looked = False
+        self._said = ""
+
+    async def look(self) -> None:
+        """Look, unless that was done. Raises a StoreError or a SchemaError."""
+        async with self._looking:
+            if not self._looked:
+                await check(_Unchecked(self))
+                self._looked = True
+
+    async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
+        """As of any ClickHouse."""
+        await self._look_first()
+        await super().insert(table, columns, pieces, token=token)
+
+    async def query(self, sql: str, parameters: Mapping[str, object], *, limits: QueryLimits) -> Rows:
+        """As of any ClickHouse."""
+        await self._look_first()
+        return await super().query(sql, parameters, limits=limits)
+
+    async def _look_first(self) -> None:
+        if self._looked:
+            return
+        try:
+            await self.look()
+        except SchemaError as error:
+            if self._said != str(error):  # once, not for every request
+                self._said = str(error)
+                log.warning("clickhouse cannot be used", detail=self._said)
+            raise StoreUnavailable(str(error)) from error
+
+
+class _Unchecked(NamedTuple):
+    store: ClickHouse
+
+    async def query(self, sql: str, parameters: Mapping[str, object], *, limits: QueryLimits) -> Rows:
+        return await ClickHouse.query(self.store, sql, parameters, limits=limits)
+
+
+async def check(clickhouse: Reader) -> None:
     """SchemaTooOld or SchemaTooNew when the tables are not those of this release."""
     exists = await clickhouse.query(
         "SELECT 1 FROM system.tables WHERE database = currentDatabase() AND name = 'sluice_schema'", {}, limits=_LIMITS
@@ -102,7 +166,7 @@ async def check(clickhouse: ClickHouse) -> None:
         )
 
 
-async def _version(clickhouse: ClickHouse) -> int:
+async def _version(clickhouse: Reader) -> int:
     ((version,),) = await clickhouse.query("SELECT toInt64(max(version)) FROM sluice_schema", {}, limits=_LIMITS)
     return int(str(version))
 

@@ -1,11 +1,14 @@
 """`sluice gateway`, `sluice query`, `sluice control`: one service in a process, for independent deployment.
 
-Schemas are checked, not migrated: that is `sluice migrate`, once, before several processes start.
+Schemas are checked, not migrated: that is `sluice migrate`, once, before several processes start. A store that is away
+keeps nothing from starting: processes come up in any order, and are ready when what they need is there.
 """
 
 import argparse
 from functools import partial
 from typing import Final
+
+import structlog
 
 from chassis import migrations
 from chassis.errors import StartupError
@@ -15,6 +18,8 @@ from chassis.telemetry import Telemetry
 from sluice import data, process, workers
 from sluice.options import Options
 from sluice.services import assemble
+
+log = structlog.get_logger(__name__)
 
 _ON_CLICKHOUSE: Final = ("gateway", "query")
 
@@ -36,11 +41,21 @@ def run(arguments: argparse.Namespace) -> int:
     with data.held(settings.data_dir, alone=False):
         listener = bind(settings.host, settings.port, share=arguments.workers > 1)
         settings = process.with_bound_port(settings, listener)
-        migrations.check(settings.database)
+        _look(settings)
         if arguments.workers > 1:
             return workers.supervise(arguments, listener, partial(_announce, name, settings))
         process.run(_serve(name, options, settings, listener))
     return 0
+
+
+def _look(settings: ChassisSettings) -> None:
+    """Refuse to start over a relational store of another release, or one that refuses us. One that is away is no
+    reason: the service is not ready until it is back, and answers what it can.
+    """
+    try:
+        migrations.check(settings.database)
+    except migrations.DatabaseAway as error:
+        log.warning("database is away, starting without it", detail=str(error))
 
 
 async def _serve(name: str, options: Options, settings: ChassisSettings, listener: workers.Listener) -> None:

@@ -3,28 +3,34 @@
 Each `_add_*` imports its service when it is asked for, so that a service alone starts without the others' folders.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
+import structlog
 from aiohttp import web
 
-from chassis import schema
-from chassis.clickhouse import ClickHouse
+from chassis.clickhouse import ClickHouse, StoreMisconfigured, StoreUnavailable
 from chassis.cursor import cursor_signer
 from chassis.health import Dependency, Tolerated
 from chassis.identity.checks import Checks
 from chassis.relational import Database
+from chassis.schema import CheckedClickHouse
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from chassis.web import Resource, Route, Service, build_app
 from sluice.options import Options
 
-Step = Callable[[ClickHouse], Awaitable[object]]
+Step = Callable[[CheckedClickHouse], Awaitable[object]]
 
 EVERY: Final = ("gateway", "query", "control")
 SPARE_HANDLES: Final = 2  # of the gateway: derived rows and probes, beside the batches being inserted
 INGEST_QUEUE: Final = 64  # calls; the gateway bounds its memory itself, in bytes
+LOOK_S: Final = 5.0  # how long a start waits for a ClickHouse server to show its tables
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass
@@ -48,12 +54,28 @@ class _Parts:
         self.readiness += [dependency for dependency in service.readiness if dependency.name not in known]
 
 
+async def look(clickhouse: CheckedClickHouse) -> None:
+    """Refuse to start with tables of another release or with wrong credentials. A server that is away is no reason:
+    it is looked at once it is back, and until then the service is not ready and answers what it can.
+    """
+    try:
+        async with asyncio.timeout(LOOK_S):
+            await clickhouse.look()
+    except StoreMisconfigured:
+        raise
+    except (StoreUnavailable, TimeoutError) as error:
+        if clickhouse.embedded:
+            raise
+        detail = str(error) or f"no answer within {LOOK_S:g} s"
+        log.warning("clickhouse is away, starting without it", address=clickhouse.address, detail=detail)
+
+
 def assemble(
     names: Sequence[str],
     options: Options,
     chassis: ChassisSettings,
     telemetry: Telemetry,
-    after_opening: Step = schema.check,
+    after_opening: Step = look,
 ) -> web.Application:
     """The named services in one application. `after_opening` is done once with ClickHouse, before anything uses it."""
     checks = Checks.over(Database.configured(chassis), telemetry.registry)
@@ -76,8 +98,15 @@ def assemble(
 
 def open_clickhouse(chassis: ChassisSettings, *, handles: int = 1, max_waiting: int = 4) -> ClickHouse:
     """A `ClickHouse` of the configured store, not started."""
-    scratch = chassis.data_dir / "tmp" if chassis.embedded else None
-    return ClickHouse(chassis.clickhouse, handles=handles, max_waiting=max_waiting, scratch=scratch)
+    return ClickHouse(chassis.clickhouse, handles=handles, max_waiting=max_waiting, scratch=_scratch(chassis))
+
+
+def _checked_clickhouse(chassis: ChassisSettings, *, handles: int, max_waiting: int) -> CheckedClickHouse:
+    return CheckedClickHouse(chassis.clickhouse, handles=handles, max_waiting=max_waiting, scratch=_scratch(chassis))
+
+
+def _scratch(chassis: ChassisSettings) -> Path | None:
+    return chassis.data_dir / "tmp" if chassis.embedded else None
 
 
 def _add_gateway(parts: _Parts) -> None:
@@ -86,7 +115,7 @@ def _add_gateway(parts: _Parts) -> None:
 
     settings = parts.options.load(GatewaySettings)
     handles = settings.max_batches + settings.slow_batches + SPARE_HANDLES
-    clickhouse = open_clickhouse(parts.chassis, handles=handles, max_waiting=INGEST_QUEUE)
+    clickhouse = _checked_clickhouse(parts.chassis, handles=handles, max_waiting=INGEST_QUEUE)
     parts.resources.append(_opened(clickhouse, _once(parts)))
     parts.add(service(parts.chassis, settings, clickhouse, parts.telemetry))
 
@@ -96,7 +125,7 @@ def _add_query(parts: _Parts) -> None:
     from query.settings import QuerySettings
 
     settings = parts.options.load(QuerySettings)
-    clickhouse = open_clickhouse(parts.chassis, handles=settings.handles, max_waiting=settings.max_waiting)
+    clickhouse = _checked_clickhouse(parts.chassis, handles=settings.handles, max_waiting=settings.max_waiting)
     signer = cursor_signer(settings.cursor_key, parts.chassis.data_dir / "cursor.key")
     parts.add(service(settings, clickhouse=clickhouse, signer=signer))
     parts.resources.append(_stepped(clickhouse, _once(parts)))
@@ -122,11 +151,11 @@ def _once(parts: _Parts) -> Step:
     return step
 
 
-async def _nothing(_clickhouse: ClickHouse) -> None:
+async def _nothing(_clickhouse: CheckedClickHouse) -> None:
     """For a store that another service has looked at."""
 
 
-def _opened(clickhouse: ClickHouse, step: Step) -> Resource:
+def _opened(clickhouse: CheckedClickHouse, step: Step) -> Resource:
     async def opened(_app: web.Application) -> AsyncIterator[None]:
         await clickhouse.start()
         await step(clickhouse)
@@ -136,7 +165,7 @@ def _opened(clickhouse: ClickHouse, step: Step) -> Resource:
     return opened
 
 
-def _stepped(clickhouse: ClickHouse, step: Step) -> Resource:
+def _stepped(clickhouse: CheckedClickHouse, step: Step) -> Resource:
     """For a service that opens its ClickHouse itself."""
 
     async def stepped(_app: web.Application) -> AsyncIterator[None]:

@@ -37,6 +37,14 @@ from chassis.relational import (
 _SCRIPTS: Final = Path(__file__).parent
 
 
+# What a server says that will take connections later.
+_PASSING: Final = ("starting up", "shutting down", "recovery", "not yet accepting", "too many", "connection slots")
+
+
+class DatabaseAway(DatabaseUnusable):
+    """The server does not answer, or takes no connections at the moment."""
+
+
 class SchemaTooOld(StartupError):
     """Migrations are missing; `sluice migrate` applies them."""
 
@@ -64,7 +72,9 @@ def migrate(url: str) -> list[str]:
 
 
 def check(url: str) -> str:
-    """The revision of the store, when it is this release's. Raises SchemaTooOld, SchemaTooNew, DatabaseUnusable."""
+    """The revision of the store, when it is this release's. Raises SchemaTooOld, SchemaTooNew, DatabaseAway,
+    DatabaseUnusable.
+    """
     file = sqlite_file(url)
     if file is not None and not file.exists():
         raise SchemaTooOld(f"The database {shown(url)} does not exist yet; run `sluice migrate` to create it.")
@@ -96,9 +106,19 @@ def _connection(url: str, max_wait_s: float = MAX_WAIT_S) -> Iterator[sa.Connect
             yield connection
     except exc.DBAPIError as error:
         reason = one_line(str(error.orig)).rstrip(".")
-        raise DatabaseUnusable(f"The database {shown(url)} cannot be used: {reason}.") from error
+        failure = DatabaseAway if _is_away(url, error, reason) else DatabaseUnusable
+        raise failure(f"The database {shown(url)} cannot be used: {reason}.") from error
     finally:
         engine.dispose()
+
+
+def _is_away(url: str, error: exc.DBAPIError, reason: str) -> bool:
+    """Whether a server may take us later. One that is there and refuses says FATAL, in any language, but for the
+    reasons that pass.
+    """
+    if sqlite_file(url) is not None or not isinstance(error, exc.OperationalError):
+        return False
+    return "FATAL" not in reason or any(passing in reason for passing in _PASSING)
 
 
 def _refuse_unfit(connection: sa.Connection, url: str) -> None:

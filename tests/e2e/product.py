@@ -73,8 +73,15 @@ class Service:
 
     def wait_until_ready(self) -> None:
         """Wait for `/readyz`; one that ends instead says why."""
+        self._wait_until(is_ready)
+
+    def wait_until_alive(self) -> None:
+        """The same for `/livez`."""
+        self._wait_until(is_alive)
+
+    def _wait_until(self, so: Callable[[str], bool]) -> None:
         try:
-            eventually(lambda: self.ended() or is_ready(self.url), f"{self.command} ready", START_SECONDS)
+            eventually(lambda: self.ended() or so(self.url), f"{self.command} {so.__name__}", START_SECONDS)
             assert not self.ended(), f"{self.command} ended:\n{self.log.read_text()}"
         except BaseException:
             self.kill()
@@ -91,14 +98,16 @@ class Service:
 
     def kill(self) -> None:
         """End it without a word, its workers with it."""
-        if self.process is not None:
-            for process in (self.process.pid, *_children(self.process.pid)):
+        process, self.process = self.process, None
+        if process is not None and process.poll() is None:
+            workers = _children(process.pid)
+            process.kill()
+            for worker in workers:
                 try:
-                    os.kill(process, signal.SIGKILL)
+                    os.kill(worker, signal.SIGKILL)
                 except ProcessLookupError:
-                    pass
-            self.process.wait()
-            self.process = None
+                    pass  # it ended by itself
+            process.wait()
 
 
 @dataclass
@@ -218,8 +227,17 @@ def clean_environment(settings: Mapping[str, str]) -> dict[str, str]:
 
 def is_ready(base_url: str) -> bool:
     """Whether `/readyz` says so."""
+    return _is_well(f"{base_url}/readyz")
+
+
+def is_alive(base_url: str) -> bool:
+    """Whether `/livez` says so."""
+    return _is_well(f"{base_url}/livez")
+
+
+def _is_well(url: str) -> bool:
     try:
-        return call("GET", f"{base_url}/readyz").status == 200
+        return call("GET", url).status == 200
     except OSError:
         return False
 
