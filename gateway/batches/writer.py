@@ -34,6 +34,7 @@ from proto.storage.tables import INGEST_OUTCOMES, LOGS, SPANS, TRACE_INDEX
 MAIN_TABLES: Final = frozenset((SPANS.name, LOGS.name))
 MAX_BACKOFF_S: Final = 0.25
 MAX_INDEX_WAIT_S: Final = 1.0
+MAX_INDEX_DAYS: Final = 4  # as many as a batch of new items has at most
 AWAY: Final = "The store is not available; send the request again later."
 
 Place = tuple[str, int]  # table and day
@@ -118,18 +119,22 @@ class Writer:
 
     async def _finish(self, requests: Sequence[Pending], derived: Sequence[Sealed]) -> None:
         """Answer 200, and write the derived rows. The trace index goes before the answer, so that a trace is found as
-        soon as it is acknowledged; but what is stored is not refused for it, and it may not take long.
+        soon as it is acknowledged; but what is stored is not refused for it, and it may not take long: that of many
+        days follows with the rest.
         """
         loop = asyncio.get_running_loop()
         answer = _Once(lambda: self._stored(requests))
         longest = (min(request.deadline for request in requests) - loop.time()) / 2
         early = loop.call_later(max(0.0, min(longest, MAX_INDEX_WAIT_S)), answer)
+        index = [sealed for sealed in derived if sealed.block.table == TRACE_INDEX.name]
+        if len(index) > MAX_INDEX_DAYS:
+            index = []
         try:
-            await self._insert_index([sealed for sealed in derived if sealed.block.table == TRACE_INDEX.name])
+            await self._insert_index(index)
         finally:
             early.cancel()
             answer()
-            self._gatherer.add([sealed for sealed in derived if sealed.block.table != TRACE_INDEX.name])
+            self._gatherer.add([sealed for sealed in derived if sealed not in index])
         await self._gatherer.room()
 
     async def _build(self, requests: Sequence[Pending]) -> tuple[list[Sealed], list[Sealed]]:

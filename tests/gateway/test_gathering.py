@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from chassis.clickhouse import ClickHouse, StoreRejected, StoreUnavailable
 from gateway.batches import gathering
 from tests.gateway.conftest import Insert, RecordingStore, StartGateway, eventually
-from tests.gateway.otlp import exception_event, span, traces
+from tests.gateway.otlp import DAY_NS, NOW_NS, exception_event, span, traces
 
 Rows = Callable[..., Awaitable[list[tuple[Any, ...]]]]
 GATHERED = ("attribute_keys", "error_occurrences", "ingest_outcomes")
@@ -38,6 +38,29 @@ async def test_several_batches_share_an_insert_of_their_derived_rows(
     assert await rows("SELECT sum(items), uniqExact(batch_id) FROM ingest_outcomes") == [(5, 5)]
     assert await rows("SELECT sum(spans) FROM attribute_keys WHERE key = 'http.route'") == [(5,)]
     assert len({insert.token for insert in store.taken}) == len(store.taken)
+
+
+async def test_the_trace_index_of_many_days_follows_the_answer(start_gateway: StartGateway) -> None:
+    released = asyncio.Event()
+
+    class WithLateIndex(RecordingStore):
+        """Takes its time with the trace index."""
+
+        async def insert(self, table: str, *args: Any, token: str) -> None:
+            if table == "trace_index":
+                await released.wait()
+            await super().insert(table, *args, token=token)
+
+    store = WithLateIndex()
+    gateway = await start_gateway(store, max_batches=1, slow_linger_s=0.0)
+    days = [NOW_NS - ago * DAY_NS for ago in range(10, 15)]
+    for number in (1, 6):  # the second finds the slot free again
+        body = traces(*(span(number + n, start_ns=start) for n, start in enumerate(days)))
+        assert (await gateway.post("/v1/traces", body)).status == 200
+    released.set()
+    await gateway.stop()
+    index = [insert.body for insert in store.taken if insert.table == "trace_index"]
+    assert sum(body.count(b"trace_id") for body in index) == 10  # the column of each block
 
 
 async def test_an_ambiguous_insert_of_several_batches_is_stored_once(
