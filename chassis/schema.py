@@ -84,7 +84,7 @@ async def migrate(clickhouse: ClickHouse, *, retention_days: int) -> list[str]:
     """
     await clickhouse.create_database()
     await clickhouse.command(_RECORD)
-    current = await _version(clickhouse)
+    current = await _version(_Unchecked(clickhouse))
     known = migrations()
     _refuse_newer(current, known)
     applied = []
@@ -181,7 +181,7 @@ def _refuse_newer(current: int, known: list[Migration]) -> None:
 
 async def _apply_retention(clickhouse: ClickHouse, known: list[Migration], retention_days: int) -> None:
     """Change the TTL of tables that were created with another retention."""
-    rows = await clickhouse.query(
+    rows = await _Unchecked(clickhouse).query(
         "SELECT name, extract(create_table_query, 'TTL .* toIntervalDay\\\\((\\\\d+)\\\\)') FROM system.tables"
         " WHERE database = currentDatabase()",
         {},
