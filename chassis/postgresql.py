@@ -2,11 +2,12 @@
 
 A server may accept a connection and fall silent: a paused machine, a proxy whose other side is gone. Its own timeouts
 do not run then, and the driver waits for as long as it takes. So a connection here waits for each answer for a limited
-time and is closed when there is none; whoever gives up waiting (a cancelled request) closes it as well, at once: the
-driver would ask the silent server to cancel, and wait for that. The server gets the same limits, for when it is the
+time and is closed when there is none; whoever gives up waiting (a cancelled request) closes it as well: the driver
+alone would ask the server to cancel and then wait for ten seconds. The server gets limits too, for when it is the
 client that falls silent in the midst of a transaction, holding the turn to write.
 """
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, Self, TypeVar
@@ -19,6 +20,7 @@ from psycopg.errors import _WaitTimeout
 
 CONNECT_TIMEOUT_S: Final = 2  # for each host of the URL: a silent one leaves time for the next
 PING_TIMEOUT_S: Final = 1.0  # for the pool's look at an idle connection
+CANCEL_TIMEOUT_S: Final = 1.0  # for telling the server that nobody waits for its answer any more
 _INTERVAL_S: Final = 0.1  # how often a blocked wait looks for an interrupt; the driver's own value
 IDLE_TIMEOUT_S: Final = 10.0  # for a client within a transaction: ours think for microseconds, so it is gone then
 _LIMITS: Final = (
@@ -61,7 +63,15 @@ class AsyncConnection(psycopg.AsyncConnection[Any]):
     @classmethod
     async def opened(cls, timeout_s: float, **parameters: Any) -> Self:
         """Connected, with its limits set on both sides."""
-        connection = await cls.connect(autocommit=True, **parameters)
+        # In a task of its own, which nobody cancels: the driver's attempt would outlive that in a cycle of references
+        # with its socket open, and the server keep a slot for it for a minute.
+        attempt = asyncio.ensure_future(cls.connect(autocommit=True, **parameters))
+        try:
+            connection = await asyncio.shield(attempt)
+        except asyncio.CancelledError:
+            _UNWANTED.add(attempt)
+            attempt.add_done_callback(_close)
+            raise
         connection.answer_timeout_s = timeout_s
         await connection.execute(_LIMITS, _limits(timeout_s))
         await connection.set_autocommit(False)
@@ -81,10 +91,23 @@ class AsyncConnection(psycopg.AsyncConnection[Any]):
         except _WaitTimeout as error:
             self.pgconn.finish()
             raise _silent(limit) from error
-        except BaseException as error:
-            if not isinstance(error, Exception) and self.pgconn.transaction_status == pq.TransactionStatus.ACTIVE:
-                self.pgconn.finish()
+        except asyncio.CancelledError:
+            if self.pgconn.transaction_status == pq.TransactionStatus.ACTIVE:
+                await self._abandon()
             raise
+
+    async def _abandon(self) -> None:
+        """Have the server stop, when it still listens: a backend at work would keep its slot and the turn to write."""
+        try:
+            async with asyncio.timeout(CANCEL_TIMEOUT_S):
+                await self.cancel_safe(timeout=CANCEL_TIMEOUT_S)
+        except (psycopg.Error, TimeoutError):
+            pass  # its own limit ends the statement
+        finally:
+            self.pgconn.finish()
+
+
+_UNWANTED: Final[set[asyncio.Task[AsyncConnection]]] = set()  # the event loop alone does not keep a task alive
 
 
 def creator(kind: type[K], url: sa.URL, timeout_s: float) -> Callable[[], Any]:
@@ -94,6 +117,13 @@ def creator(kind: type[K], url: sa.URL, timeout_s: float) -> Callable[[], Any]:
     # A prepared statement fails once a migration has changed its table, and proxies that lend a connection for one
     # transaction mix them up. Ours are few, and planned in a fraction of a millisecond.
     return partial(kind.opened, timeout_s, **chosen, prepare_threshold=None)
+
+
+def _close(attempt: asyncio.Task[AsyncConnection]) -> None:
+    """End a connection that nobody waits for any more, within CONNECT_TIMEOUT_S of its begin."""
+    _UNWANTED.discard(attempt)
+    if not attempt.cancelled() and attempt.exception() is None:
+        attempt.result().pgconn.finish()
 
 
 def _limits(timeout_s: float) -> tuple[str, str]:

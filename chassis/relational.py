@@ -34,7 +34,7 @@ _DRIVERS: Final = {"sqlite": ("sqlite+pysqlite", "sqlite+aiosqlite"), "postgresq
 _WRITES: Final = "sluice_writes"
 _READING: Final[dict[str, dict[str, Any]]] = {
     "sqlite": {_WRITES: False},
-    "postgresql": {_WRITES: False, "isolation_level": "REPEATABLE READ", "postgresql_readonly": True},  # one snapshot
+    "postgresql": {_WRITES: False, "isolation_level": "REPEATABLE READ"},  # one snapshot
 }
 _WRITING: Final[dict[str, dict[str, Any]]] = {
     "sqlite": {_WRITES: True},

@@ -15,7 +15,7 @@ import stat
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from itertools import count
@@ -37,7 +37,6 @@ _SETTINGS: Final = {
     "shared_buffers": "32MB",
     "fsync": "off",
     "full_page_writes": "off",
-    "synchronous_commit": "off",
     "wal_level": "minimal",
     "max_wal_senders": "0",
     "autovacuum": "off",
@@ -49,7 +48,9 @@ _SETTINGS: Final = {
 class PostgreSQL:
     """One server. After `stop`, `kill` or `pause` it can come back with the same port and data."""
 
-    def __init__(self, programs: Path, data: Path, owner: pwd.struct_passwd | None, settings: dict[str, str]) -> None:
+    def __init__(
+        self, programs: Path, data: Path, owner: pwd.struct_passwd | None, settings: Mapping[str, str]
+    ) -> None:
         self.port = _free_port()
         self.log = data.parent / f"{data.name}.log"
         self._programs, self._data, self._owner = programs, data, owner
@@ -162,7 +163,7 @@ class PostgreSQL:
 
 
 @contextmanager
-def running(directory: Path, version: int = VERSION, **settings: str) -> Iterator[PostgreSQL]:
+def running(directory: Path, version: int = VERSION, settings: Mapping[str, str] | None = None) -> Iterator[PostgreSQL]:
     """A server of its own until the block ends; `directory` keeps programs and data where its owner can reach it."""
     owner = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
     base = directory if owner is None else _reachable_directory(owner)
@@ -171,7 +172,7 @@ def running(directory: Path, version: int = VERSION, **settings: str) -> Iterato
         if owner is not None:
             package = _copied(package, _FOLDERS[version], base)
         data = base / "postgresql"
-        server = PostgreSQL(package / _FOLDERS[version] / "bin", data, owner, settings)
+        server = PostgreSQL(package / _FOLDERS[version] / "bin", data, owner, settings or {})
         server.initialize()
         server.start()
         try:
