@@ -145,6 +145,8 @@ class CheckedClickHouse(ClickHouse):
 
 
 class _Unchecked(NamedTuple):
+    """Reads of this module, which are the look itself or come before it."""
+
     store: ClickHouse
 
     async def query(self, sql: str, parameters: Mapping[str, object], *, limits: QueryLimits) -> Rows:
