@@ -20,7 +20,8 @@ from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError
 from sqlalchemy.schema import CreateTable
 
 from chassis.identity import registry
-from chassis.identity.tables import metadata, organizations
+from chassis.identity.bootstrap import bootstrap
+from chassis.identity.tables import metadata, organizations, projects
 from chassis.migrations import SchemaTooNew, SchemaTooOld, check, migrate
 from chassis.relational import (
     Database,
@@ -30,6 +31,7 @@ from chassis.relational import (
     format_time,
     migration_engine,
     shown,
+    text,
     to_milliseconds,
 )
 
@@ -385,3 +387,41 @@ def test_a_time_without_its_zone_is_not_stored() -> None:
         UtcTime().process_bind_param(datetime(2026, 1, 1), sqlite.dialect())  # noqa: DTZ001  # the fault under test
     assert UtcTime().process_bind_param(None, sqlite.dialect()) is None
     assert format_time(datetime(2026, 11, 20, 15, 17, 3, 123_999, UTC)) == "2026-11-20T15:17:03.123Z"
+
+
+async def test_values_come_back_as_they_went_in(database: Database) -> None:
+    kinds = sa.Table(
+        "kinds",
+        sa.MetaData(),
+        sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("at", UtcTime),
+        sa.Column("flag", sa.Boolean),
+        sa.Column("raw", sa.LargeBinary),
+        sa.Column("document", projects.c.sensitive_words.type),
+        sa.Column("letters", text(8)),
+    )
+    time = datetime(1969, 12, 31, 23, 59, 59, 999_999, timezone(timedelta(hours=-3, minutes=-30)))
+    document = {"b": [1, 2.5, -(2**53), None, True, "é𝔘"], "a": {}}
+    rows = [
+        (2**63 - 1, time, True, bytes(range(256)), document, "é𝔘"),
+        (-(2**63), datetime(9999, 12, 31, tzinfo=UTC), False, b"", [], ""),
+        (0, None, None, None, None, None),
+    ]
+    async with database.write() as connection:
+        await connection.run_sync(kinds.create)
+        await connection.execute(kinds.insert(), [dict(zip(kinds.c.keys(), row, strict=True)) for row in rows])
+    async with database.read() as connection:
+        found = [tuple(row) for row in await connection.execute(sa.select(kinds).order_by(kinds.c.id.desc()))]
+        ordered = sa.select(kinds.c.id).where(kinds.c.at < sa.bindparam("bound", time, UtcTime)).order_by(kinds.c.at)
+        assert (await connection.scalars(ordered, {"bound": time + timedelta(milliseconds=1)})).all() == [2**63 - 1]
+    assert found == [(2**63 - 1, to_milliseconds(time), *rows[0][2:]), rows[2], rows[1]]
+    assert [type(value) for value in found[0]] == [int, datetime, bool, bytes, dict, str]
+
+
+async def test_first_starts_of_several_processes_make_one_organization(database: Database, migrated_url: str) -> None:
+    others = [Database(migrated_url, max_wait_s=10.0) for _ in range(3)]
+    await asyncio.gather(*(other.start() for other in others))
+    made = await asyncio.gather(*(bootstrap(where, "http://h") for where in [database, *others] for _ in range(3)))
+    assert sum(one is not None for one in made) == 1
+    assert await slugs(database) == {"default"}
+    await asyncio.gather(*(other.close() for other in others))
