@@ -15,7 +15,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 JAVASCRIPT := tests/e2e/javascript
 KERNEL_SOURCES := $(wildcard proto/otlp/kernel/*.pyx proto/otlp/kernel/*.pxi) setup.py
 
-.PHONY: help setup run test test-optimized lint format bench lock clean
+FUZZ_SECONDS ?= 20
+
+.PHONY: help setup run test test-optimized lint format fuzz bench lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -70,6 +72,9 @@ lint: $(VENV)/.dev ## ruff and mypy
 format: $(VENV)/.dev ## put the source into its one form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+fuzz: $(VENV)/.dev ## every fuzz target for FUZZ_SECONDS each (needs clang; docs/fuzzing.md)
+	$(BIN)/python -m tests.fuzz all --seconds $(FUZZ_SECONDS)
 
 bench: $(VENV)/.dev ## what the claims in README.md are measured with
 	for folder in benchmarks/*/; do name=$$(basename $$folder); echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done

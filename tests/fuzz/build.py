@@ -20,7 +20,7 @@ SOURCES: Final = ROOT / "proto" / "otlp" / "kernel"
 HOOK: Final = Path(__file__).with_name("mutator_hook.c")
 VARIANTS: Final = ("plain", "tight")
 FLAGS: Final = (
-    *("-O1", "-g", "-fno-omit-frame-pointer", "-fPIC", "-shared", "-std=c++17", "-fno-strict-aliasing"),
+    *("-O1", "-g", "-fno-omit-frame-pointer", "-fPIC", "-std=c++17", "-fno-strict-aliasing"),
     "-fsanitize=address,undefined,fuzzer-no-link",
     "-fno-sanitize=function,vptr",  # need symbols that the fuzzer's runtime has not; the kernel has neither
     "-fno-sanitize-recover=undefined",
@@ -53,7 +53,7 @@ def hook() -> Path:
 def build() -> None:
     """Builds what is missing or out of date; BuildError when it cannot."""
     if shutil.which("clang++") is None:
-        raise BuildError("clang is missing (Debian: apt install clang libclang-rt-14-dev).")
+        raise BuildError("clang is missing (Debian: apt install clang).")
     BUILD.mkdir(parents=True, exist_ok=True)
     with (BUILD / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # the fuzz processes of several targets may begin together
@@ -93,10 +93,12 @@ def _build_kernel(variant: str) -> None:
                 raise BuildError(f"{path.name} has not the line {before.strip()!r} that the tight build replaces.")
             text = text.replace(before, after)
         (folder / path.name).write_text(text)
-    source = folder / "_kernel.cpp"
+    source, compiled = folder / "_kernel.cpp", folder / "_kernel.o"
     _run(sys.executable, "-m", "cython", "--cplus", "-3", str(folder / "_kernel.pyx"), "-o", str(source))
     include = f"-I{sysconfig.get_path('include')}"
-    _run("clang++", *FLAGS, include, str(source), "-o", str(kernel(variant)))
+    _run("clang++", *FLAGS, include, "-c", str(source), "-o", str(compiled))
+    # Linked without the sanitizers' own libraries: what is preloaded has them.
+    _run("clang++", "-shared", str(compiled), "-o", str(kernel(variant)))
 
 
 def _run(*command: str) -> None:

@@ -17,6 +17,8 @@ FOLDER: Final = Path(__file__).parent
 CORPUS: Final = FOLDER / "corpus"  # committed, small
 GROWN: Final = BUILD / "corpus"  # of this machine, as large as it gets
 FINDINGS: Final = BUILD / "findings"
+COMMITTED_BYTES: Final = 700  # what an input of the committed corpus has at most
+FOUND: Final = "found-"  # what the names of inputs begin with that stay for what they found
 RSS_LIMIT_MB: Final = 4096
 _DONE: Final = re.compile(r"#(\d+)\s+DONE\s+cov: (\d+) ft: (\d+) corp: (\d+)/(\w+)")
 
@@ -51,13 +53,23 @@ def replay(name: str, paths: list[str]) -> int:
 
 
 def minimise(name: str) -> int:
-    """Leaves in the committed corpus what reaches all that the committed and the grown one reach together."""
+    """Makes the committed corpus anew: few short inputs that reach what all short ones together reach, and findings."""
     target = TARGETS[name]
-    made = BUILD / "minimised" / target.corpus
-    shutil.rmtree(made, ignore_errors=True)
-    made.mkdir(parents=True)
-    code = _start(name, ["-merge=1", "-max_len=1024", str(made), *_committed(target), str(GROWN / target.corpus)], None)
-    return code.wait()
+    committed, made, short = (root / target.corpus for root in (CORPUS, BUILD / "minimised", BUILD / "short"))
+    for folder in (made, short):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    committed.mkdir(parents=True, exist_ok=True)
+    for path in [*committed.iterdir(), *(GROWN / target.corpus).iterdir()]:
+        if path.stat().st_size <= COMMITTED_BYTES:
+            shutil.copy(path, short)
+    code = _start(name, ["-merge=1", "-rss_limit_mb=0", str(made), str(short)], None).wait()
+    if code == 0:
+        for path in committed.iterdir():
+            if not path.name.startswith(FOUND):
+                path.unlink()
+        shutil.copytree(made, committed, dirs_exist_ok=True)
+    return code
 
 
 def _committed(target: Target) -> list[str]:

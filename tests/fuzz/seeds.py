@@ -61,6 +61,10 @@ def otlp_json() -> Iterator[bytes]:
     yield b"\1" + as_json(realistic.request("logs", 1, 1))
 
 
+def json_kernel() -> Iterator[bytes]:
+    yield from otlp_json()
+
+
 def inflate() -> Iterator[bytes]:
     texts = (b"", b"x", bytes(5000), bytes(range(256)) * 3)
     for text, size in itertools.product(texts, range(5)):
@@ -166,7 +170,7 @@ def fingerprint() -> Iterator[bytes]:
         )
 
 
-SEEDS: Final = (kernel, otlp_json, inflate, filters, cursor, instant, credentials, fingerprint)
+SEEDS: Final = (kernel, otlp_json, json_kernel, inflate, filters, cursor, instant, credentials, fingerprint)
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ TARGETS: Final[Mapping[str, Target]] = MappingProxyType(
     {
         "kernel": Target("kernel", "kernel", sanitized=True, max_len=2048),
         "kernel_agrees": Target("kernel_agrees", "kernel", sanitized=True),
-        "json_kernel": Target("json_kernel", "otlp_json", sanitized=True),
+        "json_kernel": Target("json_kernel", "json_kernel", sanitized=True),
         "otlp_json": Target("otlp_json", "otlp_json", ("proto",)),
         "inflate": Target("inflate", "inflate", ("gateway",)),
         "filters": Target("filters", "filters", ("query", "chassis")),

@@ -62,12 +62,14 @@ def _check_header(raw: bytes) -> None:
 
 
 def _passes_a_limit(encoding: str, body: bytes, limits: InflateLimits) -> bool:
-    out, _, members, window = _oracle(encoding, body, 1, limits.max_bytes + 1)  # what comes out before a fault
-    return (
-        len(out) > limits.max_bytes
-        or members > limits.max_members
-        or window > 1 << (limits.max_window_bytes.bit_length() - 1)
-    )
+    """Whether more comes out, or more has to go in, than may; byte by byte shows what comes before a fault."""
+    for chunk in (1, _STEP):
+        out, _, members, window = _oracle(encoding, body, chunk, limits.max_bytes + 1)
+        if len(out) > limits.max_bytes or members > limits.max_members:
+            return True
+        if window > 1 << (limits.max_window_bytes.bit_length() - 1):
+            return True
+    return False
 
 
 def _oracle(encoding: str, body: bytes, chunk: int, most: int = 2**26) -> tuple[bytes, str | None, int, int]:
