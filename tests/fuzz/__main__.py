@@ -13,7 +13,9 @@ def main() -> int:
     parser.add_argument("target", choices=[*TARGETS, "all"])
     parser.add_argument("--seconds", type=int, default=20, help="how long, each target (default 20)")
     parser.add_argument("--replay", nargs="+", metavar="FILE", help="run these inputs once and stop")
-    parser.add_argument("--minimise", action="store_true", help="make the committed corpus anew, from all inputs so far")
+    parser.add_argument(
+        "--minimise", action="store_true", help="make the committed corpus anew, from all inputs so far"
+    )
     parser.add_argument("option", nargs="*", help="options for libFuzzer, after --")
     arguments = parser.parse_args()
     names = list(TARGETS) if arguments.target == "all" else [arguments.target]

@@ -41,6 +41,27 @@ def kernel() -> Iterator[bytes]:
         )
 
 
+def _nested(depth: int, opening: bytes, closing: bytes) -> bytes:
+    return opening * depth + b'{"intValue":1}' + closing * depth
+
+
+_ODD_MEMBERS: Final = (
+    b"",
+    b'"entityRefs":[{"schemaUrl":"u","type":"service","idKeys":["k",""],"descriptionKeys":["d"]},null]',
+    b'"attributes":[{"key":"k","value":%s}]' % _nested(31, b'{"arrayValue":{"values":[', b"]}}"),
+    b'"attributes":[{"key":"k","value":%s}]' % _nested(32, b'{"arrayValue":{"values":[', b"]}}"),
+    b'"attributes":[{"key":"k","value":%s}]' % _nested(20, b'{"kvlistValue":{"values":[{"key":"a","value":', b"}]}}"),
+    b'"unknown":' + b"[" * 65 + b"]" * 65,
+    b'"unknown":' + b"[" * 1900 + b"]" * 1900,
+    *(
+        b'"%s":%s,"attributes":[{"key":"k","value":{"%s":%s}}]' % (name, number, member, number)
+        for name in (b"droppedAttributesCount", b"flags", b"startTimeUnixNano", b"timeUnixNano")
+        for member in (b"intValue", b"doubleValue")
+        for number in (b"1e400", b"1.5", b"5e0", b'"x"', b"-1", b"4294967296", b"18446744073709551616", b'"1e400"')
+    ),
+)
+
+
 def otlp_json() -> Iterator[bytes]:
     for seed in range(REQUESTS // 4):
         random = Random(seed)
@@ -57,6 +78,9 @@ def otlp_json() -> Iterator[bytes]:
         body = writer_of_text.request(signal)
         if len(body) < 2000:
             yield bytes(((signal == "logs") + 2 * (seed % 2),)) + body
+    for member in _ODD_MEMBERS:
+        yield b'\0{"resourceSpans":[{"resource":{%s},"scopeSpans":[{"spans":[{%s},{},{}]}]}]}' % (member, member)
+        yield b'\3{"resourceLogs":[{"resource":{%s},"scopeLogs":[{"logRecords":[{%s},{},{}]}]}]}' % (member, member)
     yield b"\0" + as_json(realistic.request("traces", 1, 1))
     yield b"\1" + as_json(realistic.request("logs", 1, 1))
 
@@ -104,6 +128,13 @@ def filters() -> Iterator[bytes]:
             {"value": ["a", "1"]} if op in ("in", "not_in") else {} if "exists" in op else {"value": "1"}
         )
         yield json.dumps([{"key": "durationMs", "op": op, **given}, {"key": "k", "op": op, **given}]).encode()
+    yield b"k:v " * 21
+    yield b"k:v" + b" " * 4000
+    for odd in ("k" * 257, "\ud800", ""):
+        yield json.dumps([{"key": odd, "op": "eq", "value": "v"}]).encode()
+    for value in ("v" * 1025, ["v"] * 101, ["v"], None, "\udfff"):
+        for op in (Op.EQ, Op.IN, Op.EXISTS):
+            yield json.dumps([{"key": "k", "op": op, "value": value}]).encode()
     yield json.dumps([{"key": "k", "op": "regex", "value": "(a|b){2,3}[^c]\\d+$"}]).encode()
 
 
