@@ -148,6 +148,7 @@ class ClickHouse:
             for name, value in _INSERT_SETTINGS_IF_KNOWN.items():
                 if name in client.server_settings:
                     settings[name] = value
+            _require(client, settings)
             client.raw_insert(
                 table, column_names=columns, insert_block=(piece for piece in pieces), settings=settings, fmt="Native"
             )
@@ -173,6 +174,7 @@ class ClickHouse:
             # A user whose profile is read-only already may not send the setting.
             if client.server_settings["readonly"].value == "0":
                 settings["readonly"] = 1
+            _require(client, settings)
             rows = client.query(sql, parameters=dict(parameters) or None, settings=settings).result_rows
             return [tuple(row) for row in rows]
 
@@ -290,6 +292,21 @@ def _translated(call: Callable[[], T], classify: Callable[[int | None, str], err
         raise classify(error.code, errors.reason(error)) from error
     except (ClickHouseError, HTTPError, OSError) as error:
         raise errors.StoreUnavailable(f"ClickHouse does not answer: {errors.reason(error)}") from error
+
+
+def _require(client: Client, settings: Mapping[str, object]) -> None:
+    """StoreMisconfigured where the server or its user would refuse what every call of ours sends."""
+    for name in settings:
+        known = client.server_settings.get(name)
+        if known is None:
+            raise errors.StoreMisconfigured(
+                f"This ClickHouse server is too old: it does not know the setting {name}, which Sluice needs."
+            )
+        if known.readonly:
+            raise errors.StoreMisconfigured(
+                f"The ClickHouse user may not change the setting {name}: its profile needs readonly = 0, "
+                "or 2 where it only reads."
+            )
 
 
 def _limit_settings(limits: QueryLimits) -> dict[str, str | int | float]:

@@ -20,6 +20,7 @@ from chassis.clickhouse import (
     StoreMisconfigured,
     StoreRejected,
     StoreUnavailable,
+    client,
 )
 from chassis.clickhouse.errors import from_insert, from_query
 
@@ -271,6 +272,7 @@ def test_whether_an_insert_may_succeed_later(code: int | None, text: str, error:
         (241, "(total) memory limit exceeded", StoreUnavailable),
         (158, "rows", QueryTooLarge),
         (202, "Too many simultaneous queries", StoreUnavailable),
+        (115, "Unknown setting", StoreUnavailable),
         (62, "Syntax error", StoreRejected),
         (None, "connection reset", StoreUnavailable),
     ],
@@ -308,17 +310,26 @@ class Endpoint:
         return self.answer()
 
 
+# Settings that the endpoint says it knows: all that are sent.
+KNOWN = [
+    *("readonly", "log_comment", "insert_deduplication_token"),
+    *client._INSERT_SETTINGS,
+    *client._QUERY_SETTINGS,
+    *client._limit_settings(QueryLimits(max_threads=1)),
+]
+
+
 def _settings_block() -> bytes:
-    """`name, value, readonly` of one setting in Native."""
+    """`name, value, readonly` of settings in Native: all 0, all may be changed."""
 
     def column(name: str, kind: str, data: bytes) -> bytes:
         return bytes((len(name),)) + name.encode() + bytes((len(kind),)) + kind.encode() + data
 
     return (
-        b"\x03\x01"
-        + column("name", "String", b"\x08readonly")
-        + column("value", "String", b"\x010")
-        + column("readonly", "UInt8", b"\x00")
+        bytes((3, len(KNOWN)))
+        + column("name", "String", b"".join(bytes((len(name),)) + name.encode() for name in KNOWN))
+        + column("value", "String", b"\x010" * len(KNOWN))
+        + column("readonly", "UInt8", bytes(len(KNOWN)))
     )
 
 
