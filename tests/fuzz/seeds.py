@@ -178,6 +178,17 @@ def credentials() -> Iterator[bytes]:
     yield f"\n\n{key}\n7".encode()
 
 
+def bodies() -> Iterator[bytes]:
+    names = ("Shop", "", " x", "x" * 201, "a\nb", "\ud800", "ü", 7, None)
+    for name, shape in itertools.product(names, range(3)):
+        yield bytes((shape,)) + json.dumps({"name": name, "slug": "shop-1"}).encode()
+        yield bytes((shape,)) + json.dumps({"name": name}).encode()
+    for words in (["token"], [], [""], ["a", 1, None], ["w"] * 101, "x", ["x" * 300]):
+        yield b"\2" + json.dumps({"sensitiveWords": words}).encode()
+    yield b"\1{" + b'"a":1,' * 120 + b'"b":[[]]}'
+    yield b"\1" + b"[" * 1000
+
+
 def fingerprint() -> Iterator[bytes]:
     traces = (
         'Traceback (most recent call last):\n  File "/srv/app/cart.py", line 3, in add\n    raise X\n',
@@ -201,7 +212,7 @@ def fingerprint() -> Iterator[bytes]:
         )
 
 
-SEEDS: Final = (kernel, otlp_json, json_kernel, inflate, filters, cursor, instant, credentials, fingerprint)
+SEEDS: Final = (kernel, otlp_json, json_kernel, inflate, filters, cursor, instant, credentials, bodies, fingerprint)
 
 
 def main() -> None:

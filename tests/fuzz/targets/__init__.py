@@ -34,6 +34,7 @@ TARGETS: Final[Mapping[str, Target]] = MappingProxyType(
         "cursor": Target("cursor", "cursor", ("chassis",), max_len=600),
         "instant": Target("instant", "instant", ("query",), max_len=200),
         "credentials": Target("credentials", "credentials", ("proto", "chassis"), max_len=600),
+        "bodies": Target("bodies", "bodies", ("chassis", "control"), max_len=1024),
         "fingerprint": Target("fingerprint", "fingerprint", ("gateway",), max_len=20_000, timeout_s=5),
     }
 )
