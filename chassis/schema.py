@@ -21,6 +21,11 @@ _COMMENT: Final = re.compile(r"--[^\n]*")
 _RETENTION: Final = re.compile(r"\{retention:([^}]+)\}")
 _TABLE: Final = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+)")
 _LIMITS: Final = QueryLimits(max_seconds=30)
+# About one bucket per key. Parts fresh from an insert stay as they came: splitting them would cost the insert.
+_BUCKETED: Final = (
+    ", map_serialization_version = 'with_buckets', map_serialization_version_for_zero_level_parts = 'basic',"
+    " map_buckets_strategy = 'linear', max_buckets_in_map = 32, map_buckets_min_avg_size = 4"
+)
 
 _RECORD: Final = """
 CREATE TABLE IF NOT EXISTS sluice_schema
@@ -44,6 +49,10 @@ class SchemaTooOld(SchemaError):
 
 class SchemaTooNew(SchemaError):
     """A later release has migrated the tables."""
+
+
+class SchemaForeign(SchemaError):
+    """Tables of the same version were made from other statements."""
 
 
 class Reader(Protocol):
@@ -70,11 +79,12 @@ def migrations() -> list[Migration]:
     return sorted(found)
 
 
-def render(statement: str, *, embedded: bool, retention_days: int) -> str:
-    """Fill in the placeholders `{fsync}` and `{retention:EXPR}`."""
+def render(statement: str, *, embedded: bool, retention_days: int, bucketed: bool = True) -> str:
+    """Fill in the placeholders `{fsync}`, `{bucketed}` and `{retention:EXPR}`."""
     ttl = rf"TTL \1 + INTERVAL {_ttl_days(retention_days)} DAY" if retention_days else ""
     # The embedded engine has no replica to fall back on: what it acknowledges must be on disk.
-    return _RETENTION.sub(ttl, statement).replace("{fsync}", "1" if embedded else "0")
+    filled = _RETENTION.sub(ttl, statement).replace("{fsync}", "1" if embedded else "0")
+    return filled.replace("{bucketed}", _BUCKETED if bucketed else "")
 
 
 async def migrate(clickhouse: ClickHouse, *, retention_days: int) -> list[str]:
@@ -84,15 +94,16 @@ async def migrate(clickhouse: ClickHouse, *, retention_days: int) -> list[str]:
     """
     await clickhouse.create_database()
     await clickhouse.command(_RECORD)
-    current = await _version(_Unchecked(clickhouse))
     known = migrations()
-    _refuse_newer(current, known)
+    current = await _version(_Unchecked(clickhouse), known)
+    bucketed = await _knows_buckets(_Unchecked(clickhouse))
     applied = []
     for migration in known:
         if migration.version <= current:
             continue
         for statement in migration.statements:
-            await clickhouse.command(render(statement, embedded=clickhouse.embedded, retention_days=retention_days))
+            sql = render(statement, embedded=clickhouse.embedded, retention_days=retention_days, bucketed=bucketed)
+            await clickhouse.command(sql)
         # Both values come from our own files.
         await clickhouse.command(
             f"INSERT INTO sluice_schema (version, name) VALUES ({migration.version}, '{migration.name}')"
@@ -159,8 +170,7 @@ async def check(clickhouse: Reader) -> None:
         "SELECT 1 FROM system.tables WHERE database = currentDatabase() AND name = 'sluice_schema'", {}, limits=_LIMITS
     )
     known = migrations()
-    current = await _version(clickhouse) if exists else 0
-    _refuse_newer(current, known)
+    current = await _version(clickhouse, known) if exists else 0
     if current < known[-1].version:
         raise SchemaTooOld(
             f"The ClickHouse tables have version {current} and this release needs {known[-1].version}:"
@@ -168,17 +178,28 @@ async def check(clickhouse: Reader) -> None:
         )
 
 
-async def _version(clickhouse: Reader) -> int:
-    ((version,),) = await clickhouse.query("SELECT toInt64(max(version)) FROM sluice_schema", {}, limits=_LIMITS)
-    return int(str(version))
-
-
-def _refuse_newer(current: int, known: list[Migration]) -> None:
+async def _version(clickhouse: Reader, known: list[Migration]) -> int:
+    """The version of the tables, once they are such as this release can have made or can bring further."""
+    rows = await clickhouse.query("SELECT toInt64(version), name FROM sluice_schema", {}, limits=_LIMITS)
+    current = max((int(str(version)) for version, _ in rows), default=0)
     if current > known[-1].version:
         raise SchemaTooNew(
             f"The ClickHouse tables have version {current}, made by a later release; this one knows"
             f" {known[-1].version}: upgrade Sluice."
         )
+    names = {migration.version: migration.name for migration in known}
+    if any(names[int(str(version))] != name for version, name in rows):
+        raise SchemaForeign(
+            "The ClickHouse tables were made by a build from before the first release and are laid out otherwise:"
+            " give Sluice an empty database or data directory."
+        )
+    return current
+
+
+async def _knows_buckets(clickhouse: Reader) -> bool:
+    """Whether the engine can split Maps by key; older ones refuse the settings."""
+    sql = "SELECT 1 FROM system.merge_tree_settings WHERE name = 'map_buckets_strategy'"
+    return bool(await clickhouse.query(sql, {}, limits=_LIMITS))
 
 
 async def _apply_retention(clickhouse: ClickHouse, known: list[Migration], retention_days: int) -> None:

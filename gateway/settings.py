@@ -27,14 +27,6 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
             ge=1,
         ),
     ] = 2_000_000
-    max_expanded_bytes: Annotated[
-        int,
-        setting(
-            "Resource and scope attributes of a request, once repeated for each item; beyond it 413.",
-            unit="bytes",
-            ge=1,
-        ),
-    ] = 64 * _MIB
     max_members: Annotated[
         int, setting("gzip members or zstd frames in a body; beyond it 413.", unit="members", ge=1)
     ] = 1_024
@@ -167,7 +159,6 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         return Policy(
             max_items=self.max_items,
             max_parts=self.max_parts,
-            max_expanded_bytes=self.max_expanded_bytes,
             max_key_bytes=self.max_key_bytes,
             max_value_bytes=self.max_value_bytes,
             max_name_bytes=self.max_name_bytes,

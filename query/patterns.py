@@ -25,6 +25,14 @@ def is_affordable(pattern: str) -> bool:
     return weight(pattern) <= max(MAX_REPEATED, len(pattern))
 
 
+def quoted(text: str) -> str:
+    """A pattern that matches `text` and nothing else."""
+    return "".join(
+        each if each.isalnum() or each == "_" else "\\x00" if each == "\0" else f"\\{each}" if each.isascii() else each
+        for each in text
+    )
+
+
 def weight(pattern: str) -> int:
     """The number of letters, classes and marks once every `{n,m}` is written out; groups may nest."""
     sums = [0]  # of the groups that are open, the outermost first

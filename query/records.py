@@ -8,7 +8,7 @@ import msgspec
 from query.fields import SPAN_KINDS, STATUS_CODES
 from query.instant import format_instant, format_millis
 from query.rows import Carried, LogCore, Origin, SpanCore, SpanExtra
-from query.values import json_value, merged, typed
+from query.values import json_value, listed, merged
 
 _TIME_SOURCES: Final = ("time", "observedTime", "receiveTime")
 _CORE: Final = len(SpanCore._fields)
@@ -212,7 +212,7 @@ def _span_fields(core: SpanCore, carried: Carried) -> dict[str, Any]:
 
 def _resource(carried: Carried, origin: Origin) -> Resource:
     return Resource(
-        attributes=typed(carried.resource_attributes, carried.resource_attribute_types),
+        attributes=listed(carried.resource),
         dropped_attributes_count=origin.resource_dropped_attributes_count,
         schema_url=origin.resource_schema_url or None,
         entity_refs=msgspec.Raw(origin.entity_refs or "[]"),
@@ -223,7 +223,7 @@ def _scope(carried: Carried, origin: Origin) -> Scope:
     return Scope(
         name=carried.scope_name or None,
         version=carried.scope_version or None,
-        attributes=typed(carried.scope_attributes, carried.scope_attribute_types),
+        attributes=listed(carried.scope),
         dropped_attributes_count=origin.scope_dropped_attributes_count,
         schema_url=origin.scope_schema_url or None,
     )

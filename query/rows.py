@@ -7,19 +7,19 @@ Texts = dict[str, str]
 
 
 class Carried(NamedTuple):
-    """What an item carries beside itself: attributes with their type letters (docs/codec.md 2), and its service."""
+    """What an item carries beside itself: its attributes, those of its resource and scope as lists that are one text
+    (`proto.storage.lists`), and its service.
+    """
 
     service_name: str
     environment: str
     release: str
     attributes: Texts
     attribute_types: str
-    resource_attributes: Texts
-    resource_attribute_types: str
+    resource: str
     scope_name: str
     scope_version: str
-    scope_attributes: Texts
-    scope_attribute_types: str
+    scope: str
 
 
 class Origin(NamedTuple):

@@ -9,10 +9,12 @@ from typing import Final
 
 import msgspec
 
+from proto.storage.lists import entries
 from query.rows import Carried
 
 _NOT_FINITE: Final = frozenset({"NaN", "Infinity", "-Infinity"})
-_KNOWN_TYPE_LISTS: Final = 4096  # a program has a few; the cache saves reading the same one for every row
+_KNOWN_LISTS: Final = 2048  # a program has a few; the cache saves reading the same one for every row
+_KNOWN_CHARS: Final = 8192  # longer ones are not kept
 
 
 def json_value(text: str, letter: str) -> object:
@@ -29,33 +31,36 @@ def json_value(text: str, letter: str) -> object:
     return text
 
 
-@lru_cache(maxsize=_KNOWN_TYPE_LISTS)
-def type_letters(types: str) -> Mapping[str, str]:
-    """The type letter of each attribute that is not a string: `i16:http.status_codeb5:cache` (lengths in bytes)."""
-    data, at, letters = types.encode(), 0, {}
-    while at < len(data):
-        colon = data.index(b":", at)
-        end = colon + 1 + int(data[at + 1 : colon])
-        letters[data[colon + 1 : end].decode()] = chr(data[at])
-        at = end
-    return letters
+def listed(text: str) -> dict[str, object]:
+    """A list that is one text, as a JSON object in stored order."""
+    return dict((_read_list if len(text) > _KNOWN_CHARS else _known_list)(text))
+
+
+def _read_list(text: str) -> Mapping[str, object]:
+    return {key: json_value(value, letter) for key, letter, value in entries(text)}
+
+
+def _read_types(types: str) -> tuple[tuple[str, str], ...]:
+    return tuple((entry.key, entry.letter) for entry in entries(types))
+
+
+_known_list: Final = lru_cache(maxsize=_KNOWN_LISTS)(_read_list)
+_known_types: Final = lru_cache(maxsize=_KNOWN_LISTS)(_read_types)
 
 
 def typed(texts: Mapping[str, str], types: str) -> dict[str, object]:
-    """An attribute list as a JSON object, in stored order."""
-    letters = type_letters(types)
-    if not letters:
-        return dict(texts)
-    return {key: json_value(text, letters.get(key, "s")) for key, text in texts.items()}
+    """An item's own attributes as a JSON object, in the order of `types`: a Map's order is ClickHouse's affair."""
+    keys = (_read_types if len(types) > _KNOWN_CHARS else _known_types)(types)
+    return {key: json_value(texts[key], letter) for key, letter in keys}
 
 
 def merged(carried: Carried) -> dict[str, object]:
     """All that an item carries as one object: its own attributes under their keys, then those of the resource and scope
     under `resource.` and `scope.`; of equal names the item's own counts, then an attribute before name and version."""
     attributes = typed(carried.attributes, carried.attribute_types)
-    for key, value in typed(carried.resource_attributes, carried.resource_attribute_types).items():
+    for key, value in listed(carried.resource).items():
         attributes.setdefault(f"resource.{key}", value)
-    for key, value in typed(carried.scope_attributes, carried.scope_attribute_types).items():
+    for key, value in listed(carried.scope).items():
         attributes.setdefault(f"scope.{key}", value)
     if carried.scope_name:
         attributes.setdefault("scope.name", carried.scope_name)

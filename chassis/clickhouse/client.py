@@ -55,6 +55,7 @@ _QUERY_SETTINGS: Final[Mapping[str, str | int]] = {
     "join_use_nulls": 0,
     "group_by_use_nulls": 0,
     "use_query_cache": 0,
+    "precise_float_parsing": 1,  # numbers are read from their texts
     "cancel_http_readonly_queries_on_client_close": 1,
 }
 

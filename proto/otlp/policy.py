@@ -82,7 +82,6 @@ class Refusal(StrEnum):
     TOO_DEEP = "too_deep"
     TOO_MANY_ITEMS = "too_many_items"
     TOO_MANY_PARTS = "too_many_parts"
-    TOO_EXPANDED = "too_expanded"
 
 
 class DecodeError(Exception):
@@ -99,7 +98,6 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     max_items: int = 50_000
     max_parts: int = 2_000_000
-    max_expanded_bytes: int = 64 * 2**20
     max_key_bytes: int = 256
     max_value_bytes: int = 16 * 2**10
     max_name_bytes: int = 2**10
@@ -127,9 +125,6 @@ def refusal(reason: Refusal, policy: Policy) -> DecodeError:
         Refusal.TOO_MANY_ITEMS: f"More than {policy.max_items} spans or log records in one request.",
         Refusal.TOO_MANY_PARTS: (
             f"More than {policy.max_parts} spans, attributes, events, links and array elements in one request."
-        ),
-        Refusal.TOO_EXPANDED: (
-            f"Resource and scope attributes, repeated for each item, take more than {policy.max_expanded_bytes} bytes."
         ),
     }
     return DecodeError(reason, messages[reason])

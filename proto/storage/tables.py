@@ -35,7 +35,6 @@ TEXT: Final = "String"
 SYMBOL: Final = "LowCardinality(String)"
 NANOS: Final = "DateTime64(9, 'UTC')"
 TEXTS: Final = "Map(LowCardinality(String), String)"
-NUMBERS: Final = "Map(LowCardinality(String), Float64)"
 
 # What spans and logs share, in the same order in both tables.
 _ORIGIN: Final = (
@@ -44,17 +43,14 @@ _ORIGIN: Final = (
     Column("release", SYMBOL),
     Column("attributes", TEXTS),
     Column("attribute_types", SYMBOL),
-    Column("numbers", NUMBERS),
     Column("dropped_attributes_count", U32),
-    Column("resource_attributes", TEXTS),
-    Column("resource_attribute_types", SYMBOL),
+    Column("resource", SYMBOL),
     Column("resource_dropped_attributes_count", U32),
     Column("resource_schema_url", SYMBOL),
     Column("entity_refs", SYMBOL),
     Column("scope_name", SYMBOL),
     Column("scope_version", SYMBOL),
-    Column("scope_attributes", TEXTS),
-    Column("scope_attribute_types", SYMBOL),
+    Column("scope", SYMBOL),
     Column("scope_dropped_attributes_count", U32),
     Column("scope_schema_url", SYMBOL),
 )

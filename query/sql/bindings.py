@@ -22,6 +22,10 @@ class Bindings:
         self.values: dict[str, object] = {}
         self._places: dict[tuple[str, object], str] = {}
 
+    def used(self, sql: str) -> dict[str, object]:
+        """The values that `sql` has a place for: of an attribute more is bound than every test asks for."""
+        return {name: value for name, value in self.values.items() if f"{{{name}:" in sql}
+
     def text(self, value: str) -> str:
         return self._bind("String", value)
 

@@ -5,7 +5,9 @@ from fractions import Fraction
 from math import ceil, floor
 from typing import Final, NamedTuple
 
+from proto.storage.lists import AFTER_KEY, BEFORE_KEY, ESCAPES, mark
 from query.fields import Field, Form
+from query.patterns import quoted
 from query.sql.bindings import Bindings
 from query.tree import (
     Attribute,
@@ -68,24 +70,49 @@ def _places(key: str, bindings: Bindings) -> Iterator[_Value]:
 
 def _named(name: str, bindings: Bindings) -> Iterator[_Value]:
     """Where `attributes` of the API takes the value `name` from: the item itself before its resource and scope."""
-    yield _entry("attributes", name, name, bindings)
+    yield _own(name, bindings)
     if name.startswith(_RESOURCE) and name != _RESOURCE:
-        yield _entry("resource_attributes", name.removeprefix(_RESOURCE), name, bindings)
+        yield _listed("resource", name.removeprefix(_RESOURCE), bindings)
     if name.startswith(_SCOPE) and name != _SCOPE:
-        yield _entry("scope_attributes", name.removeprefix(_SCOPE), name, bindings)
+        yield _listed("scope", name.removeprefix(_SCOPE), bindings)
     column = _SCOPE_COLUMNS.get(name)
     if column is not None:
         yield _Value(f"{column} != ''", column, _NEVER, _NEVER)
 
 
-def _entry(column: str, key: str, name: str, bindings: Bindings) -> _Value:
-    bound, number = bindings.text(key), bindings.text(name)
+def _own(key: str, bindings: Bindings) -> _Value:
+    """An attribute of the item. That it is there, and a number, its list of types says, which is a dictionary's entry:
+    to look among the keys of the Map would read all of it.
+    """
+    text = f"attributes[{bindings.text(key)}]"
+    return _value("attribute_types", key, text, text, bindings)
+
+
+def _listed(column: str, key: str, bindings: Bindings) -> _Value:
+    """An attribute of a resource or scope: cut out of the text of the whole list, once per entry of the dictionary."""
+    pattern = f"(?s){BEFORE_KEY}{quoted(mark(key))}{AFTER_KEY}.([^{BEFORE_KEY}]*)"
+    marked = text = f"extract({column}, {bindings.text(pattern)})"
+    for escaped, plain in ESCAPES:
+        text = f"replaceAll({text}, {_literal(escaped)}, {_literal(plain)})"
+    return _value(column, key, text, marked, bindings)
+
+
+def _value(types: str, key: str, text: str, numeral: str, bindings: Bindings) -> _Value:
+    """`types` is the column whose list says whether `key` is there, and with which type; `numeral` is the text where it
+    is that of a number.
+    """
+    entry = bindings.text(f"{BEFORE_KEY}{mark(key)}{AFTER_KEY}")
+    integer, double = (f"position({types}, concat({entry}, '{letter}')) > 0" for letter in "id")
     return _Value(
-        present=f"has({column}.keys, {bound})",
-        text=f"{column}[{bound}]",
-        numeric=f"has(numbers.keys, {number})",
-        number=f"numbers[{number}]",
+        present=f"position({types}, {entry}) > 0",
+        text=text,
+        numeric=f"({integer} OR ({double} AND isFinite(toFloat64OrZero({numeral}))))",
+        number=f"toFloat64OrZero({numeral})",
     )
+
+
+def _literal(text: str) -> str:
+    return "'" + "".join(character if character.isalpha() else f"\\x{ord(character):02x}" for character in text) + "'"
 
 
 def _field(field: Field, test: Test, bindings: Bindings) -> str:

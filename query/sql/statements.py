@@ -106,7 +106,8 @@ def _span_records(statement: SpanRecords) -> Query:
 
 def _select(select: Iterable[str], table: str, where: Iterable[str], tail: Iterable[str], bindings: Bindings) -> Query:
     lines = [f"SELECT {', '.join(select)}", f"FROM {table}", "WHERE " + "\n  AND ".join(where), *tail]
-    return Query("\n".join(lines) + "\n", bindings.values)
+    sql = "\n".join(lines) + "\n"
+    return Query(sql, bindings.used(sql))
 
 
 def _project(statement: Statement, bindings: Bindings) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from chassis import schema
 from chassis.clickhouse import ClickHouse, QueryLimits
-from chassis.schema import SchemaTooNew, SchemaTooOld
+from chassis.schema import SchemaForeign, SchemaTooNew, SchemaTooOld
 from proto.storage.tables import TABLES
 
 LIMITS = QueryLimits()
@@ -50,6 +50,14 @@ async def test_tables_of_a_later_release_are_left_alone(clickhouse: ClickHouse) 
     with pytest.raises(SchemaTooNew, match="upgrade Sluice"):
         await schema.check(clickhouse)
     with pytest.raises(SchemaTooNew, match="upgrade Sluice"):
+        await schema.migrate(clickhouse, retention_days=30)
+
+
+async def test_tables_of_a_build_before_the_release_are_left_alone(clickhouse: ClickHouse) -> None:
+    await clickhouse.command("INSERT INTO sluice_schema (version, name) VALUES (1, '0001_telemetry.sql')")
+    with pytest.raises(SchemaForeign, match="empty database or data directory"):
+        await schema.check(clickhouse)
+    with pytest.raises(SchemaForeign, match="empty database or data directory"):
         await schema.migrate(clickhouse, retention_days=30)
 
 

@@ -242,14 +242,6 @@ async def test_both_sides_of_each_cap(
         assert answer.headers["Connection"] == "close"
 
 
-async def test_both_sides_of_the_cap_on_repeated_attributes(start_gateway: StartGateway) -> None:
-    """A resource's attributes are stored with each of its items: 36 bytes of keys and values here."""
-    gateway = await start_gateway(RecordingStore(), max_expanded_bytes=72)
-    assert (await gateway.post("/v1/traces", traces(span(1), span(2)))).status == 200
-    answer = await gateway.post("/v1/traces", traces(span(1), span(2), span(3)))
-    assert_refused(answer, 413, "payload_too_large")
-
-
 async def test_both_sides_of_the_zstd_window(gateway: Gateway) -> None:
     headers = {"Content-Encoding": "zstd"}
     for window_log, status in ((20, 200), (21, 413)):

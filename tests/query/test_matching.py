@@ -183,6 +183,7 @@ VALUES = [
     "3",
     str(BIG),
     str(BIG + 1),
+    "a\1k\2s\3A",
 ]
 TYPED = [
     *VALUES,
@@ -205,7 +206,7 @@ TYPED = [
     b"ab",
     [1],
 ]
-KEYS = ["k", "l", "host", "resource.host", "resource.k", "scope.name", "scope.k", "name"]
+KEYS = ["k", "l", "host", "resource.host", "resource.k", "scope.name", "scope.k", "name", "resource.\1\2"]
 OPS = {
     "eq": False,
     "neq": True,
@@ -229,7 +230,7 @@ async def test_random_filters_find_what_a_plain_model_finds(loader: Loader, expl
     rng = random.Random(20)
     stored: dict[str, dict[str, Any]] = {}
     for batch in range(12):
-        resource = _some(rng, ["k", "host", "resource.host"])
+        resource = _some(rng, ["k", "host", "resource.host", "\1\2"])
         scope_name, scope = rng.choice(["", "a", "otel"]), _some(rng, ["k", "name"])
         spans = []
         for n in range(6):

@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import EntityRef, InstrumentationScope
@@ -12,9 +14,10 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeL
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
+from proto.storage.lists import mark
 from query.instant import format_instant
 from query.rows import Carried
-from query.values import json_value, merged, type_letters
+from query.values import json_value, listed, merged
 
 from .conftest import NOW, SECOND, Explore, Loader, key_values, span, span_id, trace_id
 
@@ -337,14 +340,16 @@ async def test_a_span_attribute_wins_over_resource_and_scope(loader: Loader, exp
     }
 
 
-def test_type_lists_count_bytes() -> None:
-    assert type_letters("i3:éxd1:yb9:a:b3:i1:z") == {"éx": "i", "y": "d", "a:b3:i1:z": "b"}
-    assert type_letters("") == {}
+@given(st.dictionaries(st.text(), st.text()))
+def test_a_list_in_one_text_reads_as_what_was_written(texts: dict[str, str]) -> None:
+    written = "".join(f"\1{mark(key)}\2s{mark(text)}" for key, text in texts.items())
+    assert listed(written and written + "\1") == texts
+    assert [*listed(written and written + "\1")] == [*texts]
 
 
 def test_merging_keeps_the_order_own_resource_scope() -> None:
-    carried = Carried("", "", "", {"b": "1", "a": "2"}, "i1:b", {"r": "true"}, "b1:r", "s", "", {"t": "0.5"}, "d1:t")
-    assert [*merged(carried)] == ["b", "a", "resource.r", "scope.t", "scope.name"]
+    carried = Carried(*("", "", "", {"b": "1", "a": "2"}, "\1a\2s\1b\2i\1", "\1r\2btrue\1", "s", "", "\1t\2d0.5\1"))
+    assert [*merged(carried)] == ["a", "b", "resource.r", "scope.t", "scope.name"]
 
 
 @pytest.mark.parametrize("text", ["200", "-0", "1e+16", "0.1", "5e-324"])

@@ -272,8 +272,8 @@ async def test_an_answer_keeps_its_place_until_it_is_written(explore_url: str, o
     columns = (*SpanCore._fields, *Carried._fields)
     empty = {"trace_id": bytes(16), "span_id": bytes(8), "parent_span_id": bytes(8), "attributes": {"k": "x" * 2**25}}
     numbers = dict.fromkeys(("start_ns", "duration_ns", "kind", "status_code", "batch_id", "row"), 0)
-    maps: dict[str, Any] = {"resource_attributes": {}, "scope_attributes": {}}
-    row = tuple({**dict.fromkeys(columns, ""), **numbers, **maps, **empty}[name] for name in columns)
+    types = {"attribute_types": "\1k\2s\1"}
+    row = tuple({**dict.fromkeys(columns, ""), **numbers, **types, **empty}[name] for name in columns)
 
     async def reply(_sql: str, limits: QueryLimits) -> Rows:
         assert 0 < limits.max_result_bytes <= MAX_RESULT_BYTES

@@ -177,7 +177,7 @@ cdef class Segment:
 
     @property
     def nbytes(self):
-        return weight(&self.columns) + self.columns.expanded
+        return weight(&self.columns)
 
 
 def decode(str signal, bytes body, uint64_t project_id, policy, uint64_t now_ns):
@@ -270,8 +270,6 @@ cdef Segment decode_chunk(bint traces, Chunk chunk, uint64_t project_id, policy,
                 start_symbols(&columns.symbols)
                 know(columns)
                 read_request(&work, columns, chunk)
-                if columns.expanded > work.limits.expanded:
-                    status = TOO_EXPANDED
     finally:
         leave_work(&work)
     if status:
@@ -321,7 +319,6 @@ cdef void leave_work(Work* work):
 cdef int load_limits(Limits* limits, policy) except -1:
     limits.items = policy.max_items
     limits.parts = policy.max_parts
-    limits.expanded = policy.max_expanded_bytes
     limits.key = policy.max_key_bytes
     limits.value = policy.max_value_bytes
     limits.name = policy.max_name_bytes
@@ -352,7 +349,6 @@ cdef object refusal(int status, policy):
             TOO_DEEP: _policy.Refusal.TOO_DEEP,
             TOO_MANY_ITEMS: _policy.Refusal.TOO_MANY_ITEMS,
             TOO_MANY_PARTS: _policy.Refusal.TOO_MANY_PARTS,
-            TOO_EXPANDED: _policy.Refusal.TOO_EXPANDED,
         }[status],
         policy,
     )

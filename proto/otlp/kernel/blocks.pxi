@@ -18,7 +18,6 @@ cdef struct Block:
     # What one block is made with. Bufs first.
     Buf out
     Buf sources         # Source
-    Buf scratch
     Dictionary dictionary
     const Chunk* heads  # per column: name and type
     size_t head
@@ -26,7 +25,7 @@ cdef struct Block:
     void* pieces        # a Python list of bytes: what is done of the block
 
 cdef enum:
-    BLOCK_BUFS = 8
+    BLOCK_BUFS = 7
     PIECE_BYTES = 16777216
 
 
@@ -248,49 +247,6 @@ cdef inline Origin* origin_of(Source* source, int which, size_t row) noexcept no
     return &origins(source.columns)[u32s(part_buf(source, which))[row]]
 
 
-cdef int numbers_map(Block* block) except -1 nogil:
-    # The row's own numbers, then its resource's and scope's, less those that an attribute of the row hides.
-    cdef size_t i, row, at, keys_at
-    cdef uint64_t total = 0
-    cdef uint32_t count
-    cdef Source* source
-    cdef Attributes* own
-    begin_column(block)
-    put_u64(&block.out, 1)
-    begin_dictionary(&block.dictionary)
-    block.scratch.size = 0
-    for i in range(count_sources(block)):
-        source = &sources(block)[i]
-        own = &source.part.attributes
-        use_symbols(&block.dictionary, &source.columns.symbols)
-        at = keys_at = 0
-        for row in range(source.part.rows):
-            count = u32s(&own.number_counts)[row]
-            put_indexes(&block.dictionary, u32s(&own.number_keys) + at, count)
-            put(&block.scratch, own.numbers.data + at * 8, count * 8)
-            at += count
-            total += count
-            total += put_origin_numbers(block, source, row, keys_at, origin_of(source, RESOURCE, row))
-            total += put_origin_numbers(block, source, row, keys_at, origin_of(source, SCOPE, row))
-            keys_at += u32s(&own.counts)[row]
-            put_u64(&block.out, total)
-    finish_dictionary(&block.dictionary, &block.out)
-    return put_chunk(&block.out, chunk_of(&block.scratch, 0))
-
-
-cdef int put_origin_numbers(Block* block, Source* source, size_t row, size_t keys_at, Origin* origin) except -1 nogil:
-    # How many were put.
-    cdef size_t i
-    cdef int count = 0
-    for i in range(count_u32(&origin.full_number_keys)):
-        if source.part.prefixed.data[row] and carries(source, row, keys_at, u32s(&origin.full_number_keys)[i]):
-            continue
-        put_index(&block.dictionary, u32s(&origin.full_number_keys)[i])
-        put(&block.scratch, origin.attributes.numbers.data + i * 8, 8)
-        count += 1
-    return count
-
-
 cdef inline bint carries(Source* source, size_t row, size_t keys_at, uint32_t key) noexcept nogil:
     # Whether the row, whose keys begin at `keys_at`, has an attribute `key`.
     cdef size_t i
@@ -300,51 +256,11 @@ cdef inline bint carries(Source* source, size_t row, size_t keys_at, uint32_t ke
     return False
 
 
-cdef inline int repeat_tail(Buf* buf, size_t size) except -1 nogil:
-    reserve(buf, size)
-    if size:
-        memcpy(buf.data + buf.size, buf.data + buf.size - size, size)
-    buf.size += size
-    return 0
-
-
-cdef int origin_map(Block* block, int which) except -1 nogil:
-    cdef size_t i, row
-    cdef uint64_t total = 0
-    cdef Source* source
-    cdef Attributes* attributes
-    cdef Attributes* last
-    begin_column(block)
-    put_u64(&block.out, 1)
-    begin_dictionary(&block.dictionary)
-    for i in range(count_sources(block)):
-        source = &sources(block)[i]
-        last = NULL
-        use_symbols(&block.dictionary, &source.columns.symbols)
-        for row in range(source.part.rows):
-            attributes = &origin_of(source, which, row).attributes
-            total += count_u32(&attributes.keys)
-            put_u64(&block.out, total)
-            if attributes == last:
-                repeat_tail(&block.dictionary.indexes, attributes.keys.size)
-            else:
-                put_indexes(&block.dictionary, u32s(&attributes.keys), count_u32(&attributes.keys))
-            last = attributes
-    finish_dictionary(&block.dictionary, &block.out)
-    for i in range(count_sources(block)):
-        source = &sources(block)[i]
-        for row in range(source.part.rows):
-            attributes = &origin_of(source, which, row).attributes
-            put(&block.out, attributes.texts.data, attributes.texts.size)
-            spill(block)
-    return 0
-
-
 cdef enum OriginSymbol:
     SERVICE_NAME
     ENVIRONMENT
     RELEASE
-    ATTRIBUTE_TYPES
+    WHOLE_LIST
     SCHEMA_URL
     ENTITY_REFS
     SCOPE_NAME
@@ -358,8 +274,8 @@ cdef inline uint32_t symbol_of(Origin* origin, int which) noexcept nogil:
         return origin.environment
     if which == RELEASE:
         return origin.release
-    if which == ATTRIBUTE_TYPES:
-        return u32s(&origin.attributes.types)[0]
+    if which == WHOLE_LIST:
+        return origin.text
     if which == SCHEMA_URL:
         return origin.schema_url
     if which == ENTITY_REFS:
@@ -447,16 +363,13 @@ cdef int put_origin_columns(Block* block) except -1 nogil:
     origin_symbol(block, RESOURCE, RELEASE)
     attribute_map(block)
     symbolic(block, TYPES)
-    numbers_map(block)
     plain(block, DROPPED)
-    origin_map(block, RESOURCE)
-    origin_symbol(block, RESOURCE, ATTRIBUTE_TYPES)
+    origin_symbol(block, RESOURCE, WHOLE_LIST)
     origin_dropped(block, RESOURCE)
     origin_symbol(block, RESOURCE, SCHEMA_URL)
     origin_symbol(block, RESOURCE, ENTITY_REFS)
     origin_symbol(block, SCOPE, SCOPE_NAME)
     origin_symbol(block, SCOPE, SCOPE_VERSION)
-    origin_map(block, SCOPE)
-    origin_symbol(block, SCOPE, ATTRIBUTE_TYPES)
+    origin_symbol(block, SCOPE, WHOLE_LIST)
     origin_dropped(block, SCOPE)
     return origin_symbol(block, SCOPE, SCHEMA_URL)

@@ -202,7 +202,6 @@ cdef enum:
     TOO_DEEP = -3
     TOO_MANY_ITEMS = -4
     TOO_MANY_PARTS = -5
-    TOO_EXPANDED = -6
 
 cdef struct Cursor:
     Bytes at

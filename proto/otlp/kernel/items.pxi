@@ -3,9 +3,15 @@
 cdef enum:
     REASONS = 7
     MODIFICATIONS = 6
-    PART_BUFS = 28
-    ORIGIN_BUFS = 9
+    PART_BUFS = 27
+    ORIGIN_BUFS = 8
     COLUMNS_BUFS = 9
+
+cdef enum Mark:
+    # Between the keys, letters and texts of a list that is one text.
+    BEFORE_KEY = 1
+    AFTER_KEY = 2
+    ESCAPE = 3
 
 cdef enum Reason:
     INVALID_TRACE_ID
@@ -23,8 +29,7 @@ cdef struct Attributes:
     Buf texts           # Native strings
     Buf types           # uint32 symbols
     Buf number_counts   # uint32
-    Buf number_keys     # uint32 symbols
-    Buf numbers         # float64
+    Buf number_keys     # uint32 symbols: those with a finite number
 
 cdef struct Part:
     # The rows of one day. Fixed-width columns and strings are what ClickHouse gets; symbols are translated later.
@@ -57,7 +62,7 @@ cdef struct Part:
 cdef enum PartBuf:
     TEXTS = 2
     TYPES = 3
-    TIME = 7
+    TIME = 6
     OTHER
     TRACE_ID
     SPAN_ID
@@ -80,14 +85,14 @@ cdef enum PartBuf:
     PREFIXED
 
 cdef struct Origin:
-    # A resource, or a scope: stored with every item of it.
+    # A resource, or a scope.
     Attributes attributes
     Buf full_keys       # uint32 symbols: "resource.<key>", "scope.<key>", in the order of the attributes
     Buf full_number_keys
     uint32_t schema_url
     uint32_t dropped
     uint32_t flags
-    uint64_t text_bytes
+    uint32_t text           # the whole list, as the columns `resource` and `scope` have it
     uint32_t entity_refs    # of a resource, as the next three
     uint32_t service_name
     uint32_t environment
@@ -131,7 +136,6 @@ cdef struct Columns:
     uint64_t rejected[REASONS]
     uint64_t modified[MODIFICATIONS]
     uint64_t raised_over_limit
-    uint64_t expanded
     uint64_t now
     uint64_t min_time
     uint64_t max_time
@@ -197,7 +201,7 @@ cdef void recycle(Columns* columns) noexcept nogil:
     empty(<Buf*> columns, COLUMNS_BUFS)
     memset(columns.rejected, 0, sizeof(columns.rejected))
     memset(columns.modified, 0, sizeof(columns.modified))
-    columns.accepted = columns.raised_over_limit = columns.expanded = 0
+    columns.accepted = columns.raised_over_limit = 0
 
 
 cdef int part_of_day(Columns* columns, int64_t day, Part** found) except -1 nogil:
@@ -238,36 +242,49 @@ cdef int put_attributes(Work* work, Attributes* out, Known* catch) except -1 nog
         put_string(&out.texts, value.text)
         if catch != NULL:
             catch_text(work, catch, entry.key, value.text)
-        if value.letter != 115:
-            put_u64(&work.typed, <uint64_t> entry.key << 8 | value.letter)
+        put_u64(&work.typed, <uint64_t> entry.key << 8 | value.letter)
         if value.finite:
             numbers += 1
             put_u32(&out.number_keys, entry.key)
-            put_f64(&out.numbers, value.number)
     put_u32(&out.number_counts, numbers)
-    if work.typed.size:
+    if count:
         intern_types(work, &types)
     return put_u32(&out.types, types)
 
 
 cdef int intern_types(Work* work, uint32_t* symbol) except -1 nogil:
-    # Most lists have the types of the one before.
+    # Most lists have the keys and types of the one before.
     cdef const uint64_t* typed = <const uint64_t*> work.typed.data
     cdef size_t i
-    cdef Chunk key
     if not same(chunk_of(&work.typed, 0), chunk_of(&work.typed_before, 0)):
         work.types.size = 0
         for i in range(work.typed.size >> 3):
-            key = symbol_text(work.symbols, <uint32_t> (typed[i] >> 8))
-            put_u8(&work.types, <uint8_t> typed[i])
-            put_integer(&work.types, <int64_t> key.size)
-            put_u8(&work.types, 58)
-            put_chunk(&work.types, key)
+            put_typed_key(&work.types, symbol_text(work.symbols, <uint32_t> (typed[i] >> 8)), <uint8_t> typed[i])
+        put_u8(&work.types, BEFORE_KEY)
         intern(work.symbols, chunk_of(&work.types, 0), &work.types_before)
         work.typed_before.size = 0
         put_chunk(&work.typed_before, chunk_of(&work.typed, 0))
     symbol[0] = work.types_before
     return 0
+
+
+cdef int put_typed_key(Buf* out, Chunk key, uint8_t letter) except -1 nogil:
+    put_u8(out, BEFORE_KEY)
+    put_marked(out, key)
+    put_u8(out, AFTER_KEY)
+    return put_u8(out, letter)
+
+
+cdef int put_marked(Buf* out, Chunk text) except -1 nogil:
+    # `text` with the marks in it escaped: hardly any has one.
+    cdef size_t i, done = 0
+    for i in range(text.size):
+        if 0 < text.at[i] <= ESCAPE:
+            put(out, text.at + done, i - done)
+            put_u8(out, ESCAPE)
+            put_u8(out, 64 + text.at[i])
+            done = i + 1
+    return put(out, text.at + done, text.size - done)
 
 
 cdef int forget_caught(Work* work) noexcept nogil:
@@ -351,6 +368,7 @@ cdef int fill_origin(Work* work, Columns* columns, Buf* messages, bint is_resour
                 origin.dropped = <uint32_t> field.value
     collect_all(work, &work.origin_fields, &origin.dropped)
     put_attributes(work, &origin.attributes, NULL)
+    intern_list(work, &origin.attributes, &origin.text)
     intern_text(work, schema_url, work.limits.name, &origin.schema_url)
     if is_resource:
         put_entity_refs(work, origin)
@@ -361,6 +379,33 @@ cdef int fill_origin(Work* work, Columns* columns, Buf* messages, bint is_resour
     put_full_keys(work, origin, "resource." if is_resource else "scope.", is_resource)
     origin.flags = work.flags
     work.flags = outer_flags
+    return 0
+
+
+cdef int intern_list(Work* work, Attributes* attributes, uint32_t* symbol) except -1 nogil:
+    # The list that was put last, as one text.
+    cdef const uint64_t* typed = <const uint64_t*> work.typed.data
+    cdef size_t i, count = work.typed.size >> 3
+    cdef Cursor texts = cursor(chunk_of(&attributes.texts, 0))
+    cdef Chunk text
+    if count == 0:
+        return 0
+    work.types.size = 0
+    for i in range(count):
+        put_typed_key(&work.types, symbol_text(work.symbols, <uint32_t> (typed[i] >> 8)), <uint8_t> typed[i])
+        next_text(&texts, &text)
+        put_marked(&work.types, text)
+    put_u8(&work.types, BEFORE_KEY)
+    return intern(work.symbols, chunk_of(&work.types, 0), symbol)
+
+
+cdef inline int next_text(Cursor* texts, Chunk* text) except -1 nogil:
+    # Of a column of Native strings, which is ours: there is another.
+    cdef uint64_t size = 0
+    read_varint(texts, 10, &size)
+    text.at = texts.at
+    text.size = size
+    texts.at += size
     return 0
 
 
@@ -420,20 +465,14 @@ cdef int put_key_list(Work* work, Chunk message, uint32_t number) except -1 nogi
 
 
 cdef int derive_service(Work* work, Columns* columns, Origin* origin) except -1 nogil:
-    cdef Cursor texts
-    cdef uint64_t size = 0
+    cdef Cursor texts = cursor(chunk_of(&origin.attributes.texts, 0))
     cdef size_t i
     cdef Chunk text
     cdef uint32_t key
     cdef Chunk service = literal(""), release_text = literal(""), named = literal(""), environment = literal("")
-    texts.at = origin.attributes.texts.data
-    texts.end = texts.at + origin.attributes.texts.size
     for i in range(count_u32(&origin.attributes.keys)):
         key = u32s(&origin.attributes.keys)[i]
-        read_varint(&texts, 10, &size)
-        text.at = texts.at
-        text.size = size
-        texts.at += size
+        next_text(&texts, &text)
         if key == columns.known.service_name:
             service = text
         elif key == columns.known.service_version:
@@ -464,22 +503,14 @@ cdef int intern_prefixed(Work* work, const char* prefix, uint32_t key, uint32_t*
 
 
 cdef int put_full_keys(Work* work, Origin* origin, const char* prefix, bint is_resource) except -1 nogil:
-    # Also weighs what every item will repeat: the bytes of keys and texts.
     cdef size_t i, keys = count_u32(&origin.attributes.keys)
     cdef uint32_t full = 0, name = UINT32_MAX, version = UINT32_MAX
-    cdef Cursor texts
-    cdef uint64_t size = 0
-    texts.at = origin.attributes.texts.data
-    texts.end = texts.at + origin.attributes.texts.size
     if not is_resource:
         intern(work.symbols, literal("scope.name"), &name)
         intern(work.symbols, literal("scope.version"), &version)
     origin.full_name = name if origin.name else UINT32_MAX
     origin.full_version = version if origin.version else UINT32_MAX
     for i in range(keys):
-        read_varint(&texts, 10, &size)
-        texts.at += size
-        origin.text_bytes += size + symbol_text(work.symbols, u32s(&origin.attributes.keys)[i]).size
         intern_prefixed(work, prefix, u32s(&origin.attributes.keys)[i], &full)
         put_u32(&origin.full_keys, full)
         if full == name:
@@ -570,7 +601,6 @@ cdef int accept(Work* work, Columns* columns, Part* part, Place* place) except -
     put_u32(&part.resource, place.resource)
     put_u32(&part.scope, place.scope)
     columns.accepted += 1
-    columns.expanded += resource.text_bytes + scope.text_bytes
     part.rows += 1
     for i in range(MODIFICATIONS):
         columns.modified[i] += flags >> i & 1

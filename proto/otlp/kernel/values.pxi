@@ -49,7 +49,6 @@ cdef struct Value:
 cdef struct Limits:
     uint64_t items
     uint64_t parts
-    uint64_t expanded
     size_t key
     size_t value
     size_t name
@@ -67,7 +66,7 @@ cdef struct Work:
     Buf clean           # text that had to be changed
     Buf text            # the text of a value that had to be made
     Buf types           # attribute_types under way
-    Buf typed           # uint64: key << 8 | letter of each attribute that is no string, in the list under way
+    Buf typed           # uint64: key << 8 | letter of each attribute in the list under way
     Buf typed_before    # those of the list before, whose attribute_types is the symbol `types_before`
     Buf json            # events, links, entity references under way
     Buf attributes      # Chunk: fields of the item under way

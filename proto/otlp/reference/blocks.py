@@ -107,23 +107,12 @@ def _attribute_keys(spans: Sequence[Row]) -> Mapping[int, list[list[object]]]:
     """By day: project, bucket, key, spans that carry it, spans where it is a number; sorted."""
     found: dict[tuple[Any, int, bytes], list[int]] = defaultdict(lambda: [0, 0])
     for row in spans:
-        cells: dict[str, Any] = dict(zip(SPANS.column_names, row.cells, strict=False))
         bucket = row.time_ns // _NANOS_PER_BUCKET * _BUCKET_S
-        numeric = dict(cells["numbers"])
-        for key in _keys(cells):
-            counts = found[cells["project_id"], bucket, key]
+        for name, numeric in row.names.items():
+            counts = found[row.cells[0], bucket, name]
             counts[0] += 1
-            counts[1] += key in numeric
+            counts[1] += numeric
     by_day = defaultdict(list)
     for (project_id, bucket, key), counts in sorted(found.items()):
         by_day[bucket // _SECONDS_PER_DAY].append([project_id, bucket, key, *counts])
     return by_day
-
-
-def _keys(cells: Mapping[str, Any]) -> set[bytes]:
-    """Every name that a span can be asked for, each once."""
-    keys = {key for key, _ in cells["attributes"]}
-    keys |= {b"resource." + key for key, _ in cells["resource_attributes"]}
-    keys |= {b"scope." + key for key, _ in cells["scope_attributes"]}
-    keys |= {b"scope." + name for name in (b"name", b"version") if cells["scope_" + name.decode()]}
-    return keys

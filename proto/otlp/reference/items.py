@@ -1,19 +1,19 @@
 """Spans and log records as rows: which are accepted, and what is changed in those that are (docs/codec.md 3)."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from proto.otlp.policy import MAX_NANOS, Modification, Policy, RaisedException, Reason, Refusal, Signal, refusal
+from proto.otlp.policy import MAX_NANOS, Modification, Policy, RaisedException, Reason, Signal
 from proto.otlp.reference.origin import (
     Attributes,
     Resource,
     Scope,
     dropped_count,
+    numeric_names,
     origin_cells,
     read_resource,
     read_scope,
-    repeated_bytes,
 )
 from proto.otlp.reference.schema import merged
 from proto.otlp.reference.text import clean, compact_json
@@ -29,6 +29,7 @@ class Row(NamedTuple):
 
     time_ns: int
     cells: tuple[object, ...]
+    names: Mapping[bytes, bool]  # of its attributes, and whether each is a number; for spans
 
 
 class Reader:
@@ -46,14 +47,12 @@ class Reader:
         self._earliest_ns = policy.min_time_ns(now_ns)
         self._latest_ns = now_ns + policy.max_future_ns
         self._values = Values(policy)
-        self._expanded_bytes = 0
 
     def read(self, signal: Signal, request: Any) -> None:
         for sent in request.resource_spans if signal == "traces" else request.resource_logs:
             resource = read_resource(sent.resource, sent.schema_url, self._values, self._policy)
             for scoped in sent.scope_spans if signal == "traces" else sent.scope_logs:
                 scope = read_scope(scoped.scope, scoped.schema_url, self._values, self._policy)
-                size = repeated_bytes(resource.attributes) + repeated_bytes(scope.attributes)
                 for item in scoped.spans if signal == "traces" else scoped.log_records:
                     flags = resource.flags | scope.flags
                     read = self._span if signal == "traces" else self._log
@@ -61,14 +60,8 @@ class Reader:
                     if isinstance(row, Reason):
                         self.rejected[row] += 1
                     else:
-                        self._accept(row, flags, size)
-
-    def _accept(self, row: Row, flags: Flags, size: int) -> None:
-        self._expanded_bytes += size
-        if self._expanded_bytes > self._policy.max_expanded_bytes:
-            raise refusal(Refusal.TOO_EXPANDED, self._policy)
-        self.rows.append(row)
-        self.modified.update(flags)
+                        self.rows.append(row)
+                        self.modified.update(flags)
 
     def _span(self, span: Any, resource: Resource, scope: Scope, flags: Flags) -> Row | Reason:
         if reason := self._span_fault(span):
@@ -103,7 +96,7 @@ class Reader:
         for data, raised in events:
             if data["name"] == "exception":
                 self._raised(start_ns, span.trace_id, span.span_id, raised, resource)
-        return Row(start_ns, cells)
+        return Row(start_ns, cells, numeric_names(attributes, resource, scope))
 
     def _span_fault(self, span: Any) -> Reason | None:
         if len(span.trace_id) != 16 or span.trace_id == _NO_TRACE:
@@ -169,7 +162,7 @@ class Reader:
         )
         if severity >= _SEVERITY_ERROR and any(_exception_texts(attributes)[:2]):
             self._raised(time_ns, trace_id, span_id, attributes, resource)
-        return Row(time_ns, cells)
+        return Row(time_ns, cells, {})
 
     def _raised(self, time_ns: int, trace_id: bytes, span_id: bytes, attributes: Attributes, origin: Resource) -> None:
         if len(self.exceptions) >= self._policy.max_exceptions:

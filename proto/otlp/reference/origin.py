@@ -1,6 +1,6 @@
 """Where items come from: resource and scope, and the columns that they fill in every row (docs/codec.md 3)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -81,47 +81,46 @@ def origin_cells(item: Attributes, dropped: int, resource: Resource, scope: Scop
         resource.service_name,
         resource.environment,
         resource.release,
-        texts(item),
-        types(item),
-        numbers(item, resource, scope),
+        [(key, value.text) for key, value in item.items()],
+        _list_text((key, value.letter.encode()) for key, value in item.items()),
         dropped,
-        texts(resource.attributes),
-        types(resource.attributes),
+        list_text(resource.attributes),
         resource.dropped,
         resource.schema_url,
         resource.entity_refs,
         scope.name,
         scope.version,
-        texts(scope.attributes),
-        types(scope.attributes),
+        list_text(scope.attributes),
         scope.dropped,
         scope.schema_url,
     )
 
 
-def texts(attributes: Attributes) -> list[tuple[bytes, bytes]]:
-    """Keys and canonical texts in order."""
-    return [(key, value.text) for key, value in attributes.items()]
+def list_text(attributes: Attributes) -> bytes:
+    """A whole attribute list, with types and texts, as one text."""
+    return _list_text((key, value.letter.encode() + mark(value.text)) for key, value in attributes.items())
 
 
-def types(attributes: Attributes) -> bytes:
-    """The attributes that are not strings, as netstrings after their type letter."""
-    return b"".join(
-        b"%s%d:%s" % (value.letter.encode(), len(key), key) for key, value in attributes.items() if value.letter != "s"
-    )
+def _list_text(entries: Iterable[tuple[bytes, bytes]]) -> bytes:
+    text = b"".join(b"\1" + mark(key) + b"\2" + rest for key, rest in entries)
+    return text and text + b"\1"
 
 
-def numbers(item: Attributes, resource: Resource, scope: Scope) -> list[tuple[bytes, float]]:
-    """The finite numbers of item, resource and scope; a name that the item uses is the item's."""
-    found = [(key, value.number) for key, value in item.items()]
+def mark(text: bytes) -> bytes:
+    """`text` without the bytes that separate keys and texts of a list."""
+    return text.replace(b"\3", b"\3C").replace(b"\1", b"\3A").replace(b"\2", b"\3B")
+
+
+def numeric_names(item: Attributes, resource: Resource, scope: Scope) -> dict[bytes, bool]:
+    """Every name that the item's attributes are known by, and whether it is a finite number; the item's own first."""
+    names = {key: value.numeric for key, value in item.items()}
     for prefix, attributes in ((b"resource.", resource.attributes), (b"scope.", scope.attributes)):
-        found += [(prefix + key, value.number) for key, value in attributes.items() if prefix + key not in item]
-    return [(key, number) for key, number in found if number is not None]
-
-
-def repeated_bytes(attributes: Attributes) -> int:
-    """How many bytes these attributes add to every item that they are stored with."""
-    return sum(len(key) + len(value.text) for key, value in attributes.items())
+        for key, value in attributes.items():
+            names.setdefault(prefix + key, value.numeric)
+    for name, text in ((b"scope.name", scope.name), (b"scope.version", scope.version)):
+        if text:
+            names.setdefault(name, False)
+    return names
 
 
 def dropped_count(told: int, dropped_here: int) -> int:

@@ -21,11 +21,9 @@ class Value(NamedTuple):
     data: object
 
     @property
-    def number(self) -> float | None:
-        """What goes into the column `numbers`, if anything."""
-        if self.letter == "i" or (self.letter == "d" and isinstance(self.data, float)):
-            return float(self.data)  # type: ignore[arg-type]  # an int or a finite float
-        return None
+    def numeric(self) -> bool:
+        """Whether it is a finite number."""
+        return self.letter == "i" or (self.letter == "d" and isinstance(self.data, float))
 
 
 NO_VALUE = Value("n", b"", None)

@@ -31,7 +31,6 @@ _SIGNALS: Final[tuple[Signal, Signal]] = ("traces", "logs")
 _NOTHING: Final = Policy(
     max_items=1,
     max_parts=9,
-    max_expanded_bytes=0,
     max_key_bytes=0,
     max_value_bytes=0,
     max_name_bytes=0,

@@ -18,7 +18,7 @@ POLICIES = (
     Policy(),
     Policy(max_key_bytes=10, max_value_bytes=24, max_name_bytes=9, max_body_bytes=30, max_attributes=3),
     Policy(max_events=1, max_links=1, max_exceptions=1, max_value_bytes=5, max_key_bytes=24, max_body_bytes=12),
-    Policy(max_items=3, max_parts=40, max_expanded_bytes=300),
+    Policy(max_items=3, max_parts=40),
     Policy(retention_ns=0, sensitive_words=("Wallet-Id", "k", "", "x_y")),
     Policy(retention_ns=400 * NANOS_PER_DAY, max_future_ns=0, max_value_bytes=200, max_name_bytes=64),
 )
@@ -37,13 +37,14 @@ KEYS = (
         b"auth",
         b"",
         b"\0",
+        b"a\1b\2i\3C\1",
     ),
     *("schlüssel".encode(), "日本語キー".encode(), b"bad\xffkey", b"cut\xe6\x97", b'quote"\\\n', b"k" * 300),
 )
 WORDS = (
     *(b"", b"GET", b"/api/v1/users", b"exception", b"a b", "größe".encode(), "日本語".encode(), "👩‍👩‍👧".encode()),
     *(
-        b"\x00\x01\x1f\x7f",
+        b"\x00\x01\x02\x03A\x1f\x7f",
         b'"quoted" \\ / \b\f\n\r\t',
         b"\xff\xfe",
         b"\xed\xa0\x80",

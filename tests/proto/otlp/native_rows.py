@@ -22,6 +22,20 @@ def rows(blocks: Iterable[Block], table: str) -> list[dict[str, Any]]:
     return [row for block in blocks if block.table == table for row in _Reader(b"".join(block.pieces)).rows()]
 
 
+def as_list(text: bytes) -> list[tuple[bytes, bytes]]:
+    """A list that is one text (docs/codec.md 2): its keys, each with letter and text."""
+    if not text:
+        return []
+    assert text[:1] == text[-1:] == b"\1"
+    entries = (entry.split(b"\2") for entry in text[1:-1].split(b"\1"))
+    return [(_plain(key), _plain(rest)) for key, rest in entries]
+
+
+def _plain(marked: bytes) -> bytes:
+    head, *escaped = marked.split(b"\3")
+    return head + b"".join(bytes([each[0] - 64]) + each[1:] for each in escaped)
+
+
 class _Reader:
     def __init__(self, data: bytes) -> None:
         self.data = data

@@ -8,6 +8,7 @@ from proto.otlp.policy import MAX_NANOS, NANOS_PER_DAY, YEAR_2000_NS, Policy, Ra
 from proto.otlp.wire import bytes_field, fixed32_field, fixed64_field, varint_field
 from tests.proto.otlp.conftest import Decoder
 from tests.proto.otlp.generate import NOW_NS
+from tests.proto.otlp.native_rows import as_list
 from tests.proto.otlp.sent import (
     SPAN_ID,
     TRACE_ID,
@@ -137,23 +138,16 @@ def test_every_field_of_a_span_is_stored(decoder: Decoder) -> None:
         "environment": b"prod",
         "release": b"1.2",
         "attributes": [(b"a", b"1")],
-        "attribute_types": b"i1:a",
-        "numbers": [(b"a", 1.0), (b"scope.s", 2.0)],
+        "attribute_types": b"\1a\2i\1",
         "dropped_attributes_count": 3,
-        "resource_attributes": [
-            (b"service.name", b"shop"),
-            (b"service.version", b"1.2"),
-            (b"deployment.environment.name", b"prod"),
-        ],
-        "resource_attribute_types": b"",
+        "resource": b"\1service.name\2sshop\1service.version\2s1.2\1deployment.environment.name\2sprod\1",
         "resource_dropped_attributes_count": 8,
         "resource_schema_url": b"url",
         "entity_refs": b'[{"schemaUrl":"u","type":"service",'
         b'"idKeys":["service.name","service.name"],"descriptionKeys":[]}]',
         "scope_name": b"lib",
         "scope_version": b"3",
-        "scope_attributes": [(b"s", b"2")],
-        "scope_attribute_types": b"i1:s",
+        "scope": b"\1s\2i2\1",
         "scope_dropped_attributes_count": 9,
         "scope_schema_url": b"scope-url",
         "batch_id": 1,
@@ -192,7 +186,7 @@ def test_every_field_of_a_log_record_is_stored(decoder: Decoder) -> None:
         "body": b"hello",
         "body_type": b"s",
     }
-    assert (row["attributes"], row["attribute_types"]) == ([(b"a", b"[1]")], b"a1:a")
+    assert (row["attributes"], row["attribute_types"]) == ([(b"a", b"[1]")], b"\1a\2a\1")
     assert (row["dropped_attributes_count"], row["environment"], row["service_name"]) == (3, b"unknown", b"")
 
 
@@ -377,7 +371,7 @@ def test_merged_resources_and_scopes_read_as_one(decoder: Decoder) -> None:
     sent = bytes_field(1, first) + bytes_field(2, bytes_field(2, span())) + bytes_field(1, second)
     decoded = decoder.decode("traces", bytes_field(1, sent))
     (row,) = decoder.rows("spans", decoded)
-    assert row["resource_attributes"] == [(b"a", b"2"), (b"b", b"")]
+    assert as_list(row["resource"]) == [(b"a", b"i2"), (b"b", b"n")]
     assert dict(decoded.modified) == {"deduplicated": 1}
 
 

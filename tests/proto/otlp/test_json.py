@@ -122,7 +122,7 @@ VALUES = {
 def test_values(value: Any, letter: str, text: str) -> None:
     found, _ = row("traces", attribute(value))
     assert found["attributes"] == [(b"k", text.encode())]
-    assert found["attribute_types"] == (b"" if letter == "s" else f"{letter}1:k".encode())
+    assert found["attribute_types"] == f"\1k\2{letter}\1".encode()
 
 
 def test_ids_are_hex_in_either_case_wherever_they_stand() -> None:

@@ -156,6 +156,6 @@ def test_on_resource_scope_events_and_links(decoder: Decoder) -> None:
     events = bytes_field(11, attributes(3, token)) + bytes_field(13, attributes(4, token))
     body = request(span(events), resource=attributes(1, token), scope=attributes(3, token))
     (row,) = decoder.rows("spans", decoder.decode("traces", body))
-    assert row["resource_attributes"] == row["scope_attributes"] == [(b"token", b"[scrubbed]")]
+    assert row["resource"] == row["scope"] == b"\1token\2s[scrubbed]\1"
     assert b'"token":"[scrubbed]"' in row["events"]
     assert b'"token":"[scrubbed]"' in row["links"]

@@ -180,12 +180,3 @@ def test_the_first_offence_in_wire_order_counts(decoder: Decoder) -> None:
     too_deep = request(span(attributes(9, pair("k", nested_arrays(33)))))
     assert refusal(decoder, too_deep, Policy(max_parts=4 + 31)) == Refusal.TOO_MANY_PARTS
     assert refusal(decoder, too_deep, Policy(max_parts=4 + 32)) == Refusal.TOO_DEEP
-
-
-def test_what_resources_repeat_with_every_item_is_limited(decoder: Decoder) -> None:
-    resource = attributes(1, pair("key", string("value")))  # 8 bytes
-    scope = attributes(3, pair("k", integer(10)))  # 3 bytes
-    body = request(span(), span(), span(trace_id=b""), resource=resource, scope=scope)
-    assert decoder.decode("traces", body, Policy(max_expanded_bytes=22)).accepted == 2
-    assert refusal(decoder, body, Policy(max_expanded_bytes=21)) == Refusal.TOO_EXPANDED
-    assert refusal(decoder, body + body, Policy(max_expanded_bytes=43)) == Refusal.TOO_EXPANDED

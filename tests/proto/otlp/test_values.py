@@ -8,6 +8,7 @@ import pytest
 from proto.otlp.policy import Policy
 from proto.otlp.wire import bytes_field, double_field, varint_field
 from tests.proto.otlp.conftest import Decoder
+from tests.proto.otlp.native_rows import as_list
 from tests.proto.otlp.sent import (
     array,
     attributes,
@@ -91,7 +92,7 @@ VALUES = {
 def test_types_and_texts(decoder: Decoder, value: bytes | None, letter: str, text: str) -> None:
     row, _ = stored(decoder, pair("key", value))
     assert row["attributes"] == [(b"key", text.encode())]
-    assert row["attribute_types"] == (b"" if letter == "s" else f"{letter}3:key".encode())
+    assert row["attribute_types"] == f"\1key\2{letter}\1".encode()
 
 
 @pytest.mark.parametrize(("value", "letter", "text"), VALUES.values(), ids=VALUES.keys())
@@ -113,7 +114,7 @@ def test_the_last_key_of_an_attribute_counts(decoder: Decoder) -> None:
 
 def test_an_attribute_may_have_no_key(decoder: Decoder) -> None:
     row, _ = stored(decoder, bytes_field(2, integer(1)))
-    assert (row["attributes"], row["attribute_types"]) == ([(b"", b"1")], b"i0:")
+    assert (row["attributes"], row["attribute_types"]) == ([(b"", b"1")], b"\1\2i\1")
 
 
 REPAIRED = {
@@ -152,7 +153,7 @@ def test_values_are_cut_to_their_limit(decoder: Decoder, value: bytes, text: str
     assert row["attributes"] == [(b"k", text.encode())]
     assert modified == ({"truncated": 1} if truncated else {})
     if truncated and value[0] >> 3 in (5, 6):
-        assert row["attribute_types"] == b""
+        assert row["attribute_types"] == b"\1k\2s\1"
 
 
 def test_keys_are_cut_to_their_limit_and_then_may_be_the_same(decoder: Decoder) -> None:
@@ -171,7 +172,7 @@ def test_nested_strings_are_not_cut_but_nested_keys_are(decoder: Decoder) -> Non
 def test_a_duplicate_key_takes_the_last_value_at_the_first_place(decoder: Decoder) -> None:
     row, modified = stored(decoder, pair("a", string(b"\xff")), pair("b", integer(2)), pair("a", integer(3)))
     assert row["attributes"] == [(b"a", b"3"), (b"b", b"2")]
-    assert row["numbers"] == [(b"a", 3.0), (b"b", 2.0)]
+    assert row["attribute_types"] == b"\1a\2i\1b\2i\1"
     assert modified == {"deduplicated": 1}  # what was replaced leaves no flag
 
 
@@ -196,27 +197,33 @@ def test_attributes_beyond_the_limit_are_dropped_and_counted(decoder: Decoder) -
     assert modified == {"deduplicated": 1}
 
 
-def test_numbers_hold_integers_and_finite_doubles_of_item_resource_and_scope(decoder: Decoder) -> None:
-    item = [
-        pair("i", integer(2**53 + 1)),
-        pair("d", double(0.5)),
-        pair("nan", double(math.nan)),
-        pair("s", string("1")),
-    ]
-    item += [pair("resource.taken", string("mine")), pair("scope.own", integer(9)), pair("b", boolean(1))]
-    resource = attributes(1, pair("pid", integer(3)), pair("taken", integer(4)), pair("x", double(math.inf)))
-    scope = attributes(3, pair("own", integer(5)), pair("version", double(1.5)))
-    decoded = decoder.decode("traces", request(span(attributes(9, *item)), resource=resource, scope=scope))
-    (row,) = decoder.rows("spans", decoded)
-    expected = [(b"i", 2.0**53), (b"d", 0.5), (b"scope.own", 9.0), (b"resource.pid", 3.0), (b"scope.version", 1.5)]
-    assert row["numbers"] == expected
+def test_keys_and_types_are_one_text_in_order(decoder: Decoder) -> None:
+    sent = [pair("http.status_code", integer(1)), pair("größe", double(1.0)), pair("s", string("x"))]
+    row, _ = stored(decoder, *sent)
+    assert row["attribute_types"] == "\1http.status_code\2i\1größe\2d\1s\2s\1".encode()
+    assert stored(decoder)[0]["attribute_types"] == b""
 
 
-def test_types_are_netstrings(decoder: Decoder) -> None:
-    row, _ = stored(decoder, pair("http.status_code", integer(1)), pair("größe", double(1.0)), pair("s", string("x")))
-    assert row["attribute_types"] == "i16:http.status_coded7:größe".encode()
+def test_resource_and_scope_are_one_text_each(decoder: Decoder) -> None:
+    resource = attributes(1, pair("service.name", string("shop")), pair("pid", integer(3)), pair("", string("")))
+    scope = attributes(3, pair("own", mapping(pair("a", double(math.inf)))))
+    (row,) = decoder.rows("spans", decoder.decode("traces", request(span(), resource=resource, scope=scope)))
+    assert row["resource"] == b"\1service.name\2sshop\1pid\2i3\1\2s\1"
+    assert row["scope"] == b'\1own\2m{"a":"Infinity"}\1'
+
+
+def test_the_bytes_that_part_a_list_are_escaped_in_its_keys_and_texts(decoder: Decoder) -> None:
+    odd = "\0a\1b\2c\3d\3A\4"
+    resource, scope = attributes(1, pair(odd, string(odd))), attributes(3, pair(odd, string(odd)))
+    body = request(span(attributes(9, pair(odd, string(odd)))), resource=resource, scope=scope)
+    (row,) = decoder.rows("spans", decoder.decode("traces", body))
+    escaped = b"\0a\3Ab\3Bc\3Cd\3CA\4"
+    assert row["attributes"] == [(odd.encode(), odd.encode())]
+    assert row["attribute_types"] == b"\1" + escaped + b"\2s\1"
+    assert row["resource"] == row["scope"] == b"\1" + escaped + b"\2s" + escaped + b"\1"
+    assert as_list(row["resource"]) == [(odd.encode(), b"s" + odd.encode())]
 
 
 def test_a_double_of_wrong_length_is_no_double(decoder: Decoder) -> None:
     row, _ = stored(decoder, pair("k", double_field(1, 1.0)))
-    assert row["attribute_types"] == b"n1:k"
+    assert row["attribute_types"] == b"\1k\2n\1"

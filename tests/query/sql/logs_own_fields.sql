@@ -1,4 +1,4 @@
-SELECT toUnixTimestamp64Nano(time), time_source, toUnixTimestamp64Nano(observed_time), trace_id, span_id, flags, severity_number, severity_text, event_name, body, body_type, batch_id, row, service_name, environment, release, attributes, attribute_types, resource_attributes, resource_attribute_types, scope_name, scope_version, scope_attributes, scope_attribute_types, dropped_attributes_count, resource_dropped_attributes_count, resource_schema_url, entity_refs, scope_dropped_attributes_count, scope_schema_url
+SELECT toUnixTimestamp64Nano(time), time_source, toUnixTimestamp64Nano(observed_time), trace_id, span_id, flags, severity_number, severity_text, event_name, body, body_type, batch_id, row, service_name, environment, release, attributes, attribute_types, resource, scope_name, scope_version, scope, dropped_attributes_count, resource_dropped_attributes_count, resource_schema_url, entity_refs, scope_dropped_attributes_count, scope_schema_url
 FROM logs
 WHERE project_id = {p0:UInt64}
   AND toStartOfFiveMinutes(time) >= toDateTime({p1:UInt32}, 'UTC')
@@ -18,9 +18,9 @@ WHERE project_id = {p0:UInt64}
   AND NOT (trace_id != toFixedString('', 16))
   AND (span_id IN (toFixedString(unhex({p13:String}), 8)))
   AND (toStartOfFiveMinutes(time) >= toDateTime({p14:UInt32}, 'UTC') AND time >= fromUnixTimestamp64Nano({p15:Int64}, 'UTC') AND toStartOfFiveMinutes(time) <= toDateTime({p16:UInt32}, 'UTC') AND time < fromUnixTimestamp64Nano({p17:Int64}, 'UTC'))
-  AND (multiIf(has(attributes.keys, {p18:String}), attributes[{p18:String}] = {p19:String}, has(attributes.keys, {p20:String}), attributes[{p20:String}] = {p19:String}, has(resource_attributes.keys, {p18:String}), resource_attributes[{p18:String}] = {p19:String}, 0))
+  AND (multiIf(position(attribute_types, {p19:String}) > 0, attributes[{p18:String}] = {p20:String}, position(attribute_types, {p22:String}) > 0, attributes[{p21:String}] = {p20:String}, position(resource, {p19:String}) > 0, replaceAll(replaceAll(replaceAll(extract(resource, {p23:String}), '\x03A', '\x01'), '\x03B', '\x02'), '\x03C', '\x03') = {p20:String}, 0))
 ORDER BY time DESC, trace_id DESC, span_id DESC, batch_id DESC, row DESC
-LIMIT {p21:UInt64}
+LIMIT {p24:UInt64}
 -- p0 = 7
 -- p1 = 1795184400
 -- p2 = 1795188000
@@ -40,6 +40,9 @@ LIMIT {p21:UInt64}
 -- p16 = 1795187700
 -- p17 = 1795187940123456790
 -- p18 = 'name'
--- p19 = 'an attribute here'
--- p20 = 'resource.name'
--- p21 = 51
+-- p19 = '\x01name\x02'
+-- p20 = 'an attribute here'
+-- p21 = 'resource.name'
+-- p22 = '\x01resource.name\x02'
+-- p23 = '(?s)\x01name\x02.([^\x01]*)'
+-- p24 = 51

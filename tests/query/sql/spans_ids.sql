@@ -1,4 +1,4 @@
-SELECT toUnixTimestamp64Nano(start_time), duration, trace_id, span_id, parent_span_id, name, kind, status_code, status_message, batch_id, row, service_name, environment, release, attributes, attribute_types, resource_attributes, resource_attribute_types, scope_name, scope_version, scope_attributes, scope_attribute_types
+SELECT toUnixTimestamp64Nano(start_time), duration, trace_id, span_id, parent_span_id, name, kind, status_code, status_message, batch_id, row, service_name, environment, release, attributes, attribute_types, resource, scope_name, scope_version, scope
 FROM spans
 WHERE project_id = {p0:UInt64}
   AND toStartOfFiveMinutes(start_time) >= toDateTime({p1:UInt32}, 'UTC')

@@ -1,4 +1,4 @@
-SELECT batch_id, row, service_name, environment, release, attributes, attribute_types, resource_attributes, resource_attribute_types, scope_name, scope_version, scope_attributes, scope_attribute_types
+SELECT batch_id, row, service_name, environment, release, attributes, attribute_types, resource, scope_name, scope_version, scope
 FROM spans
 WHERE project_id = {p0:UInt64}
   AND toStartOfFiveMinutes(start_time) >= toDateTime({p1:UInt32}, 'UTC')

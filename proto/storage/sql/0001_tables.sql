@@ -2,7 +2,8 @@
 -- Partitions are days of the row's own time in UTC; the gateway sends one block per table and day. All times are UTC.
 -- non_replicated_deduplication_window makes a repeated block with the same token a no-op on a plain MergeTree
 -- (the default, 0, would store it twice). {fsync} is 1 on the embedded engine, where no replica holds a second copy.
--- {retention:EXPR} becomes the TTL of the retention setting, or nothing where rows are kept for ever.
+-- {retention:EXPR} becomes the TTL of the retention setting, or nothing where rows are kept for ever. {bucketed} splits
+-- the Maps of merged parts by key, so that a reader of one attribute reads little else; nothing where ClickHouse cannot.
 
 CREATE TABLE IF NOT EXISTS spans
 (
@@ -23,26 +24,23 @@ CREATE TABLE IF NOT EXISTS spans
     service_name                      LowCardinality(String) CODEC(ZSTD(1)),
     environment                       LowCardinality(String) CODEC(ZSTD(1)),
     release                           LowCardinality(String) CODEC(ZSTD(1)),
-    -- every attribute in its canonical text; attribute_types names those that are not strings (docs/codec.md);
-    -- numbers repeats the finite numbers, those of the resource and scope under "resource." and "scope."
+    -- every attribute in its canonical text; attribute_types has their keys in order with their types (docs/codec.md)
     attributes                        Map(LowCardinality(String), String) CODEC(ZSTD(1)),
     attribute_types                   LowCardinality(String) CODEC(ZSTD(1)),
-    numbers                           Map(LowCardinality(String), Float64) CODEC(ZSTD(1)),
     dropped_attributes_count          UInt32 CODEC(ZSTD(1)),
     -- JSON lists, empty string for none
     events                            String CODEC(ZSTD(1)),
     dropped_events_count              UInt32 CODEC(ZSTD(1)),
     links                             String CODEC(ZSTD(1)),
     dropped_links_count               UInt32 CODEC(ZSTD(1)),
-    resource_attributes               Map(LowCardinality(String), String) CODEC(ZSTD(1)),
-    resource_attribute_types          LowCardinality(String) CODEC(ZSTD(1)),
+    -- all attributes of the resource, with their types, as one text: readers evaluate it once per dictionary entry
+    resource                          LowCardinality(String) CODEC(ZSTD(1)),
     resource_dropped_attributes_count UInt32 CODEC(ZSTD(1)),
     resource_schema_url               LowCardinality(String) CODEC(ZSTD(1)),
     entity_refs                       LowCardinality(String) CODEC(ZSTD(1)),
     scope_name                        LowCardinality(String) CODEC(ZSTD(1)),
     scope_version                     LowCardinality(String) CODEC(ZSTD(1)),
-    scope_attributes                  Map(LowCardinality(String), String) CODEC(ZSTD(1)),
-    scope_attribute_types             LowCardinality(String) CODEC(ZSTD(1)),
+    scope                             LowCardinality(String) CODEC(ZSTD(1)),
     scope_dropped_attributes_count    UInt32 CODEC(ZSTD(1)),
     scope_schema_url                  LowCardinality(String) CODEC(ZSTD(1)),
     batch_id                          UInt64 CODEC(ZSTD(1)),
@@ -55,7 +53,7 @@ PARTITION BY toDate(start_time)
 ORDER BY (project_id, toStartOfFiveMinutes(start_time), service_name, name, start_time)
 {retention:toDate(start_time)}
 SETTINGS index_granularity = 8192, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000,
-         fsync_after_insert = {fsync}, fsync_part_directory = {fsync};
+         fsync_after_insert = {fsync}, fsync_part_directory = {fsync}{bucketed};
 
 CREATE TABLE IF NOT EXISTS logs
 (
@@ -80,17 +78,15 @@ CREATE TABLE IF NOT EXISTS logs
     release                           LowCardinality(String) CODEC(ZSTD(1)),
     attributes                        Map(LowCardinality(String), String) CODEC(ZSTD(1)),
     attribute_types                   LowCardinality(String) CODEC(ZSTD(1)),
-    numbers                           Map(LowCardinality(String), Float64) CODEC(ZSTD(1)),
     dropped_attributes_count          UInt32 CODEC(ZSTD(1)),
-    resource_attributes               Map(LowCardinality(String), String) CODEC(ZSTD(1)),
-    resource_attribute_types          LowCardinality(String) CODEC(ZSTD(1)),
+    -- all attributes of the resource, with their types, as one text: readers evaluate it once per dictionary entry
+    resource                          LowCardinality(String) CODEC(ZSTD(1)),
     resource_dropped_attributes_count UInt32 CODEC(ZSTD(1)),
     resource_schema_url               LowCardinality(String) CODEC(ZSTD(1)),
     entity_refs                       LowCardinality(String) CODEC(ZSTD(1)),
     scope_name                        LowCardinality(String) CODEC(ZSTD(1)),
     scope_version                     LowCardinality(String) CODEC(ZSTD(1)),
-    scope_attributes                  Map(LowCardinality(String), String) CODEC(ZSTD(1)),
-    scope_attribute_types             LowCardinality(String) CODEC(ZSTD(1)),
+    scope                             LowCardinality(String) CODEC(ZSTD(1)),
     scope_dropped_attributes_count    UInt32 CODEC(ZSTD(1)),
     scope_schema_url                  LowCardinality(String) CODEC(ZSTD(1)),
     batch_id                          UInt64 CODEC(ZSTD(1)),
@@ -102,7 +98,7 @@ PARTITION BY toDate(time)
 ORDER BY (project_id, toStartOfFiveMinutes(time), service_name, time)
 {retention:toDate(time)}
 SETTINGS index_granularity = 8192, ttl_only_drop_parts = 1, non_replicated_deduplication_window = 10000,
-         fsync_after_insert = {fsync}, fsync_part_directory = {fsync};
+         fsync_after_insert = {fsync}, fsync_part_directory = {fsync}{bucketed};
 
 -- Where a trace lies in time: one row per batch, day, trace and signal (1 spans, 2 logs), merged by ClickHouse.
 CREATE TABLE IF NOT EXISTS trace_index
