@@ -76,6 +76,13 @@ async def test_a_user_who_only_reads_is_enough_for_reading(
     assert await count(store) == 1
 
 
+async def test_who_only_reads_may_end_his_own_reads(store: ClickHouse, as_user: Open, own_engine: Engine) -> None:
+    query = asyncio.ensure_future(as_user(own_engine.reader_url).query(ENDLESS, {}, limits=LIMITS))
+    await until(lambda: running(store, 1))
+    query.cancel()
+    await until(lambda: running(store, 0))
+
+
 async def test_a_user_who_may_set_nothing_is_told_so(as_user: Open, own_engine: Engine) -> None:
     frozen = as_user(own_engine.frozen_url)
     for call in (frozen.probe(), frozen.insert("t", ["n"], native(2), token="b")):
