@@ -53,7 +53,7 @@ def hook() -> Path:
 def build() -> None:
     """Builds what is missing or out of date; BuildError when it cannot."""
     if shutil.which("clang++") is None:
-        raise BuildError("clang is missing (Debian: apt install clang).")
+        raise BuildError("clang is missing (Debian: apt install clang llvm).")
     BUILD.mkdir(parents=True, exist_ok=True)
     with (BUILD / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # the fuzz processes of several targets may begin together

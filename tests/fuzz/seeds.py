@@ -132,9 +132,10 @@ def filters() -> Iterator[bytes]:
     yield b"k:v" + b" " * 4000
     for odd in ("k" * 257, "\ud800", ""):
         yield json.dumps([{"key": odd, "op": "eq", "value": "v"}]).encode()
-    for value in ("v" * 1025, ["v"] * 101, ["v"], None, "\udfff"):
+    written: tuple[Any, ...] = ("v" * 1025, ["v"] * 101, ["v"], None, "\udfff")
+    for each in written:
         for op in (Op.EQ, Op.IN, Op.EXISTS):
-            yield json.dumps([{"key": "k", "op": op, "value": value}]).encode()
+            yield json.dumps([{"key": "k", "op": op, "value": each}]).encode()
     yield json.dumps([{"key": "k", "op": "regex", "value": "(a|b){2,3}[^c]\\d+$"}]).encode()
 
 
