@@ -215,3 +215,29 @@ def test_everything_comes_back_as_the_sdk_held_it(
     assert times == {each["spanId"]: (rfc3339(int(each["start"])), rfc3339(int(each["end"]))) for each in crowd}
     assert {row["attributes"].get("number") for row in seen} == {None, *range(crowd_size)}
     assert {row["body"] for row in logs_of(sluice, crowd[0]["traceId"], crowd_size)} == set(range(crowd_size))
+
+
+@pytest.mark.parametrize("encoding", ["json", "protobuf"])
+def test_the_sdk_is_told_what_was_rejected(sluice: Sluice, encoding: str) -> None:
+    environment = otel_environment(sluice.base_url, sluice.key, TOO_OLD="1")
+    held = json.loads(export_javascript(encoding, 3, environment=environment).output())
+    assert held["failures"] == []
+    (told,) = (said["text"] for said in held["said"] if said["level"] == "warn")
+    opening = "Received Partial Success response: "
+    assert told.startswith(opening)
+    partial = json.loads(told.removeprefix(opening))
+    assert partial["rejectedSpans"] == 1
+    assert partial["errorMessage"] == "1 spans rejected: start_time_too_old 1"
+    trace_id = next(span["traceId"] for span in held["spans"] if span["name"] == "one")
+    assert {row["name"] for row in spans_of(sluice, trace_id, 4)} == {"all", "one"}
+
+
+@pytest.mark.parametrize("encoding", ["json", "protobuf"])
+def test_a_wrong_key_is_refused_and_not_tried_again(sluice: Sluice, encoding: str) -> None:
+    options = {"base": sluice.base_url, "headers": key_header("0" * 32)}
+    held = json.loads(export_javascript(encoding, 400, options=options).output())
+    assert held["failures"] == ["OTLPExporterError: Unauthorized"]  # of the spans; that of the logs is only logged
+    refused = "Export failed with non-retryable error: OTLPExporterError: Unauthorized"
+    assert [said["text"] for said in held["said"] if said["level"] != "error"] == [refused] * 2
+    (shown,) = (said["text"] for said in held["said"] if said["level"] == "error")
+    assert "The project key is not valid." in shown

@@ -5,6 +5,7 @@
 //   ENCODING          json or protobuf: which of the official exporters is used
 //   EXPORTER_OPTIONS  options of both exporters as JSON; `base` becomes their `url`. Empty: the standard OTEL_* variables
 //   CROWD             how many small spans and log records
+//   TOO_OLD           if set, one more span that no gateway keeps
 import { DiagLogLevel, ROOT_CONTEXT, SpanKind, SpanStatusCode, createTraceState, diag, trace } from '@opentelemetry/api';
 import { SeverityNumber } from '@opentelemetry/api-logs';
 import { OTLPLogExporter as JsonLogExporter } from '@opentelemetry/exporter-logs-otlp-http';
@@ -108,6 +109,7 @@ function crowd(tracers, loggers) {
     tracer.startSpan('one', { attributes: { number } }, inside).end();
     logger.emit({ context: inside, body: number });
   }
+  if (process.env.TOO_OLD) tracer.startSpan('too old', { startTime: [1e9, 0] }, inside).end([1e9, 1]);
   root.end();
 }
 
