@@ -99,8 +99,10 @@ def _measure_here(path: str, signal: str, is_json: str) -> None:
 def _decode(sent: Body) -> str:
     policy = Policy()
     try:
-        body = to_protobuf(sent.signal, sent.body, policy) if sent.is_json else sent.body
-        decoded = codec.decode(sent.signal, body, 1, policy, NOW_NS)
+        decoded = codec.decode_json(sent.signal, sent.body, 1, policy, NOW_NS) if sent.is_json else None
+        if decoded is None:
+            body = to_protobuf(sent.signal, sent.body, policy) if sent.is_json else sent.body
+            decoded = codec.decode(sent.signal, body, 1, policy, NOW_NS)
     except DecodeError as error:
         return f"refused: {error.reason}"
     blocks = codec.assemble([decoded], 1)

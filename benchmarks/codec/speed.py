@@ -33,6 +33,7 @@ def ways(signal: Signal) -> dict[str, tuple[Way, int]]:
     policy = Policy()
     message = request(signal, ITEMS)
     body, as_text = message.SerializeToString(), as_json(message)
+    compact = json.dumps(json.loads(as_text), separators=(",", ":"), ensure_ascii=False).encode()
     classes = schema()
     parse = (TracesData if signal == "traces" else LogsData).FromString
     parse_bytes = (classes.traces if signal == "traces" else classes.logs).FromString
@@ -44,8 +45,14 @@ def ways(signal: Signal) -> dict[str, tuple[Way, int]]:
         "upb: parse, strings as bytes": (lambda: parse_bytes(body), ITEMS),
         "kernel: decode": (lambda: kernel.decode(signal, body, 1, policy, NOW_NS), ITEMS),
         f"kernel: assemble {BATCH} requests": (lambda: kernel.assemble(decoded, 1), ITEMS * BATCH),
-        "JSON: to protobuf": (lambda: to_protobuf(signal, as_text, policy), ITEMS),
-        "JSON: to protobuf, kernel: decode": (
+        "kernel: JSON to protobuf": (lambda: kernel.to_protobuf(signal, as_text, policy), ITEMS),
+        "kernel: decode JSON": (lambda: kernel.decode_json(signal, as_text, 1, policy, NOW_NS), ITEMS),
+        "kernel: decode JSON without spaces": (
+            lambda: kernel.decode_json(signal, compact, 1, policy, NOW_NS),
+            ITEMS,
+        ),
+        "Python: JSON to protobuf": (lambda: to_protobuf(signal, as_text, policy), ITEMS),
+        "Python: JSON to protobuf, decode": (
             lambda: kernel.decode(signal, to_protobuf(signal, as_text, policy), 1, policy, NOW_NS),
             ITEMS,
         ),
