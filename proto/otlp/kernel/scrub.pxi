@@ -80,19 +80,24 @@ cdef inline bint is_digit(uint8_t c) noexcept nogil:
 
 
 cdef inline bint may_hold_number(Bytes at, size_t size) noexcept nogil:
-    # Whether 9 digits stand together, with at most one space or dash between two: the least that is looked for.
-    cdef size_t i, digits = 0
+    # Whether digits with at most one space or dash between two are as many as a card number's (13), or as a social security
+    # number's (9) with its two dashes among them.
+    cdef size_t i, digits = 0, dashes = 0
     cdef bint joined = False
+    cdef uint8_t c
     for i in range(size):
-        if is_digit(at[i]):
+        c = at[i]
+        if is_digit(c):
             digits += 1
             joined = False
-            if digits == 9:
+            if digits >= 9 and (dashes >= 2 or digits >= 13):
                 return True
-        elif joined or not (at[i] == 32 or at[i] == 45):
-            digits = 0
+        elif joined or digits == 0 or not (c == 32 or c == 45):
+            digits = dashes = 0
+            joined = False
         else:
             joined = True
+            dashes += c == 45
     return False
 
 
@@ -159,24 +164,30 @@ cdef bint is_social_security(Chunk text, size_t start) noexcept nogil:
     return True
 
 
-cdef int put_scrubbed(Buf* out, Chunk text) except -1 nogil:
-    # 1 when something was replaced, else 0; the text goes to `out` either way.
-    cdef size_t at = 0, start = 0, end
-    cdef int found = 0
+cdef bint find_number(Chunk text, size_t* start, size_t* end) noexcept nogil:
+    # The next card or social security number from `start` on.
+    cdef size_t at = start[0]
     while at < text.size:
         if not is_digit(text.at[at]):
             at += 1
             continue
-        end = card_end(text, at)
-        if end == 0 and is_social_security(text, at):
-            end = at + 11
-        if end:
-            put(out, text.at + start, at - start)
-            put_literal(out, SCRUBBED)
-            found = 1
-            at = start = end
-        else:
-            while at < text.size and is_digit(text.at[at]):
-                at += 1
-    put(out, text.at + start, text.size - start)
-    return found
+        end[0] = card_end(text, at)
+        if end[0] == 0 and is_social_security(text, at):
+            end[0] = at + 11
+        if end[0]:
+            start[0] = at
+            return True
+        while at < text.size and is_digit(text.at[at]):
+            at += 1
+    return False
+
+
+cdef int put_scrubbed(Buf* out, Chunk text, size_t start, size_t end) except -1 nogil:
+    # The text with the number from `start` to `end`, its first, and all after it replaced.
+    cdef size_t done = 0
+    while True:
+        put(out, text.at + done, start - done)
+        put_literal(out, SCRUBBED)
+        done = start = end
+        if not find_number(text, &start, &end):
+            return put(out, text.at + done, text.size - done)

@@ -87,6 +87,24 @@ cdef inline bint is_short_attribute(Chunk message) noexcept nogil:
     return (value[0] == 0x10 or value[0] == 0x18) and value_size == 2 and value[1] < 128
 
 
+cdef inline int pass_short_attributes(Survey* survey, Cursor* c, uint32_t number) noexcept nogil:
+    # Attributes come in rows: those of the same field that follow and are usual.
+    cdef Chunk message
+    cdef size_t left
+    while True:
+        left = <size_t> (c.end - c.at)
+        if left < 8 or c.at[0] != (number << 3 | LENGTH) or c.at[1] >= 128 or c.at[1] + <size_t> 2 > left:
+            return 0
+        message.at = c.at + 2
+        message.size = c.at[1]
+        if not is_short_attribute(message):
+            return 0
+        survey.parts += 1
+        if survey.parts > survey.max_parts:
+            return TOO_MANY_PARTS
+        c.at += message.size + 2
+
+
 cdef int look_through(Survey* survey, int kind, Chunk message, int depth) noexcept nogil:
     # 0, or why the request is refused. `depth` counts the values around this one.
     cdef Cursor c = cursor(message)
@@ -117,6 +135,9 @@ cdef int look_through(Survey* survey, int kind, Chunk message, int depth) noexce
                 return TOO_MANY_PARTS
         seen |= <uint32_t> 1 << field.number
         if member.kind == KEY_VALUE and depth < VALUE_DEPTH and is_short_attribute(field.chunk):
+            status = pass_short_attributes(survey, &c, field.number)
+            if status < 0:
+                return status
             continue
         status = look_through(survey, member.kind, field.chunk, depth)
         if status < 0:

@@ -112,21 +112,21 @@ cdef inline int clean_text(Work* work, Chunk* text, bint scrub, size_t limit) ex
 
 
 cdef int change_text(Work* work, Chunk* text, bint scrub) except -1 nogil:
-    cdef size_t start
+    cdef size_t start, first = 0, end = 0
     work.clean.size = 0
     if not is_utf8(text.at, text.size):
         put_repaired(&work.clean, text[0])
         text[0] = chunk_of(&work.clean, 0)
         work.flags |= REPAIRED
-    if not scrub or not may_hold_number(text.at, text.size):
+    if not scrub or not find_number(text[0], &first, &end):
         return 0
     start = work.clean.size
     # What is read may stand in the buffer that is written: it must not move. A match of 11 bytes becomes 10.
     reserve(&work.clean, text.size)
     if start:
         text[0] = chunk_of(&work.clean, 0)
-    if put_scrubbed(&work.clean, text[0]):
-        work.flags |= SCRUBBED_FLAG
+    put_scrubbed(&work.clean, text[0], first, end)
+    work.flags |= SCRUBBED_FLAG
     text[0] = chunk_of(&work.clean, start)
     return 0
 
