@@ -17,15 +17,12 @@ import structlog
 from chassis.errors import PayloadTooLarge, ServiceUnavailable
 from gateway.batches.lane import Lane, LaneLimits
 from gateway.batches.waiting import TOO_MANY_OLD, Shares
-from gateway.batches.writer import AWAY, Pending, Writer
+from gateway.batches.writer import AWAY, SOON_S, Pending, Writer
 from gateway.outcomes import Metrics
 from gateway.settings import GatewaySettings
 from proto.otlp.policy import NANOS_PER_DAY, Decoded
 
 DRAIN_MARGIN_S: Final = 1.0
-# Told to whoever waited until the deadline. Exporters keep to ten seconds for all their attempts and drop what they are
-# told to send again later than that; of the ten, two are left.
-SOON_S: Final = 1
 LONGEST_LINGER: Final = 0.25  # of the deadline: what waits longer has no time left to be inserted
 
 

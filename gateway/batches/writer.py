@@ -36,6 +36,9 @@ MAX_BACKOFF_S: Final = 0.25
 MAX_INDEX_WAIT_S: Final = 1.0
 MAX_INDEX_DAYS: Final = 4  # as many as a batch of new items has at most
 AWAY: Final = "The store is not available; send the request again later."
+# Told to whoever waited until the deadline. Exporters keep to ten seconds for all their attempts and drop what they are
+# told to send again later than that; of the ten, two are left.
+SOON_S: Final = 1
 
 Place = tuple[str, int]  # table and day
 
@@ -175,7 +178,7 @@ class Writer:
         """
         self._metrics.batches.labels("refused").inc()
         for request in requests:
-            request.fail(ServiceUnavailable(AWAY))
+            request.fail(ServiceUnavailable(AWAY, retry_after=SOON_S))
         if begun:
             for sealed in (*waiting, *derived):
                 self._background.add(sealed)
