@@ -1,0 +1,319 @@
+"""The candidates: how each lays out spans or logs, and how its users spell what the explore API asks.
+
+Sluice's own table is read from its migration; most candidates are that table with one thing changed, so that a row of
+the report tells what the one thing costs and brings. `maps` is what Sluice's tables would be without their texts of
+whole lists: resource and numbers in Maps of their own.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final, Literal, NamedTuple
+
+from benchmarks.storage.engine import sql_file
+from chassis import schema
+
+Signal = Literal["spans", "logs"]
+Change = tuple[str, str]
+
+_AFTER, _BEFORE = "\\x02", "\\x01"
+
+
+class Spelling(NamedTuple):
+    """SQL for what is asked of a row; attributes and resource by key."""
+
+    project: str
+    time: str
+    service: str
+    duration: str
+    trace_id: str
+    text: Callable[[str], str]
+    present: Callable[[str], str]
+    number: Callable[[str], str]
+    resource: Callable[[str], str]
+    equal: Callable[[str, str], str]
+    pairs: str  # the Map of all attributes; empty where there is none
+    bucketed: bool = True  # whether the sort key starts with five minutes
+
+
+class Layout(NamedTuple):
+    """A table and what it is filled with. `select` has the columns that are not those of the source."""
+
+    name: str
+    what: str
+    ddl: str
+    spelling: Spelling
+    select: Mapping[str, str] = {}
+    whole_select: str = ""
+
+
+def _ours(signal: Signal) -> str:
+    first = next(
+        statement
+        for migration in schema.migrations()
+        for statement in migration.statements
+        if f"CREATE TABLE IF NOT EXISTS {signal}\n" in statement
+    )
+    # No TTL: the rows are those of a fixed day. No fsync: it is the disk's time, the same for all.
+    sql = schema.render(first, embedded=False, retention_days=0)
+    return sql.replace(f"CREATE TABLE IF NOT EXISTS {signal}", "CREATE TABLE {table}")
+
+
+def _changed(ddl: str, *changes: Change) -> str:
+    for old, new in changes:
+        if old not in ddl:
+            raise ValueError(f"nothing to change: {old}")
+        ddl = ddl.replace(old, new)
+    return ddl
+
+
+def _unsplit(ddl: str) -> str:
+    return ddl.replace("map_serialization_version = 'with_buckets'", "map_serialization_version = 'basic'")
+
+
+def _in_list(column: str, key: str) -> str:
+    return f"position({column}, '{_BEFORE}{key}{_AFTER}') > 0"
+
+
+def _from_list(column: str, key: str) -> str:
+    pattern = key.replace(".", "\\\\.")
+    return f"extract({column}, '{_BEFORE}{pattern}{_AFTER}.([^{_BEFORE}]*)')"
+
+
+def _spelling(signal: Signal, text: Callable[[str], str], pairs: str = "attributes") -> Spelling:
+    """As `query.sql.conditions` has it: the item's own attribute, else the one of its resource."""
+
+    def equal(key: str, value: str) -> str:
+        arms = (
+            *(_in_list("attribute_types", key), f"{text(key)} = '{value}'"),
+            *(_in_list("attribute_types", f"resource.{key}"), f"{text(f'resource.{key}')} = '{value}'"),
+            *(_in_list("resource", key), f"{_from_list('resource', key)} = '{value}'"),
+        )
+        return f"multiIf({', '.join(arms)}, 0)"
+
+    return Spelling(
+        project="project_id",
+        time="start_time" if signal == "spans" else "time",
+        service="service_name",
+        duration="duration" if signal == "spans" else "length(body)",
+        trace_id="trace_id = unhex('{id}')",
+        text=text,
+        present=lambda key: _in_list("attribute_types", key),
+        number=lambda key: f"toFloat64OrNull({text(key)})",
+        resource=lambda key: _from_list("resource", key),
+        equal=equal,
+        pairs=pairs,
+    )
+
+
+def _in_map(key: str) -> str:
+    return f"attributes['{key}']"
+
+
+def _maps_spelling(signal: Signal) -> Spelling:
+    def present(column: str, key: str) -> str:
+        return f"has({column}.keys, '{key}')"
+
+    def equal(key: str, value: str) -> str:
+        arms = (
+            *(present("attributes", key), f"{_in_map(key)} = '{value}'"),
+            *(present("attributes", f"resource.{key}"), f"{_in_map(f'resource.{key}')} = '{value}'"),
+            *(present("resource_attributes", key), f"resource_attributes['{key}'] = '{value}'"),
+        )
+        return f"multiIf({', '.join(arms)}, 0)"
+
+    return _spelling(signal, _in_map)._replace(
+        present=lambda key: present("attributes", key),
+        number=lambda key: f"numbers['{key}']",
+        resource=lambda key: f"resource_attributes['{key}']",
+        equal=equal,
+    )
+
+
+def _contrib_spelling(signal: Signal) -> Spelling:
+    column = "SpanAttributes" if signal == "spans" else "LogAttributes"
+
+    def text(key: str) -> str:
+        return f"{column}['{key}']"
+
+    return Spelling(
+        project="ProjectId",
+        time="Timestamp",
+        service="ServiceName",
+        duration="Duration" if signal == "spans" else "length(Body)",
+        trace_id="TraceId = '{id}'",
+        text=text,
+        present=lambda key: f"mapContains({column}, '{key}')",
+        number=lambda key: f"toFloat64OrNull({text(key)})",
+        resource=lambda key: f"ResourceAttributes['{key}']",
+        equal=lambda key, value: f"{text(key)} = '{value}'",
+        pairs=column,
+        bucketed=signal == "logs",
+    )
+
+
+_TEXTS: Final = "attributes                        Map(LowCardinality(String), String) CODEC(ZSTD(1))"
+_RESOURCE: Final = "    resource                          LowCardinality(String) CODEC(ZSTD(1)),"
+_HOT: Final = (
+    "http.request.method",
+    "http.route",
+    "http.response.status_code",
+    "app.tenant",
+    "app.flag",
+    "server.address",
+)
+
+
+_PROJECTION: Final = "PROJECTION by_trace (SELECT trace_id, _part_offset ORDER BY trace_id)"
+
+
+def _maps(signal: Signal) -> str:
+    text_map = "Map(LowCardinality(String), String) CODEC(ZSTD(1))"
+    return _unsplit(
+        _changed(
+            _ours(signal),
+            (_RESOURCE, f"    resource_attributes {text_map},"),
+            (
+                "    dropped_attributes_count ",
+                "    numbers Map(LowCardinality(String), Float64) CODEC(ZSTD(1)),\n    dropped_attributes_count ",
+            ),
+        )
+    )
+
+
+def _order(expression: str) -> Change:
+    return (
+        "ORDER BY (project_id, toStartOfFiveMinutes(start_time), service_name, name, start_time)",
+        f"ORDER BY {expression}",
+    )
+
+
+def _index(name: str, expression: str) -> Change:
+    bloom = "    INDEX trace_id_bloom "
+    return (bloom, f"    INDEX {name} {expression},\n{bloom}")
+
+
+def _without_index(name: str, expression: str) -> Change:
+    return (f"    INDEX {name} {expression},\n", "")
+
+
+def layouts(signal: Signal) -> list[Layout]:
+    """All candidates; the first is the plainest that holds what Sluice holds, the last is the rival."""
+    ours, spelling = _ours(signal), _spelling(signal, _in_map)
+    found = [
+        Layout("maps", "Maps for resource and numbers, nothing split", _maps(signal), _maps_spelling(signal)),
+        Layout("sluice", "as Sluice's migration has it", ours, spelling),
+        Layout("whole maps", "no buckets on merged parts", _unsplit(ours), spelling),
+        Layout(
+            "8 buckets",
+            "8 of them whatever the keys",
+            _changed(
+                ours,
+                (
+                    "map_buckets_strategy = 'linear', max_buckets_in_map = 32",
+                    "map_buckets_strategy = 'constant', max_buckets_in_map = 8",
+                ),
+            ),
+            spelling,
+        ),
+        Layout(
+            "json",
+            "attributes as JSON, 64 paths",
+            _changed(_unsplit(ours), (_TEXTS, "attributes JSON(max_dynamic_paths = 64) CODEC(ZSTD(1))")),
+            _spelling(signal, lambda key: f"toString(attributes.`{key}`)", pairs=""),
+            select={"attributes": "source.attributes"},
+        ),
+        Layout(
+            "text index",
+            "on the values of the Map",
+            _changed(ours, _index("value_text", "mapValues(attributes) TYPE text(tokenizer = 'array')")),
+            spelling,
+        ),
+        Layout(
+            "value bloom",
+            "on the values of the Map",
+            _changed(ours, _index("value_bloom", "mapValues(attributes) TYPE bloom_filter(0.01) GRANULARITY 1")),
+            spelling,
+        ),
+        Layout(
+            "zstd 3",
+            "stronger compression of attributes",
+            _changed(ours, (_TEXTS, _TEXTS.replace("ZSTD(1)", "ZSTD(3)"))),
+            spelling,
+        ),
+        Layout("lz4", "no ZSTD anywhere", ours.replace("ZSTD(1)", "LZ4"), spelling),
+    ]
+    if signal == "spans":
+        found += _span_layouts(ours, spelling)
+    contrib = sql_file(f"contrib_{signal}").replace("CREATE TABLE contrib", "CREATE TABLE {table}")
+    select = sql_file(f"contrib_{signal}_select")
+    return [
+        *found,
+        Layout("contrib", "the contrib exporter's", contrib, _contrib_spelling(signal), whole_select=select),
+    ]
+
+
+def _span_layouts(ours: str, spelling: Spelling) -> list[Layout]:
+    promoted = "".join(
+        f"    `{key}` LowCardinality(String) MATERIALIZED attributes['{key}'] CODEC(ZSTD(1)),\n" for key in _HOT
+    )
+    hot = _spelling("spans", lambda key: f"`{key}`" if key in _HOT else _in_map(key))
+    return [
+        Layout(
+            "promoted",
+            "6 hot attributes as columns too",
+            _changed(ours, ("    trace_state ", f"{promoted}    trace_state ")),
+            hot,
+        ),
+        Layout(
+            "by trace",
+            "sorted by trace within five minutes",
+            _changed(ours, _order("(project_id, toStartOfFiveMinutes(start_time), trace_id, start_time)")),
+            spelling,
+        ),
+        Layout(
+            "by service",
+            "sorted by service and name before time",
+            _changed(ours, _order("(project_id, service_name, name, toStartOfFiveMinutes(start_time), start_time)")),
+            spelling,
+        ),
+        Layout(
+            "by hour",
+            "hours in the place of five minutes",
+            _changed(ours, _order("(project_id, toStartOfHour(start_time), service_name, name, start_time)")),
+            spelling,
+        ),
+        Layout(
+            "projection",
+            "traces found by a projection in the place of a bloom filter",
+            _changed(
+                ours,
+                _without_index("trace_id_bloom", "trace_id TYPE bloom_filter(0.001) GRANULARITY 1"),
+                (
+                    "    INDEX duration_minmax",
+                    f"    {_PROJECTION},\n    INDEX duration_minmax",
+                ),
+            ),
+            spelling,
+        ),
+        Layout(
+            "no bloom",
+            "no index of trace ids",
+            _changed(ours, _without_index("trace_id_bloom", "trace_id TYPE bloom_filter(0.001) GRANULARITY 1")),
+            spelling,
+        ),
+        Layout(
+            "delta codecs",
+            "DoubleDelta for time, T64 for duration",
+            _changed(
+                ours,
+                (
+                    "start_time                        DateTime64(9, 'UTC') CODEC(Delta,",
+                    "start_time                        DateTime64(9, 'UTC') CODEC(DoubleDelta,",
+                ),
+                (
+                    "duration                          Int64 CODEC(ZSTD(1))",
+                    "duration                          Int64 CODEC(T64, ZSTD(1))",
+                ),
+            ),
+            spelling,
+        ),
+    ]

@@ -1,0 +1,18 @@
+SELECT
+    project_id AS ProjectId,
+    time AS Timestamp,
+    if(trace_id = toFixedString('', 16), '', lower(hex(trace_id))) AS TraceId,
+    if(span_id = toFixedString('', 8), '', lower(hex(span_id))) AS SpanId,
+    toUInt8(flags) AS TraceFlags,
+    severity_text AS SeverityText,
+    severity_number AS SeverityNumber,
+    service_name AS ServiceName,
+    body AS Body,
+    resource_schema_url AS ResourceSchemaUrl,
+    resource_attributes AS ResourceAttributes,
+    scope_schema_url AS ScopeSchemaUrl,
+    CAST(scope_name, 'String') AS ScopeName,
+    scope_version AS ScopeVersion,
+    CAST(map(), 'Map(LowCardinality(String), String)') AS ScopeAttributes,
+    attributes AS LogAttributes,
+    CAST(event_name, 'String') AS EventName

@@ -1,0 +1,67 @@
+-- Log records number {first} to {first} + {count} of {rows} in one day, as spans.sql: 6 attributes of text, 2 numbers and a body
+-- with two variable words; two thirds belong to a trace.
+WITH
+    intDiv(number, 6) AS trace,
+    (x -> (cityHash64('unit', x) % 1000003) / 1000003) AS unit,
+    if(cityHash64('project', trace) % 5 < 4, 1, 2 + cityHash64('small', trace) % 4) AS project,
+    toUInt32(pow(25, unit(trace))) - 1 AS service,
+    cityHash64('instance', number) % 4 AS instance,
+    concat('svc-', toString(service)) AS service_name_,
+    concat('2.', toString(service % 4), '.', toString(intDiv(number * 3, {rows}))) AS release_,
+    if(service % 9 = 0, 'staging', 'production') AS environment_,
+    [9, 9, 9, 9, 5, 5, 13, 17][1 + cityHash64('severity', number) % 8] AS severity,
+    toString(toUInt32(exp(3 + 7 * unit(number)))) AS millis,
+    toString(1 + cityHash64('attempt', number) % 5) AS attempt
+SELECT
+    toUInt64(project) AS project_id,
+    fromUnixTimestamp64Nano(
+        toInt64(1795132800000000000 + number * intDiv(86400000000000, {rows}) + cityHash64('time', number) % 3000000), 'UTC') AS time,
+    toUInt8(0) AS time_source,
+    time + INTERVAL 40 MICROSECOND AS observed_time,
+    if(number % 3 = 0, toFixedString('', 16), reinterpretAsFixedString(sipHash128(trace))) AS trace_id,
+    if(number % 3 = 0, toFixedString('', 8), reinterpretAsFixedString(cityHash64('span', number))) AS span_id,
+    toUInt32(1) AS flags,
+    toUInt8(severity) AS severity_number,
+    map(5, 'DEBUG', 9, 'INFO', 13, 'WARN', 17, 'ERROR')[severity] AS severity_text,
+    '' AS event_name,
+    concat(['order accepted for tenant ', 'cache miss for key of tenant ', 'retrying payment of tenant ', 'slow query for tenant '][1 + cityHash64('text', number) % 4],
+        toString(toUInt32(pow(500, unit(trace + 3))) - 1), ' after ', millis, ' ms') AS body,
+    's' AS body_type,
+    service_name_ AS service_name,
+    environment_ AS environment,
+    release_ AS release,
+    map(
+        'code.function.name', concat('shop.orders.step_', toString(cityHash64('text', number) % 40)),
+        'code.file.path', concat('/srv/shop/', service_name_, '/orders.py'),
+        'thread.name', concat('worker-', toString(number % 16)),
+        'app.tenant', concat('tenant-', toString(toUInt32(pow(500, unit(trace + 3))) - 1)),
+        'app.order.id', lower(hex(cityHash64('order', trace))),
+        'log.logger', concat('shop.', toString(service % 11)),
+        'app.millis', millis,
+        'app.attempt', attempt) AS attributes,
+    concat(
+        '\x01', arrayStringConcat(arrayMap(key -> concat(key, '\x02', if(has(mapKeys(numbers), key), 'i', 's')), mapKeys(attributes)), '\x01'), '\x01') AS attribute_types,
+    map('app.millis', toFloat64(millis), 'app.attempt', toFloat64(attempt)) AS numbers,
+    toUInt32(0) AS dropped_attributes_count,
+    map(
+        'service.name', service_name_,
+        'service.version', release_,
+        'deployment.environment.name', environment_,
+        'host.name', concat('node-', toString((service * 4 + instance) % 60)),
+        'k8s.pod.name', concat(service_name_, '-7d9f', lower(hex(toUInt16(service * 977 + instance * 13)))),
+        'telemetry.sdk.name', 'opentelemetry',
+        'telemetry.sdk.language', ['java', 'go', 'python', 'nodejs'][1 + service % 4],
+        'telemetry.sdk.version', ['1.58.0', '1.41.0', '1.45.2', '2.4.0'][1 + service % 4]) AS resource_attributes,
+    concat(
+        '\x01', arrayStringConcat(arrayMap((key, text) -> concat(key, '\x02s', text), mapKeys(resource_attributes), mapValues(resource_attributes)), '\x01'), '\x01') AS resource,
+    toUInt32(0) AS resource_dropped_attributes_count,
+    'https://opentelemetry.io/schemas/1.36.0' AS resource_schema_url,
+    '' AS entity_refs,
+    concat('shop.', toString(service % 11)) AS scope_name,
+    '' AS scope_version,
+    '' AS scope,
+    toUInt32(0) AS scope_dropped_attributes_count,
+    '' AS scope_schema_url,
+    cityHash64('batch', intDiv(number, {block})) AS batch_id,
+    toUInt32(number % {block}) AS row
+FROM numbers({first}, {count})
