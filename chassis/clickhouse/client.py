@@ -9,14 +9,14 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError, Error
 from urllib3.exceptions import HTTPError
 
 from chassis.clickhouse import errors
-from chassis.clickhouse.target import Target, open_client, parse
+from chassis.clickhouse.target import Target, connections_to, open_client, parse
 
 T = TypeVar("T")
 
@@ -64,6 +64,7 @@ _READ: Final = re.compile(r"\s*(?:SELECT|WITH)\b", re.IGNORECASE)
 
 _KILL: Final = "KILL QUERY WHERE Settings['log_comment'] = {comment:String} ASYNC"
 _KILL_PAUSE_S: Final = 0.2
+CLOSE_S: Final = 3.0  # calls that end by themselves have done so by then; a drain has waited before
 
 
 class _Handle:
@@ -72,17 +73,24 @@ class _Handle:
     def __init__(self, target: Target, timeout_s: float) -> None:
         self._target = target
         self._timeout_s = timeout_s
+        self._connections = connections_to(target)
         self._client: Client | None = None
 
     def client(self) -> Client:
         if self._client is None:
-            self._client = open_client(self._target, self._timeout_s)
+            self._client = open_client(self._target, self._timeout_s, self._connections)
         return self._client
+
+    def cut(self) -> None:
+        if self._connections is not None:
+            self._connections.cut()
 
     def close(self) -> None:
         if self._client is not None:
             self._client.close()
             self._client = None
+        if self._connections is not None:
+            self._connections.close()
 
 
 class ClickHouse:
@@ -113,6 +121,7 @@ class ClickHouse:
         # Kills need a handle and a thread that no query can hold.
         self._killer = _Handle(self._target, timeout_s)
         self._kills: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Future[Any]] = set()
         self._threads = ThreadPoolExecutor(handles + 1, thread_name_prefix="clickhouse")
 
     @property
@@ -136,9 +145,13 @@ class ClickHouse:
         await self._call(lambda _client: None)
 
     async def close(self) -> None:
-        """Wait for running calls and close the handles."""
+        """Wait for running calls and close the handles. A server gets no more than CLOSE_S for them: it may hang."""
         for kill in self._kills:
             kill.cancel()
+        if self._running and not self.embedded:
+            await asyncio.wait(self._running, timeout=CLOSE_S)
+        for handle in (*self._handles, self._killer):
+            handle.cut()
         await asyncio.get_running_loop().run_in_executor(None, self._close_handles)
 
     async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
@@ -214,6 +227,7 @@ class ClickHouse:
         handle = await self._borrow()
         loop = asyncio.get_running_loop()
         done = loop.run_in_executor(self._threads, _translated, lambda: call(handle.client()), classify)
+        self._running.add(done)
         done.add_done_callback(lambda future: self._settle(handle, future))
         try:
             return await asyncio.shield(done)
@@ -241,6 +255,7 @@ class ClickHouse:
             raise
 
     def _settle(self, handle: _Handle, future: "asyncio.Future[T]") -> None:
+        self._running.discard(future)
         if not future.cancelled():
             future.exception()  # an abandoned call's error is nobody's
         self._release(handle)

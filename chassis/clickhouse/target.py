@@ -13,6 +13,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, Error
 from clickhouse_connect.driver.httpclient import HttpClient
 
 from chassis.clickhouse import errors
+from chassis.clickhouse.connections import Connections
 
 _DATABASE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _TLS_OPTIONS: Final = frozenset(("ca_cert", "client_cert", "client_cert_key"))
@@ -92,12 +93,22 @@ def _database_name(name: str | None) -> str | None:
     return name
 
 
-def open_client(target: Target, timeout_s: float) -> Client:
-    """A connected client. Blocks; raises StoreMisconfigured or StoreUnavailable."""
-    return _open_embedded(target, target.directory) if target.directory is not None else _open_server(target, timeout_s)
+def open_client(target: Target, timeout_s: float, connections: Connections | None = None) -> Client:
+    """A connected client; of a server, over `connections`. Blocks; raises StoreMisconfigured or StoreUnavailable."""
+    if target.directory is not None:
+        return _open_embedded(target, target.directory)
+    return _open_server(target, timeout_s, connections)
 
 
-def _open_server(target: Target, timeout_s: float) -> Client:
+def connections_to(target: Target) -> Connections | None:
+    """Connections for one client of a server, none of them made yet; None for the embedded engine."""
+    if target.directory is not None:
+        return None
+    options = dict(target.options)
+    return Connections(target.scheme, target.host, target.port, {name: options.get(name) for name in _TLS_OPTIONS})
+
+
+def _open_server(target: Target, timeout_s: float, connections: Connections | None) -> Client:
     options = dict(target.options)
     try:
         client = clickhouse_connect.get_client(
@@ -114,6 +125,7 @@ def _open_server(target: Target, timeout_s: float) -> Client:
             send_receive_timeout=max(1, round(timeout_s)),
             # Blocks travel uncompressed: the gateway's CPU is dearer than the network between it and its store.
             compress=False,
+            pool_mgr=connections.pool if connections is not None else None,
             ca_cert=options.get("ca_cert"),
             client_cert=options.get("client_cert"),
             client_cert_key=options.get("client_cert_key"),

@@ -171,6 +171,26 @@ async def test_a_server_that_hangs_in_an_insert_takes_the_block_once(
     assert await count(store) == 2
 
 
+async def test_closing_does_not_wait_for_a_server_that_hangs(
+    own_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The calls that hang are cut: they would wait for an hour."""
+    monkeypatch.setattr("chassis.clickhouse.client.CLOSE_S", 0.1)
+    store = ClickHouse(own_engine.url, handles=2, timeout_s=3_600)
+    await asyncio.gather(store.probe(), store.probe())
+    own_engine.pause()
+    try:
+        calls = [store.insert("t", ["n"], native(1), token="a"), store.probe()]
+        hanging = [asyncio.ensure_future(call) for call in calls]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(30):
+            await store.close()
+            for end in await asyncio.gather(*hanging, return_exceptions=True):
+                assert isinstance(end, StoreUnavailable)
+    finally:
+        own_engine.resume()
+
+
 async def test_a_body_that_breaks_off_stores_nothing(store: ClickHouse, own_engine: Engine) -> None:
     ((database,),) = await store.query("SELECT currentDatabase()", {}, limits=LIMITS)
     reader, writer = await asyncio.open_connection("127.0.0.1", own_engine.port)

@@ -1,0 +1,71 @@
+"""Connections to a ClickHouse server that can be cut while a thread waits for their answer.
+
+A blocking read ends with its answer or its timeout, and a process that stops must not wait that long for a server that
+hangs.
+"""
+
+import socket
+from typing import Any, Final
+from weakref import WeakSet
+
+from clickhouse_connect.driver.httputil import all_managers, check_env_proxy, get_pool_manager
+from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, PoolManager
+from urllib3.connection import HTTPConnection, HTTPSConnection
+
+_PROXIES: Final = {"http": "http_proxy", "https": "https_proxy"}
+
+
+class Connections:
+    """The connections of one client."""
+
+    def __init__(self, scheme: str, host: str, port: int, tls: dict[str, Any]) -> None:
+        self._open: WeakSet[HTTPConnection] = WeakSet()
+        self._cut = False
+        options = {**tls, _PROXIES[scheme]: check_env_proxy(scheme, host, port)}
+        self.pool: PoolManager = get_pool_manager(**options)
+        self.pool.pool_classes_by_scheme = _pool_classes(self)
+
+    def opened(self, connection: HTTPConnection) -> None:
+        """Remember one, or cut it at once: the client is being closed."""
+        self._open.add(connection)
+        if self._cut:
+            _cut(connection)
+
+    def cut(self) -> None:
+        """End every call under way, now and later."""
+        self._cut = True
+        for connection in list(self._open):
+            _cut(connection)
+
+    def close(self) -> None:
+        """Close what is idle."""
+        self.pool.clear()
+        all_managers.pop(self.pool, None)
+
+
+def _cut(connection: HTTPConnection) -> None:
+    if connection.sock is not None:
+        try:
+            socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)  # under TLS as well: nothing is said any more
+        except OSError:
+            pass  # it is closed
+
+
+def _pool_classes(connections: Connections) -> dict[str, Any]:
+    class Http(HTTPConnection):
+        def connect(self) -> None:
+            super().connect()
+            connections.opened(self)
+
+    class Https(HTTPSConnection):
+        def connect(self) -> None:
+            super().connect()
+            connections.opened(self)
+
+    class HttpPool(HTTPConnectionPool):
+        ConnectionCls = Http
+
+    class HttpsPool(HTTPSConnectionPool):
+        ConnectionCls = Https
+
+    return {"http": HttpPool, "https": HttpsPool}
