@@ -82,7 +82,8 @@ class Service:
     def _wait_until(self, so: Callable[[str], bool]) -> None:
         try:
             eventually(lambda: self.ended() or so(self.url), f"{self.command} {so.__name__}", START_SECONDS)
-            assert not self.ended(), f"{self.command} ended:\n{self.log.read_text()}"
+            if self.ended():
+                raise AssertionError(f"{self.command} ended:\n{self.log.read_text()}")
         except BaseException:
             self.kill()
             raise
@@ -93,8 +94,10 @@ class Service:
     def stop(self) -> None:
         """End it as an operator does; it ends well."""
         if self.process is not None:
-            assert stop(self.process) == 0, self.log.read_text()
-            self.process = None
+            process, self.process = self.process, None
+            code = stop(process)
+            if code != 0:  # no assert: outside test files they are gone under -O
+                raise AssertionError(f"{self.command} ended with {code}:\n{self.log.read_text()}")
 
     def kill(self) -> None:
         """End it without a word, its workers with it."""
@@ -298,7 +301,8 @@ def run(*arguments: str, environment: Mapping[str, str]) -> str:
         check=False,
         timeout=START_SECONDS,
     )
-    assert done.returncode == 0, done.stderr
+    if done.returncode != 0:
+        raise AssertionError(done.stderr)
     return done.stdout
 
 
