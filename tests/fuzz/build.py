@@ -83,8 +83,7 @@ def _wanted() -> str:
 
 def _build_kernel(variant: str) -> None:
     folder = BUILD / variant
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for path in SOURCES.glob("*.p[yx]*"):
         text = path.read_text()
         if variant == "tight" and path.name in TIGHT:
@@ -98,7 +97,9 @@ def _build_kernel(variant: str) -> None:
     include = f"-I{sysconfig.get_path('include')}"
     _run("clang++", *FLAGS, include, "-c", str(source), "-o", str(compiled))
     # Linked without the sanitizers' own libraries: what is preloaded has them.
-    _run("clang++", "-shared", str(compiled), "-o", str(kernel(variant)))
+    linked = folder / "linked.so"
+    _run("clang++", "-shared", str(compiled), "-o", str(linked))
+    linked.replace(kernel(variant))
 
 
 def _run(*command: str) -> None:

@@ -34,17 +34,20 @@ def check(data: bytes) -> None:
     except PayloadTooLarge:
         assert _passes_a_limit(encoding, body, limits)
     except BadRequest:
-        assert any(fault for _, fault in _readings(encoding, body, head[2])), "refused, and sound"
+        assert any(fault for _, fault in _readings(encoding, body, head[2], limits)), "refused, and sound"
     else:
         assert len(inflated) <= limits.max_bytes
-        assert (inflated, None) in _readings(encoding, body, head[2]), "inflated otherwise"
+        assert (inflated, None) in _readings(encoding, body, head[2], limits), "inflated otherwise"
 
 
-def _readings(encoding: str, body: bytes, chunk: int) -> list[tuple[bytes, str | None]]:
-    """What the oracle makes of it. libzstd finds some faults only when it is given the whole frame at once, so there
-    may be two answers.
+def _readings(encoding: str, body: bytes, chunk: int, limits: InflateLimits) -> list[tuple[bytes, str | None]]:
+    """What the oracle makes of it. Some faults libzstd finds only when it has the whole frame, and room for all that
+    comes out, at once; so there may be two answers.
     """
-    return [_oracle(encoding, body, size)[:2] for size in {1, chunk + 1, _STEP}]
+    readings = [_oracle(encoding, body, size)[:2] for size in {1, chunk + 1, _STEP}]
+    if encoding == "zstd":
+        readings.append(_oracle(encoding, body, _STEP, limits.max_bytes + 1, bounded=True)[:2])
+    return readings
 
 
 def _limits(choice: int) -> InflateLimits:
@@ -63,8 +66,8 @@ def _check_header(raw: bytes) -> None:
 
 def _passes_a_limit(encoding: str, body: bytes, limits: InflateLimits) -> bool:
     """Whether more comes out, or more has to go in, than may; byte by byte shows what comes before a fault."""
-    for chunk in (1, _STEP):
-        out, _, members, window = _oracle(encoding, body, chunk, limits.max_bytes + 1)
+    for chunk, bounded in ((1, False), (_STEP, False), (_STEP, encoding == "zstd")):
+        out, _, members, window = _oracle(encoding, body, chunk, limits.max_bytes + 1, bounded=bounded)
         if len(out) > limits.max_bytes or members > limits.max_members:
             return True
         if window > 1 << (limits.max_window_bytes.bit_length() - 1):
@@ -72,8 +75,12 @@ def _passes_a_limit(encoding: str, body: bytes, limits: InflateLimits) -> bool:
     return False
 
 
-def _oracle(encoding: str, body: bytes, chunk: int, most: int = 2**26) -> tuple[bytes, str | None, int, int]:
-    """What comes out (up to about `most`), the first fault, the members begun, and the largest window of zstd."""
+def _oracle(
+    encoding: str, body: bytes, chunk: int, most: int = 2**26, *, bounded: bool = False
+) -> tuple[bytes, str | None, int, int]:
+    """What comes out (up to about `most`), the first fault, the members begun, and the largest window of zstd.
+    `bounded`: libzstd may not give more than `most` at once.
+    """
     if encoding == IDENTITY:
         return body, None, 1, 0
     out, at, members, window = b"", 0, 0, 0
@@ -90,7 +97,7 @@ def _oracle(encoding: str, body: bytes, chunk: int, most: int = 2**26) -> tuple[
                     return out, "truncated", members, window
                 fed = body[at : at + chunk]
                 at += len(fed)
-                out += member.decompress(fed)
+                out += member.decompress(fed, most - len(out)) if bounded else member.decompress(fed)
         except (zlib.error, zstd.ZstdError) as error:
             return out, str(error), members, window
         at -= len(member.unused_data)
