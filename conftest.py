@@ -6,6 +6,11 @@ import pytest
 
 pytest_plugins = ("tests.databases",)
 
+# Their asserts are the tests', and hold under -O too.
+pytest.register_assert_rewrite(
+    "tests.e2e.agents", "tests.e2e.reading", "tests.fuzz.targets", "tests.proto.otlp.native_rows"
+)
+
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Turn a green run with skips into a red one when CI is set."""
