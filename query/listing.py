@@ -17,7 +17,7 @@ from chassis.validation import Issues
 from query.fields import SPANS, Signal, trace_id_bytes
 from query.filters import conditions
 from query.parameters import FILTERS_PATH, ListRequest, read_list
-from query.rows import LogCore, SpanCore, text_size
+from query.rows import LogCore, SpanCore, fitting, text_size
 from query.store import MAX_RESULT_BYTES, Store
 from query.traces import trace_windows
 from query.tree import Condition, Listing, Position
@@ -150,7 +150,8 @@ async def _read(
                 raise
             asked = max(1, asked // _SHRINK)
         else:
-            return rows, len(rows) == asked < wanted
+            kept = fitting(rows, budget, begun=begun)
+            return kept, len(kept) < len(rows) or len(rows) == asked < wanted
 
 
 async def _window(store: Store, plan: Plan, trace_id: bytes | None) -> Window | None:

@@ -108,6 +108,18 @@ SKELETON_SELECT: Final = _select(Skeleton._fields, _SPAN_SQL)
 ATTRIBUTE_SELECT: Final = ("batch_id", "row", *Carried._fields)
 
 
+def fitting(rows: list[tuple[Any, ...]], budget: int, *, begun: bool) -> list[tuple[Any, ...]]:
+    """As many of the first rows as have at most `budget` bytes; one at least, unless the page has `begun`.
+
+    The engine's own bound is not enough: it counts a resource that many rows share once.
+    """
+    for count, row in enumerate(rows):
+        budget -= text_size(row)
+        if budget < 0 and (count or begun):
+            return rows[:count]
+    return rows
+
+
 def text_size(row: Sequence[Any]) -> int:
     """About how many bytes a row takes in the engine: its texts, with 8 for the place of each."""
     size = 0

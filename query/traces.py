@@ -11,7 +11,7 @@ from chassis.clickhouse import QueryTooLarge
 from query.fields import SPAN_KINDS, SPANS, STATUS_CODES
 from query.instant import format_instant, format_millis
 from query.records import SpanRecord, hex_id, span_record
-from query.rows import Carried, Skeleton, text_size
+from query.rows import Carried, Skeleton, fitting, text_size
 from query.settings import QuerySettings
 from query.store import MAX_RESULT_BYTES, Store
 from query.tree import SpanRecords, TraceAttributes, TraceBounds, TraceSize, TraceSkeleton
@@ -99,6 +99,7 @@ async def read_span(store: Store, project_id: int, trace_id: bytes, span_id: byt
         rows = await store.rows(statement, max(store.max_page_bytes, 1))
     except QueryTooLarge:  # the earliest alone
         rows = await store.rows(replace(statement, limit=1))
+    rows = fitting(rows, store.max_page_bytes, begun=False)
     return await asyncio.to_thread(_encoded_span, rows) if rows else None
 
 

@@ -71,9 +71,9 @@ def _places(key: str, bindings: Bindings) -> Iterator[_Value]:
 def _named(name: str, bindings: Bindings) -> Iterator[_Value]:
     """Where `attributes` of the API takes the value `name` from: the item itself before its resource and scope."""
     yield _own(name, bindings)
-    if name.startswith(_RESOURCE) and name != _RESOURCE:
+    if name.startswith(_RESOURCE):
         yield _listed("resource", name.removeprefix(_RESOURCE), bindings)
-    if name.startswith(_SCOPE) and name != _SCOPE:
+    if name.startswith(_SCOPE):
         yield _listed("scope", name.removeprefix(_SCOPE), bindings)
     column = _SCOPE_COLUMNS.get(name)
     if column is not None:

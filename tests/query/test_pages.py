@@ -190,6 +190,19 @@ class TestPagesOfFewBytes:
         assert sorted(row["spanId"] for page in pages for row in page) == [f"{n:016x}" for n in range(1, 11)]
         assert all(len(page) <= 2 for page in pages)
 
+    async def test_a_resource_that_many_rows_share_counts_for_each(self, loader: Loader, explore: Explore) -> None:
+        """The tables hold it once for them all; an answer has it in every row."""
+        wide = {f"k{n}": "x" * 16_000 for n in range(6)}
+        await loader.spans(*(span(n, start=NOW - n * SECOND) for n in range(1, 12)), resource=wide)
+        await loader.spans(*(span(12, start=NOW - n * SECOND) for n in range(60, 66)), resource=wide)
+        await loader.logs(*(record(number=n, trace=1) for n in range(1, 12)), resource=wide)
+        for path in ("/spans", "/logs", f"/traces/{'0' * 31}1/logs"):
+            pages = await explore.pages(path, limit=200)
+            assert sum(map(len, pages)) == (17 if path == "/spans" else 11)
+            assert max(map(len, pages)) == 2
+        found = (await explore.get(f"/traces/{'0' * 31}1/spans/{12:016x}")).json
+        assert len(found["alternates"]) == 1
+
     async def test_of_large_spans_with_one_id_the_earliest_is_shown(self, loader: Loader, explore: Explore) -> None:
         wide = {f"k{n}": "x" * 16_000 for n in range(20)}
         await loader.spans(*(span(1, start=NOW - n * SECOND, attributes=wide) for n in range(60, 63)))
