@@ -5,16 +5,24 @@ the report tells what the one thing costs and brings. `maps` is what Sluice's ta
 whole lists: resource and numbers in Maps of their own.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple
 
 from benchmarks.storage.engine import sql_file
 from chassis import schema
+from chassis.validation import Issues
+from query.fields import LOGS, SPANS
+from query.filters import Filter, Op, condition
+from query.sql.bindings import Bindings
+from query.sql.conditions import condition_sql
 
 Signal = Literal["spans", "logs"]
 Change = tuple[str, str]
 
-_AFTER, _BEFORE = "\\x02", "\\x01"
+RESOURCE_KEY: Final = "host.name"
+_PLACE: Final = re.compile(r"\{(p\d+):[A-Za-z0-9()]+\}")
+_ATTRIBUTE: Final = re.compile(r"attributes\['([^']*)'\]")
 
 
 class Spelling(NamedTuple):
@@ -26,10 +34,9 @@ class Spelling(NamedTuple):
     duration: str
     trace_id: str
     text: Callable[[str], str]
-    present: Callable[[str], str]
     number: Callable[[str], str]
     resource: Callable[[str], str]
-    equal: Callable[[str, str], str]
+    matches: Callable[[str, Op, str], str]  # a filter of the explore API
     pairs: str  # the Map of all attributes; empty where there is none
     bucketed: bool = True  # whether the sort key starts with five minutes
 
@@ -69,25 +76,34 @@ def _unsplit(ddl: str) -> str:
     return ddl.replace("map_serialization_version = 'with_buckets'", "map_serialization_version = 'basic'")
 
 
-def _in_list(column: str, key: str) -> str:
-    return f"position({column}, '{_BEFORE}{key}{_AFTER}') > 0"
-
-
 def _from_list(column: str, key: str) -> str:
     pattern = key.replace(".", "\\\\.")
-    return f"extract({column}, '{_BEFORE}{pattern}{_AFTER}.([^{_BEFORE}]*)')"
+    return f"extract({column}, '\\x01{pattern}\\x02.([^\\x01]*)')"
+
+
+def _filter_sql(signal: Signal, key: str, op: Op, value: str) -> str:
+    """What the query service makes of a filter, with the values in place."""
+    issues = Issues()
+    test = condition(Filter(key, op, (value,)), SPANS if signal == "spans" else LOGS, 0, "filter", issues)
+    if test is None:
+        raise ValueError(f"no filter: {key} {op} {value}")
+    bindings = Bindings()
+    sql = condition_sql(test, bindings)
+    return _PLACE.sub(lambda place: _literal(bindings.values[place[1]]), sql)
+
+
+def _literal(value: object) -> str:
+    if not isinstance(value, str):
+        return str(value)
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return "'" + re.sub("[\0-\x1f]", lambda odd: f"\\x{ord(odd[0]):02x}", escaped) + "'"
 
 
 def _spelling(signal: Signal, text: Callable[[str], str], pairs: str = "attributes") -> Spelling:
-    """As `query.sql.conditions` has it: the item's own attribute, else the one of its resource."""
+    """Filters as the query service sends them, with `text` for an attribute of the item."""
 
-    def equal(key: str, value: str) -> str:
-        arms = (
-            *(_in_list("attribute_types", key), f"{text(key)} = '{value}'"),
-            *(_in_list("attribute_types", f"resource.{key}"), f"{text(f'resource.{key}')} = '{value}'"),
-            *(_in_list("resource", key), f"{_from_list('resource', key)} = '{value}'"),
-        )
-        return f"multiIf({', '.join(arms)}, 0)"
+    def matches(key: str, op: Op, value: str) -> str:
+        return _ATTRIBUTE.sub(lambda found: text(found[1]), _filter_sql(signal, key, op, value))
 
     return Spelling(
         project="project_id",
@@ -96,10 +112,9 @@ def _spelling(signal: Signal, text: Callable[[str], str], pairs: str = "attribut
         duration="duration" if signal == "spans" else "length(body)",
         trace_id="trace_id = unhex('{id}')",
         text=text,
-        present=lambda key: _in_list("attribute_types", key),
         number=lambda key: f"toFloat64OrNull({text(key)})",
         resource=lambda key: _from_list("resource", key),
-        equal=equal,
+        matches=matches,
         pairs=pairs,
     )
 
@@ -108,31 +123,49 @@ def _in_map(key: str) -> str:
     return f"attributes['{key}']"
 
 
-def _maps_spelling(signal: Signal) -> Spelling:
-    def present(column: str, key: str) -> str:
-        return f"has({column}.keys, '{key}')"
+def _simple(text: str, number: str, present: str, op: Op, value: str) -> str:
+    """A filter on one place."""
+    match op:
+        case Op.EQ:
+            return f"{text} = '{value}'"
+        case Op.CONTAINS:
+            return f"position({text}, '{value}') > 0"
+        case Op.GTE:
+            return f"{number} >= {value}"
+        case Op.EXISTS:
+            return present
+    raise ValueError(f"no filter of the benchmark: {op}")
 
-    def equal(key: str, value: str) -> str:
-        arms = (
-            *(present("attributes", key), f"{_in_map(key)} = '{value}'"),
-            *(present("attributes", f"resource.{key}"), f"{_in_map(f'resource.{key}')} = '{value}'"),
-            *(present("resource_attributes", key), f"resource_attributes['{key}'] = '{value}'"),
-        )
-        return f"multiIf({', '.join(arms)}, 0)"
+
+def _maps_spelling(signal: Signal) -> Spelling:
+    def matches(key: str, op: Op, value: str) -> str:
+        places = (("attributes", key), ("attributes", f"resource.{key}"), ("resource_attributes", key))
+        present = [f"has({column}.keys, '{name}')" for column, name in places]
+        if op is Op.EXISTS:
+            return f"({' OR '.join(present)})"
+        number = f"has(numbers.keys, '{key}') AND numbers['{key}']"
+        tests = [_simple(f"{column}['{name}']", number, "", op, value) for column, name in places]
+        arms = ", ".join(f"{there}, {test}" for there, test in zip(present, tests, strict=True))
+        return f"multiIf({arms}, 0)"
 
     return _spelling(signal, _in_map)._replace(
-        present=lambda key: present("attributes", key),
         number=lambda key: f"numbers['{key}']",
         resource=lambda key: f"resource_attributes['{key}']",
-        equal=equal,
+        matches=matches,
     )
 
 
 def _contrib_spelling(signal: Signal) -> Spelling:
+    """One place by its name, as its users write it: a key of the resource is asked of the resource."""
     column = "SpanAttributes" if signal == "spans" else "LogAttributes"
 
     def text(key: str) -> str:
         return f"{column}['{key}']"
+
+    def matches(key: str, op: Op, value: str) -> str:
+        own, name = (column, key) if key != RESOURCE_KEY else ("ResourceAttributes", key)
+        cell = f"{own}['{name}']"
+        return _simple(cell, f"toFloat64OrNull({cell})", f"mapContains({own}, '{name}')", op, value)
 
     return Spelling(
         project="ProjectId",
@@ -141,10 +174,9 @@ def _contrib_spelling(signal: Signal) -> Spelling:
         duration="Duration" if signal == "spans" else "length(Body)",
         trace_id="TraceId = '{id}'",
         text=text,
-        present=lambda key: f"mapContains({column}, '{key}')",
         number=lambda key: f"toFloat64OrNull({text(key)})",
         resource=lambda key: f"ResourceAttributes['{key}']",
-        equal=lambda key, value: f"{text(key)} = '{value}'",
+        matches=matches,
         pairs=column,
         bucketed=signal == "logs",
     )

@@ -27,12 +27,14 @@ class Result(msgspec.Struct):
     answers: dict[str, str] = {}
 
 
-def make_source(engine: Engine, signal: Signal, rows: int) -> str:
-    """The rows that all candidates get, in a table of their own; made once for a directory."""
-    name = f"source_{signal}_{rows}"
+def make_source(engine: Engine, signal: Signal, day_rows: int, rows: int) -> str:
+    """The rows that all candidates get, the first of a day of `day_rows`, in a table of their own; made once for a
+    directory.
+    """
+    name = f"source_{signal}_{day_rows}_{rows}"
     if name in engine.tables():
         return name
-    places = {"rows": rows, "block": BLOCK_ROWS}
+    places = {"rows": day_rows, "block": BLOCK_ROWS}
     empty = sql_file(signal, first=0, count=1, **places)
     block = f"toUInt32(intDiv(rowNumberInAllBlocks(), {BLOCK_ROWS}))"
     engine.command(
@@ -48,10 +50,10 @@ def make_source(engine: Engine, signal: Signal, rows: int) -> str:
     return name
 
 
-def measure(directory: Path, signal: Signal, layout: Layout, rows: int) -> Result:
+def measure(directory: Path, signal: Signal, layout: Layout, day_rows: int, rows: int) -> Result:
     """Build and read one candidate; its table is gone afterwards."""
     engine = Engine(directory)
-    source, table = make_source(engine, signal, rows), "candidate"
+    source, table = make_source(engine, signal, day_rows, rows), "candidate"
     engine.command(f"DROP TABLE IF EXISTS {table} SYNC")
     engine.command(layout.ddl.replace("{table}", table))
     engine.command(f"SYSTEM STOP MERGES {table}")
