@@ -26,6 +26,8 @@ from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from chassis.web import CANCEL_ON_DISCONNECT, JSON_TYPE, request_id_for
 
+# Of a request line: 4 000 characters of filters are up to 48 000 bytes when each is percent-encoded.
+MAX_LINE_BYTES: Final = 2**16
 LINGER_S: Final = 1.0  # how long a refused body is discarded, so that the client gets to read the answer before a reset
 SERVER: Final = "sluice"  # what an answer outside the skeleton says of its maker, as those inside do: no versions
 
@@ -79,6 +81,7 @@ class Connection(web.RequestHandler):
             loop=loop,
             keepalive_timeout=settings.keepalive_timeout_s,
             lingering_time=LINGER_S,
+            max_line_size=MAX_LINE_BYTES,
             auto_decompress=False,  # bodies are inflated by whoever knows their limits
             access_log=cast(Any, None),  # the skeleton writes one without queries
         )

@@ -197,3 +197,11 @@ def test_an_address_that_cannot_be_bound_is_one_sentence(host: str, sentence: st
 def test_two_processes_may_share_a_port_when_both_say_so() -> None:
     with bind("127.0.0.1", 0, share=True) as first:
         bind("127.0.0.1", first.getsockname()[1], share=True).close()
+
+
+async def test_a_request_line_may_hold_the_longest_filters(start: Start) -> None:
+    process = await start()
+    port = int(await said(process))
+    for length, status in ((60_000, b"200"), (70_000, b"400")):
+        answer = await ask(port, READY.replace(b"/readyz", b"/readyz?x=" + b"%F0" * (length // 3)))
+        assert answer.split(b" ", 2)[1] == status
