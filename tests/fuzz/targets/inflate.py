@@ -9,6 +9,7 @@ from random import Random
 from typing import Any, Final
 
 from backports import zstd
+from isal import isal_zlib
 
 from chassis.errors import BadRequest, PayloadTooLarge, UnsupportedMediaType
 from gateway import inflate as subject
@@ -42,9 +43,10 @@ def check(data: bytes) -> None:
 
 def _readings(encoding: str, body: bytes, chunk: int, limits: InflateLimits) -> list[tuple[bytes, str | None]]:
     """What the oracle makes of it. Some faults libzstd finds only when it has the whole frame, and room for all that
-    comes out, at once; so there may be two answers.
+    comes out, at once, and isal reads incomplete code lengths that zlib refuses; so there may be two answers.
     """
     readings = [_oracle(encoding, body, size)[:2] for size in {1, chunk + 1, _STEP}]
+    readings += [_oracle(encoding, body, size, library=isal_zlib)[:2] for size in {1, _STEP}]
     if encoding == "zstd":
         readings.append(_oracle(encoding, body, _STEP, limits.max_bytes + 1, bounded=True)[:2])
     return readings
@@ -66,8 +68,9 @@ def _check_header(raw: bytes) -> None:
 
 def _passes_a_limit(encoding: str, body: bytes, limits: InflateLimits) -> bool:
     """Whether more comes out, or more has to go in, than may; byte by byte shows what comes before a fault."""
-    for chunk, bounded in ((1, False), (_STEP, False), (_STEP, encoding == "zstd")):
-        out, _, members, window = _oracle(encoding, body, chunk, limits.max_bytes + 1, bounded=bounded)
+    whole = (_STEP, encoding == "zstd", zlib)
+    for chunk, bounded, library in ((1, False, zlib), (1, False, isal_zlib), (_STEP, False, zlib), whole):
+        out, _, members, window = _oracle(encoding, body, chunk, limits.max_bytes + 1, bounded=bounded, library=library)
         if len(out) > limits.max_bytes or members > limits.max_members:
             return True
         if window > 1 << (limits.max_window_bytes.bit_length() - 1):
@@ -76,7 +79,7 @@ def _passes_a_limit(encoding: str, body: bytes, limits: InflateLimits) -> bool:
 
 
 def _oracle(
-    encoding: str, body: bytes, chunk: int, most: int = 2**26, *, bounded: bool = False
+    encoding: str, body: bytes, chunk: int, most: int = 2**26, *, bounded: bool = False, library: Any = zlib
 ) -> tuple[bytes, str | None, int, int]:
     """What comes out (up to about `most`), the first fault, the members begun, and the largest window of zstd.
     `bounded`: libzstd may not give more than `most` at once.
@@ -90,7 +93,7 @@ def _oracle(
             return out, "followed", members, window
         if encoding == "zstd":
             window = max(window, _window(body[at:]))
-        member = _begin(encoding, body)
+        member = _begin(encoding, body, library)
         try:
             while not member.eof:
                 if at >= len(body):
@@ -98,22 +101,22 @@ def _oracle(
                 fed = body[at : at + chunk]
                 at += len(fed)
                 out += member.decompress(fed, most - len(out)) if bounded else member.decompress(fed)
-        except (zlib.error, zstd.ZstdError) as error:
+        except (zlib.error, isal_zlib.error, zstd.ZstdError) as error:
             return out, str(error), members, window
         at -= len(member.unused_data)
     return out, None, members, window
 
 
-def _begin(encoding: str, body: bytes) -> Any:
+def _begin(encoding: str, body: bytes, library: Any) -> Any:
     if encoding == "zstd":
         return zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: 27})
     if encoding == "gzip":
-        return zlib.decompressobj(31)
+        return library.decompressobj(31)
     try:  # the zlib format where its header is one
         zlib.decompressobj(15).decompress(body[:2])
     except zlib.error:
-        return zlib.decompressobj(-15)
-    return zlib.decompressobj(15)
+        return library.decompressobj(-15)
+    return library.decompressobj(15)
 
 
 def _window(frame: bytes) -> int:
