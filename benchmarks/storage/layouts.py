@@ -182,7 +182,7 @@ def _contrib_spelling(signal: Signal) -> Spelling:
     )
 
 
-_TEXTS: Final = "attributes                        Map(LowCardinality(String), String) CODEC(ZSTD(1))"
+_TEXTS: Final = "attributes                        Map(LowCardinality(String), String) CODEC(ZSTD(3))"
 _RESOURCE: Final = "    resource                          LowCardinality(String) CODEC(ZSTD(1)),"
 _HOT: Final = (
     "http.request.method",
@@ -266,12 +266,12 @@ def layouts(signal: Signal) -> list[Layout]:
             spelling,
         ),
         Layout(
-            "zstd 3",
-            "stronger compression of attributes",
-            _changed(ours, (_TEXTS, _TEXTS.replace("ZSTD(1)", "ZSTD(3)"))),
+            "zstd 1",
+            "attributes compressed less",
+            _changed(ours, (_TEXTS, _TEXTS.replace("ZSTD(3)", "ZSTD(1)"))),
             spelling,
         ),
-        Layout("lz4", "no ZSTD anywhere", ours.replace("ZSTD(1)", "LZ4"), spelling),
+        Layout("lz4", "no ZSTD anywhere", ours.replace("ZSTD(1)", "LZ4").replace("ZSTD(3)", "LZ4"), spelling),
     ]
     if signal == "spans":
         found += _span_layouts(ours, spelling)

@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS spans
     environment                       LowCardinality(String) CODEC(ZSTD(1)),
     release                           LowCardinality(String) CODEC(ZSTD(1)),
     -- every attribute in its canonical text; attribute_types has their keys in order with their types (docs/codec.md)
-    attributes                        Map(LowCardinality(String), String) CODEC(ZSTD(1)),
+    attributes                        Map(LowCardinality(String), String) CODEC(ZSTD(3)),
     attribute_types                   LowCardinality(String) CODEC(ZSTD(1)),
     dropped_attributes_count          UInt32 CODEC(ZSTD(1)),
     -- JSON lists, empty string for none
@@ -76,7 +76,7 @@ CREATE TABLE IF NOT EXISTS logs
     service_name                      LowCardinality(String) CODEC(ZSTD(1)),
     environment                       LowCardinality(String) CODEC(ZSTD(1)),
     release                           LowCardinality(String) CODEC(ZSTD(1)),
-    attributes                        Map(LowCardinality(String), String) CODEC(ZSTD(1)),
+    attributes                        Map(LowCardinality(String), String) CODEC(ZSTD(3)),
     attribute_types                   LowCardinality(String) CODEC(ZSTD(1)),
     dropped_attributes_count          UInt32 CODEC(ZSTD(1)),
     -- all attributes of the resource, with their types, as one text: readers evaluate it once per dictionary entry
