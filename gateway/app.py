@@ -3,8 +3,8 @@
 import os
 import time
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Final, NamedTuple
 
 import structlog
 from aiohttp import web
@@ -48,13 +48,7 @@ def service(
     metrics = Metrics(telemetry.registry)
     ledger = Ledger(metrics)
     threads = ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1), thread_name_prefix="gateway")
-    availability = Availability(clickhouse, metrics, log)
-    inserter = Inserter(clickhouse, availability, metrics)
-    background = Background(inserter, availability, metrics, log, settings.max_background_bytes)
-    gatherer = Gatherer(background, settings.derived_linger_s)
-    flusher = OutcomeFlusher(ledger, gatherer, availability, settings.outcomes_flush_s, clock)
-    writer = Writer(inserter, availability, background, gatherer, metrics, log, threads, clock)
-    batcher = Batcher(writer, settings, metrics, log, clock)
+    storing = _storing(settings, clickhouse, metrics, ledger, log, threads, clock)
     answers = Answers(ledger, settings.cors_origins)
     exporter = Exporter(
         settings,
@@ -63,24 +57,60 @@ def service(
         answers=answers,
         ledger=ledger,
         budget=Budget(settings.max_inflight_bytes, settings.max_inflight_items, metrics),
-        availability=availability,
-        batcher=batcher,
+        availability=storing.availability,
+        batcher=storing.batcher,
         threads=threads,
         clock=clock,
     )
 
     async def run(_app: web.Application) -> AsyncIterator[None]:
-        for worker in (background, gatherer, flusher):
-            worker.start()
+        storing.start()
         yield
-        await batcher.close()
-        await flusher.close()
-        await gatherer.close(DRAIN_DERIVED_S)
-        await background.close(DRAIN_BACKGROUND_S)
-        await availability.close()
+        await storing.close()
         threads.shutdown(wait=True)
 
-    return Service("gateway", _routes(exporter, answers, settings), resources=(run,), readiness=(availability,))
+    return Service("gateway", _routes(exporter, answers, settings), resources=(run,), readiness=(storing.availability,))
+
+
+class _Storing(NamedTuple):
+    """The way of a decoded request into ClickHouse."""
+
+    availability: Availability
+    batcher: Batcher
+    flusher: OutcomeFlusher
+    gatherer: Gatherer
+    background: Background
+
+    def start(self) -> None:
+        for worker in (self.background, self.gatherer, self.flusher):
+            worker.start()
+
+    async def close(self) -> None:
+        """Stop each after those that hand something over to it."""
+        await self.batcher.close()
+        await self.flusher.close()
+        await self.gatherer.close(DRAIN_DERIVED_S)
+        await self.background.close(DRAIN_BACKGROUND_S)
+        await self.availability.close()
+
+
+def _storing(
+    settings: GatewaySettings,
+    clickhouse: Store,
+    metrics: Metrics,
+    ledger: Ledger,
+    log: structlog.stdlib.BoundLogger,
+    threads: Executor,
+    clock: Callable[[], int],
+) -> _Storing:
+    availability = Availability(clickhouse, metrics, log)
+    inserter = Inserter(clickhouse, availability, metrics)
+    background = Background(inserter, availability, metrics, log, settings.max_background_bytes)
+    gatherer = Gatherer(background, settings.derived_linger_s)
+    flusher = OutcomeFlusher(ledger, gatherer, availability, settings.outcomes_flush_s, clock)
+    writer = Writer(inserter, availability, background, gatherer, metrics, log, threads, clock)
+    batcher = Batcher(writer, settings, metrics, log, clock)
+    return _Storing(availability, batcher, flusher, gatherer, background)
 
 
 def _routes(exporter: Exporter, answers: Answers, settings: GatewaySettings) -> list[Route]:

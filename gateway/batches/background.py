@@ -2,16 +2,18 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
 import structlog
 
 from chassis.clickhouse import StoreBusy, StoreRejected, StoreUnavailable
 from gateway.batches.availability import Availability
-from gateway.batches.insert import Inserter, Sealed
+from gateway.batches.insert import Inserter, Sealed, joined
 from gateway.outcomes import Metrics
 
 RETRY_S: Final = 0.2
+FULL: Final = "the queue of blocks that wait for ClickHouse is full"
 
 
 class Background:
@@ -43,39 +45,69 @@ class Background:
         """Begin to work on the queue."""
         self._task = asyncio.get_running_loop().create_task(self._work())
 
-    async def insert(self, sealed: Sealed) -> bool:
-        """Insert a block once. False: not now; True: it is dealt with, stored or lost."""
+    async def insert(self, blocks: Sequence[Sealed]) -> None:
+        """Insert blocks, each once, one after the other. What cannot be inserted now is kept for later."""
+        waiting = deque(blocks)
+        try:
+            while waiting and (parts := await self._first(waiting)) is not None:
+                waiting.popleft()
+                self._keep(parts)
+        finally:  # not now, or the gateway stops: their requests are answered, so they are not to be forgotten
+            for sealed in waiting:
+                self.add(sealed)
+
+    def add(self, sealed: Sealed) -> None:
+        """Keep a block for another try; what of it is over the budget is lost."""
+        if self._fits(sealed):
+            self._queue.append(sealed)
+            self._charge(sealed.nbytes)
+            self._empty.clear()
+            self._filled.set()
+        elif sealed.parts:
+            self._keep(sealed.parts)
+        else:
+            self.lose(sealed, FULL)
+
+    def _keep(self, parts: Sequence[Sealed]) -> None:
+        over: list[Sealed] = []
+        for part in parts:
+            if self._fits(part):
+                self.add(part)
+            else:
+                over.append(part)
+        if over:
+            self.lose(joined(over), FULL)  # one line in the log
+
+    def _fits(self, sealed: Sealed) -> bool:
+        return self._bytes + sealed.nbytes <= self._max_bytes
+
+    async def _first(self, queue: deque[Sealed]) -> Sequence[Sealed] | None:
+        """Insert the first block of a queue once. None: not now. Else it is stored or lost, but for the parts that are
+        returned: what is refused for good is lost, not what was merely sent together with it.
+
+        From when it is sent until its answer, and for ever if the answer is lost (or nobody waits for it any more),
+        nobody knows whether a joined block is stored. Its parts have other tokens: inserted alone they would be stored
+        twice if it was. So it forgets them, and is then stored or lost as a whole.
+        """
+        sealed = queue[0]
+        queue[0] = sealed.whole()
         try:
             await self._inserter.insert(sealed)
         except StoreBusy:
-            return False
+            queue[0] = sealed  # it was never sent
+            return None
         except StoreUnavailable as error:
             self._availability.failed(error, sealed.block.table)
-            return False
+            return None
         except StoreRejected as error:
-            self._part(sealed, error.message)
+            if sealed.parts:
+                return sealed.parts
+            self.lose(sealed, error.message)
         except Exception as error:  # noqa: BLE001 (logged below; the queue goes on)
-            # A defect of ours: one block is less than all that would wait behind it.
+            # A defect of ours: one block is less than all that would wait behind it. It may be stored.
             self._log.exception("insert failed", table=sealed.block.table)
-            self._part(sealed, type(error).__name__)
-        return True
-
-    def add(self, sealed: Sealed) -> None:
-        """Keep a block for another try; over the budget it is lost."""
-        if self._bytes + sealed.nbytes > self._max_bytes:
-            self.lose(sealed, "the queue of blocks that wait for ClickHouse is full")
-            return
-        self._queue.append(sealed)
-        self._charge(sealed.nbytes)
-        self._empty.clear()
-        self._filled.set()
-
-    def _part(self, sealed: Sealed, reason: str) -> None:
-        """What is refused for good is lost, but not what was merely sent together with it."""
-        if not sealed.parts:
-            self.lose(sealed, reason)
-        for part in sealed.parts:
-            self.add(part)
+            self.lose(sealed, type(error).__name__)
+        return ()
 
     def lose(self, sealed: Sealed, reason: str) -> None:
         """Give up rows whose request was answered with success."""
@@ -102,10 +134,12 @@ class Background:
             while not await self._availability.wait(60.0):
                 pass
             # The block leaves the queue only when it is dealt with: a cancelled task must not take it along.
-            if await self.insert(self._queue[0]):
-                self._charge(-self._queue.popleft().nbytes)
-            else:
+            parts = await self._first(self._queue)
+            if parts is None:
                 await asyncio.sleep(RETRY_S)
+            else:
+                self._charge(-self._queue.popleft().nbytes)
+                self._keep(parts)
             if not self._queue:
                 self._filled.clear()
                 self._empty.set()

@@ -78,13 +78,10 @@ class Gatherer:
         return max(self._linger_s * SHORTEST, self._linger_s - since)
 
     async def _flush(self) -> None:
-        left = [joined(group) for group in self._groups.values()]
+        blocks = [joined(group) for group in self._groups.values()]
         self._groups.clear()
         self._bytes = 0
         try:
-            while left and await self._background.insert(left[0]):
-                left.pop(0)
-        finally:  # not now, or the gateway stops: their requests are answered, so they are not to be forgotten
-            for sealed in left:
-                self._background.add(sealed)
+            await self._background.insert(blocks)
+        finally:
             self._room.set()

@@ -1,5 +1,6 @@
 """One block, its token and its insert: the smallest step that ClickHouse sees of a batch."""
 
+import hashlib
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -39,17 +40,22 @@ class Sealed(NamedTuple):
         """Bytes of the block."""
         return sum(map(len, self.block.pieces))
 
+    def whole(self) -> "Sealed":
+        """The same insert, not to be taken apart any more."""
+        return self._replace(parts=())
+
 
 def joined(blocks: Sequence[Sealed]) -> Sealed:
-    """Blocks of one table and day as one insert. ClickHouse makes one part of them, and the token of the first stands
-    for all: none of them is inserted alone, unless the whole is refused for good.
+    """Blocks of one table and day as one insert, of which ClickHouse makes one part. Its token is its own, made of
+    theirs: under the token of the first, that one alone would count as a repetition of the whole.
     """
     if len(blocks) == 1:
         return blocks[0]
-    first = blocks[0]
     pieces = [piece for sealed in blocks for piece in sealed.block.pieces]
-    block = first.block._replace(rows=sum(sealed.block.rows for sealed in blocks), pieces=pieces)
-    return Sealed(first.batch_id, block, tuple(blocks))
+    block = blocks[0].block._replace(rows=sum(sealed.block.rows for sealed in blocks), pieces=pieces)
+    tokens = "\n".join(sealed.token for sealed in blocks)
+    own_id = int.from_bytes(hashlib.blake2b(tokens.encode(), digest_size=8).digest()) >> 1
+    return Sealed(own_id, block, tuple(blocks))
 
 
 class Inserter:

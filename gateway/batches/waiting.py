@@ -64,7 +64,8 @@ class Waiting:
 
 class Shares:
     """A memory that projects share. Who holds some of it may take as much as is left free: one alone half of it, two a
-    third each, and there is always something left for the next.
+    third each. Who holds nothing may take what they leave, to the last byte; then the next is refused until some of it
+    is given back.
     """
 
     def __init__(self, max_bytes: int, metrics: Metrics) -> None:

@@ -4,7 +4,7 @@
         build               a thread: assemble, error occurrences, outcomes; every block gets its token
         _insert_until       spans and logs, one block after the other; a transient failure is retried until the deadline
         stored              the requests are answered: success means that their spans and logs are in ClickHouse
-        _insert_index       the trace index, before the answer where it can; what fails for now goes to `Background`
+        Background.insert   the trace index, before the answer where it can; what fails for now is tried again
     Gatherer            attribute keys, errors, outcomes: with those of the next batches
 
 A block that ClickHouse refuses for good is narrowed down: the batch is written again in parts, by project, then by
@@ -133,7 +133,7 @@ class Writer:
         if len(index) > MAX_INDEX_DAYS:
             index = []
         try:
-            await self._insert_index(index)
+            await self._background.insert(index)
         finally:
             early.cancel()
             answer()
@@ -189,15 +189,6 @@ class Writer:
         """
         for sealed in derived:
             if sealed.block.table != INGEST_OUTCOMES.name and sealed.block.day in days:
-                self._background.add(sealed)
-
-    async def _insert_index(self, index: Sequence[Sealed]) -> None:
-        left = list(index)
-        try:
-            while left and await self._background.insert(left[0]):
-                left.pop(0)
-        finally:  # not now, or the gateway stops: their requests are answered, so they are not to be forgotten
-            for sealed in left:
                 self._background.add(sealed)
 
     async def _narrow(

@@ -5,11 +5,18 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+import structlog
+from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from chassis.clickhouse import ClickHouse, StoreRejected, StoreUnavailable
+from chassis.clickhouse import ClickHouse, StoreBusy, StoreRejected, StoreUnavailable
 from gateway.batches import gathering
-from tests.gateway.conftest import Insert, RecordingStore, StartGateway, eventually
+from gateway.batches.availability import Availability
+from gateway.batches.background import Background
+from gateway.batches.insert import Inserter, Sealed, joined
+from gateway.outcomes import Metrics
+from proto.otlp.policy import Block
+from tests.gateway.conftest import DEADLINE_S, Insert, RecordingStore, StartGateway, eventually
 from tests.gateway.otlp import DAY_NS, NOW_NS, exception_event, span, traces
 
 Rows = Callable[..., Awaitable[list[tuple[Any, ...]]]]
@@ -127,3 +134,104 @@ async def test_batches_wait_while_derived_rows_pile_up(
     assert (await gateway.post("/v1/traces", failing(3))).status == 200
     await gateway.stop()
     assert gateway.metric("lost_rows_total") == 0
+
+
+class Queue:
+    """A queue of blocks over a store that fails as it is told, and what it lost."""
+
+    def __init__(self, store: RecordingStore, max_bytes: int) -> None:
+        self._registry = CollectorRegistry()
+        metrics = Metrics(self._registry)
+        log = structlog.get_logger("test")
+        self._availability = Availability(store, metrics, log, probe_s=0.01)
+        self.background = Background(
+            Inserter(store, self._availability, metrics), self._availability, metrics, log, max_bytes
+        )
+        self.background.start()
+
+    @property
+    def lost(self) -> float:
+        return self._registry.get_sample_value("sluice_gateway_lost_rows_total", {"table": "error_occurrences"}) or 0.0
+
+    async def close(self, timeout_s: float = DEADLINE_S) -> None:
+        await self.background.close(timeout_s)
+        await self._availability.close()
+
+
+def several() -> Sealed:
+    """Four blocks of 100 bytes and a row each, as one insert."""
+    return joined([Sealed(n, Block("error_occurrences", 20_000, 1, [b"%d" % n * 100])) for n in range(1, 5)])
+
+
+def blocks_in(store: RecordingStore) -> list[str]:
+    """The blocks in each insert that was taken."""
+    return [insert.body[::100].decode() for insert in store.taken]
+
+
+def refusing_joined(insert: Insert) -> StoreRejected | None:
+    return StoreRejected("Incorrect data", 117) if len(insert.body) > 100 else None
+
+
+async def test_of_what_does_not_fit_the_queue_the_rest_is_lost_alone() -> None:
+    store = RecordingStore()
+    queue = Queue(store, max_bytes=250)
+    with capture_logs() as lines:
+        queue.background.add(several())
+    await queue.close()
+    assert blocks_in(store) == ["1", "2"]
+    assert [line["rows"] for line in lines] == [queue.lost] == [2]
+
+
+async def test_blocks_take_the_room_of_the_insert_that_they_were_in() -> None:
+    store = RecordingStore(failures=[StoreBusy("busy")], refuse=refusing_joined)
+    queue = Queue(store, max_bytes=400)
+    await queue.background.insert([several()])
+    await queue.close()
+    assert [len(insert.body) for insert in store.asked[:2]] == [400, 400]
+    assert (blocks_in(store), queue.lost) == (["1", "2", "3", "4"], 0)
+
+
+async def test_an_insert_of_several_has_a_token_of_its_own() -> None:
+    one, other = several(), several()
+    assert one.token == other.token
+    assert one.token not in {part.token for part in one.parts}
+    assert one.whole().token == one.token
+    assert joined(one.parts[:3]).token != one.token
+
+
+@pytest.mark.parametrize("max_bytes", [1_000, 399])
+async def test_an_insert_that_may_be_stored_is_not_taken_apart(max_bytes: int) -> None:
+    """Refused later, or too large for the queue: its blocks would be stored a second time."""
+
+    class AnswerLost(RecordingStore):
+        async def insert(self, table: str, *args: Any, token: str) -> None:
+            first = not self.asked
+            await super().insert(table, *args, token=token)
+            if first:
+                self.refuse = refusing_joined
+                raise StoreUnavailable("connection reset")
+
+    store = AnswerLost()
+    queue = Queue(store, max_bytes)
+    await queue.background.insert([several()])
+    await queue.close()
+    assert (blocks_in(store), queue.lost) == (["1234"], 4)
+
+
+async def test_an_insert_that_nobody_waited_for_is_not_taken_apart() -> None:
+    released = asyncio.Event()
+
+    class Hanging(RecordingStore):
+        async def insert(self, table: str, *args: Any, token: str) -> None:
+            self.asked.append(Insert(table, token, b""))
+            await released.wait()
+            await super().insert(table, *args, token=token)
+
+    store = Hanging()
+    queue = Queue(store, max_bytes=250)
+    inserting = asyncio.ensure_future(queue.background.insert([several(), several()]))
+    await eventually(lambda: len(store.asked) == 1)
+    inserting.cancel()
+    await asyncio.gather(inserting, return_exceptions=True)
+    assert queue.lost == 4 + 2  # the second was not sent yet
+    await queue.close(0.0)

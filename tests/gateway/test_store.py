@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from chassis.clickhouse import ClickHouse, StoreBusy, StoreRejected, StoreUnavailable
 from gateway.batches.writer import Pending
 from tests.gateway.conftest import Answer, Gateway, Insert, RecordingStore, StartGateway, eventually
-from tests.gateway.otlp import DAY_NS, JSON, NOW_NS, PROTOBUF, exception_event, log, logs, span, traces
+from tests.gateway.otlp import DAY_NS, JSON, NOW_NS, PROTOBUF, exception_event, log, logs, span, traces, traces_json
 
 Rows = Callable[..., Awaitable[list[tuple[Any, ...]]]]
 AWAY = StoreUnavailable("connection refused")
@@ -424,6 +424,30 @@ async def test_too_much_in_flight_is_503_with_retry_after(start_gateway: StartGa
     released.set()
     assert [(await held).status, (await fits).status] == [200, 200]
     assert gateway.metric("inflight_items") == gateway.metric("inflight_bytes") == 0
+
+
+async def test_json_is_charged_for_the_protobuf_besides_it_while_it_is_read(start_gateway: StartGateway) -> None:
+    released = asyncio.Event()
+
+    class Slow(RecordingStore):
+        async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
+            await released.wait()
+            await super().insert(table, columns, pieces, token=token)
+
+    def body(size: int) -> bytes:
+        return traces_json(span()).ljust(size)
+
+    gateway = await start_gateway(Slow(), max_inflight_bytes=700_000)
+    json = {"Content-Type": JSON}
+    alone = asyncio.ensure_future(gateway.post("/v1/traces", body(300_000), json))
+    await eventually(lambda: gateway.metric("inflight_items") == 1)
+    assert gateway.metric("inflight_bytes") < 100_000  # given back as soon as it is read
+    assert (await gateway.post("/v1/traces", body(300_000), json)).status == 503
+    fits = asyncio.ensure_future(gateway.post("/v1/traces", body(150_000), json))
+    await eventually(lambda: gateway.metric("inflight_items") == 2)
+    released.set()
+    assert [(await alone).status, (await fits).status] == [200, 200]
+    assert gateway.metric("inflight_bytes") == 0
 
 
 async def test_a_lone_request_is_admitted_whatever_its_size(start_gateway: StartGateway) -> None:
