@@ -41,8 +41,12 @@ class Connection(psycopg.Connection[Any]):
         """Connected, with its limits set on both sides."""
         connection = cls.connect(autocommit=True, **parameters)
         connection.answer_timeout_s = timeout_s
-        connection.execute(_LIMITS, _limits(timeout_s))
-        connection.autocommit = False
+        try:
+            connection.execute(_LIMITS, _limits(timeout_s))
+            connection.autocommit = False
+        except BaseException:
+            connection.pgconn.finish()  # nobody else has it
+            raise
         return connection
 
     def wait(self, gen: PQGen[RV], interval: float = _INTERVAL_S, timeout: float | None = None) -> RV:
@@ -59,6 +63,7 @@ class AsyncConnection(psycopg.AsyncConnection[Any]):
     """The same for the event loop."""
 
     answer_timeout_s: float = 10.0
+    ping_timeout_s: float = 10.0
 
     @classmethod
     async def opened(cls, timeout_s: float, **parameters: Any) -> Self:
@@ -72,9 +77,14 @@ class AsyncConnection(psycopg.AsyncConnection[Any]):
             _UNWANTED.add(attempt)
             attempt.add_done_callback(_close)
             raise
-        connection.answer_timeout_s = timeout_s
-        await connection.execute(_LIMITS, _limits(timeout_s))
-        await connection.set_autocommit(False)
+        connection.answer_timeout_s = connection.ping_timeout_s = timeout_s
+        try:
+            await connection.execute(_LIMITS, _limits(timeout_s))
+            await connection.set_autocommit(False)
+        except BaseException:
+            connection.pgconn.finish()  # nobody else has it
+            raise
+        connection.ping_timeout_s = min(timeout_s, PING_TIMEOUT_S)
         return connection
 
     async def wait(
@@ -84,8 +94,8 @@ class AsyncConnection(psycopg.AsyncConnection[Any]):
         timeout: float | None = None,  # noqa: ASYNC109 - the driver's signature
     ) -> RV:
         """As the driver's, for a limited time; and who stops waiting takes the connection along."""
-        # Only a look at an idle connection is without a transaction.
-        limit = timeout or min(self.answer_timeout_s, PING_TIMEOUT_S if self.autocommit else self.answer_timeout_s)
+        # Once opened, only a look at an idle connection is without a transaction.
+        limit = timeout or (self.ping_timeout_s if self.autocommit else self.answer_timeout_s)
         try:
             return await waiting.wait_async(gen, self.pgconn.socket, interval=interval, timeout=limit)
         except _WaitTimeout as error:

@@ -21,6 +21,7 @@ _COMMENT: Final = re.compile(r"--[^\n]*")
 _RETENTION: Final = re.compile(r"\{retention:([^}]+)\}")
 _TABLE: Final = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+)")
 _LIMITS: Final = QueryLimits(max_seconds=30)
+LOOK_S: Final = 5.0  # for a look at the tables: all who came meanwhile wait for it
 # About one bucket per key. Parts fresh from an insert stay as they came: splitting them would cost the insert.
 _BUCKETED: Final = (
     ", map_serialization_version = 'with_buckets', map_serialization_version_for_zero_level_parts = 'basic',"
@@ -122,16 +123,32 @@ class CheckedClickHouse(ClickHouse):
 
     def __init__(self, url: str, **options: Any) -> None:
         super().__init__(url, **options)
-        self._looking = asyncio.Lock()
+        self._look: asyncio.Task[None] | None = None
         self._looked = False
         self._said = ""
 
     async def look(self) -> None:
-        """Look, unless that was done. Raises a StoreError or a SchemaError."""
-        async with self._looking:
-            if not self._looked:
-                await check(_Unchecked(self))
-                self._looked = True
+        """Look, unless that was done. Raises a StoreError or a SchemaError.
+
+        Whoever comes while a look is under way shares it and its error: they may be many, and a server may hang.
+        """
+        if self._looked:
+            return
+        if self._look is None:
+            self._look = asyncio.create_task(self._look_once())
+            self._look.add_done_callback(self._end_look)
+        look = self._look
+        await asyncio.wait((look,))  # goes on for the others when this caller is cancelled
+        if look.cancelled():
+            raise StoreUnavailable("ClickHouse is being closed.")
+        look.result()
+
+    async def close(self) -> None:
+        """As of any ClickHouse."""
+        if self._look is not None:
+            self._look.cancel()
+            await asyncio.wait((self._look,))
+        await super().close()
 
     async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
         """As of any ClickHouse."""
@@ -142,6 +159,17 @@ class CheckedClickHouse(ClickHouse):
         """As of any ClickHouse."""
         await self._look_first()
         return await super().query(sql, parameters, limits=limits)
+
+    async def _look_once(self) -> None:
+        try:
+            async with asyncio.timeout(LOOK_S):
+                await check(_Unchecked(self))
+        except TimeoutError as error:
+            raise StoreUnavailable(f"ClickHouse does not answer: nothing within {LOOK_S:g} s") from error
+
+    def _end_look(self, look: asyncio.Task[None]) -> None:
+        self._look = None  # after a failure the next call looks again
+        self._looked = not look.cancelled() and look.exception() is None
 
     async def _look_first(self) -> None:
         if self._looked:

@@ -3,7 +3,6 @@
 Each `_add_*` imports its service when it is asked for, so that a service alone starts without the others' folders.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +27,6 @@ Step = Callable[[CheckedClickHouse], Awaitable[object]]
 EVERY: Final = ("gateway", "query", "control")
 SPARE_HANDLES: Final = 2  # of the gateway: derived rows and probes, beside the batches being inserted
 INGEST_QUEUE: Final = 64  # calls; the gateway bounds its memory itself, in bytes
-LOOK_S: Final = 5.0  # how long a start waits for a ClickHouse server to show its tables
 
 log = structlog.get_logger(__name__)
 
@@ -59,15 +57,13 @@ async def look(clickhouse: CheckedClickHouse) -> None:
     it is looked at once it is back, and until then the service is not ready and answers what it can.
     """
     try:
-        async with asyncio.timeout(LOOK_S):
-            await clickhouse.look()
+        await clickhouse.look()
     except StoreMisconfigured:
         raise
-    except (StoreUnavailable, TimeoutError) as error:
+    except StoreUnavailable as error:
         if clickhouse.embedded:
             raise
-        detail = str(error) or f"no answer within {LOOK_S:g} s"
-        log.warning("clickhouse is away, starting without it", address=clickhouse.address, detail=detail)
+        log.warning("clickhouse is away, starting without it", address=clickhouse.address, detail=str(error))
 
 
 def assemble(

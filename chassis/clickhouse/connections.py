@@ -5,6 +5,7 @@ hangs.
 """
 
 import socket
+import threading
 from typing import Any, Final
 from weakref import WeakSet
 
@@ -19,6 +20,7 @@ class Connections:
     """The connections of one client."""
 
     def __init__(self, scheme: str, host: str, port: int, tls: dict[str, Any]) -> None:
+        self._lock = threading.Lock()  # threads connect while the event loop's cuts
         self._open: WeakSet[HTTPConnection] = WeakSet()
         self._cut = False
         options = {**tls, _PROXIES[scheme]: check_env_proxy(scheme, host, port)}
@@ -27,14 +29,18 @@ class Connections:
 
     def opened(self, connection: HTTPConnection) -> None:
         """Remember one, or cut it at once: the client is being closed."""
-        self._open.add(connection)
-        if self._cut:
+        with self._lock:
+            self._open.add(connection)
+            late = self._cut
+        if late:
             _cut(connection)
 
     def cut(self) -> None:
         """End every call under way, now and later."""
-        self._cut = True
-        for connection in list(self._open):
+        with self._lock:
+            self._cut = True
+            connections = set(self._open)
+        for connection in connections:
             _cut(connection)
 
     def close(self) -> None:
@@ -44,9 +50,10 @@ class Connections:
 
 
 def _cut(connection: HTTPConnection) -> None:
-    if connection.sock is not None:
+    sock = connection.sock  # read once: its own thread may close it meanwhile
+    if sock is not None:
         try:
-            socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)  # under TLS as well: nothing is said any more
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)  # under TLS as well: nothing is said any more
         except OSError:
             pass  # it is closed
 

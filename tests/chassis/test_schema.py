@@ -1,12 +1,15 @@
 """ClickHouse migrations: applied once, repeatable, checked, and in step with what writers and readers assume."""
 
-from collections.abc import Callable
+import asyncio
+import gc
+import socket
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from chassis import schema
-from chassis.clickhouse import ClickHouse, QueryLimits
-from chassis.schema import SchemaForeign, SchemaTooNew, SchemaTooOld
+from chassis.clickhouse import ClickHouse, QueryLimits, StoreUnavailable
+from chassis.schema import CheckedClickHouse, SchemaForeign, SchemaTooNew, SchemaTooOld
 from proto.storage.tables import TABLES
 
 LIMITS = QueryLimits()
@@ -106,3 +109,73 @@ def test_placeholders_are_all_filled_in() -> None:
             assert "{" not in rendered
             assert "TTL" not in rendered
             assert "fsync_after_insert = 0" in rendered
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The URL of a server that accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listening:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+async def test_all_share_one_look_at_a_server_that_hangs(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More of them than may wait for ClickHouse; those who come later share the next look."""
+    monkeypatch.setattr(schema, "LOOK_S", 0.3)
+    monkeypatch.setattr("chassis.clickhouse.client.CLOSE_S", 0.1)
+    looks: list[object] = []
+    look_at = schema.check
+
+    async def check(clickhouse: schema.Reader) -> None:
+        looks.append(clickhouse)
+        await look_at(clickhouse)
+
+    monkeypatch.setattr(schema, "check", check)
+    async with asyncio.timeout(30):
+        store = CheckedClickHouse(silent, handles=2, max_waiting=2, timeout_s=3_600)
+        for seen in (1, 2):
+            calls = [store.query("SELECT 1", {}, limits=LIMITS), store.insert("t", ["n"], [], token="a"), store.look()]
+            calls += [store.probe() for _ in range(5)]
+            for end in await asyncio.gather(*calls, return_exceptions=True):
+                assert isinstance(end, StoreUnavailable)
+                assert "nothing within 0.3 s" in str(end)
+            assert len(looks) == seen
+        await store.close()
+
+
+async def test_who_gives_up_on_a_look_leaves_it_to_the_others(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    unhandled: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unhandled.append(context))
+    monkeypatch.setattr(schema, "LOOK_S", 0.3)
+    monkeypatch.setattr("chassis.clickhouse.client.CLOSE_S", 0.1)
+    async with asyncio.timeout(30):
+        store = CheckedClickHouse(silent, timeout_s=3_600)
+        first, second = (asyncio.ensure_future(store.look()) for _ in range(2))
+        while not store._running:
+            await asyncio.sleep(0.01)
+        first.cancel()
+        with pytest.raises(StoreUnavailable, match=r"nothing within 0\.3 s"):
+            await second
+        assert first.cancelled()
+        alone = asyncio.ensure_future(store.look())
+        await asyncio.sleep(0)
+        look = store._look
+        assert look is not None
+        alone.cancel()
+        await asyncio.wait((look,))
+        await store.close()
+    del look, alone
+    gc.collect()
+    assert unhandled == []
+
+
+async def test_closing_ends_a_look_for_all(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "LOOK_S", 3_600)
+    monkeypatch.setattr("chassis.clickhouse.client.CLOSE_S", 0.1)
+    async with asyncio.timeout(30):
+        store = CheckedClickHouse(silent, timeout_s=3_600)
+        waiting = asyncio.ensure_future(store.probe())
+        while not store._running:
+            await asyncio.sleep(0.01)
+        await store.close()
+        with pytest.raises(StoreUnavailable, match="being closed"):
+            await waiting
