@@ -126,7 +126,7 @@ class Background:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         while self._queue:
-            self.lose(self._queue.popleft(), "the gateway stopped while ClickHouse was away")
+            self.lose(self._queue.popleft(), "the gateway stopped before ClickHouse had taken them")
 
     async def _work(self) -> None:
         while True:
