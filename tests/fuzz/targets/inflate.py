@@ -9,7 +9,7 @@ from random import Random
 from typing import Any, Final
 
 from backports import zstd
-from isal import isal_zlib
+from isal import igzip_lib, isal_zlib
 
 from chassis.errors import BadRequest, PayloadTooLarge, UnsupportedMediaType
 from gateway import inflate as subject
@@ -101,7 +101,7 @@ def _oracle(
                 fed = body[at : at + chunk]
                 at += len(fed)
                 out += member.decompress(fed, most - len(out)) if bounded else member.decompress(fed)
-        except (zlib.error, isal_zlib.error, zstd.ZstdError) as error:
+        except (zlib.error, igzip_lib.IsalError, zstd.ZstdError) as error:
             return out, str(error), members, window
         at -= len(member.unused_data)
     return out, None, members, window
