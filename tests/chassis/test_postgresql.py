@@ -226,7 +226,9 @@ async def test_the_cancelled_leave_the_server_at_once(fragile: PostgreSQL, url: 
             for task in asking:
                 task.cancel()
             await asyncio.gather(*asking, return_exceptions=True)
-            assert [task.cancelled() for task in asking] == [True] * 4
+            # One that finds the server still full of the round before is refused before it can be cancelled.
+            ends = [task.cancelled() or type(task.exception()) for task in asking]
+            assert set(ends) <= {True, DatabaseUnavailable}
         await alone(fragile)
         assert await slugs(database) == []
 
