@@ -1,17 +1,17 @@
 """The query service: reads telemetry back. The path of one request, `GET .../explore/spans?hours=3&filters=...`:
 
     chassis.web            401 / 404 / 403 before anything of the request is looked at; the reach names the project
-    listing.plan           query string -> Plan: time, filters, cursor, limit; every fault of it at once         -> 400
-      parameters, filters    what was written, in either encoding of the filters
+    lists.listing.plan     query string -> Plan: time, filters, cursor, limit; every fault of it at once         -> 400
+      asking                 what was written, in either encoding of the filters
       tree                   what is meant, as frozen values; a statement cannot be made without its project
     answers.take_place     a place among the answers in memory, kept until this one is written            -> 503
-    listing.fetch          slices of time, newest first, until the page is full, in rows or in bytes
+    lists.listing.fetch    slices of time, newest first, until the page is full, in rows or in bytes
       sql.emit               the one place that turns a statement into SQL, all values bound
       store.Store.rows       one read under limits of time, memory, rows and bytes                           -> 503, 400
-    records                rows -> JSON, values exactly as they were sent
+    lists.records          rows -> JSON, values exactly as they were sent
     200
 
-Traces (`traces`) take the same road; `waterfall` lays their spans out as a tree, in a thread of its own.
+Traces (`trace`) take the same road; `trace.waterfall` lays their spans out as a tree, in a thread of its own.
 
 The service only reads. A 200 shows what was stored when the query ran: every stored row that matches once, whatever
 the ties at page edges. Rows that arrive later with an older time are not waited for.

@@ -13,13 +13,13 @@ from chassis.errors import NotFound
 from chassis.validation import Issues, check_length
 from chassis.web import JSON_TYPE
 from query.answers import Answers
+from query.asking.parameters import MAX_TRACE_ID
 from query.fields import LOGS, SPANS, Signal, span_id_bytes, trace_id_bytes
-from query.listing import Page, Place, fetch, plan
-from query.parameters import MAX_TRACE_ID
-from query.records import log, span
+from query.lists.listing import Page, Place, fetch, plan
+from query.lists.records import log, span
 from query.settings import QuerySettings
 from query.store import Store
-from query.traces import read_span, read_waterfall, trace_windows
+from query.trace.reading import read_span, read_waterfall, trace_windows
 
 MAX_SPAN_ID: Final = 64
 

@@ -17,7 +17,7 @@ from chassis.clickhouse import (
 from chassis.errors import BadRequest, Issue, ServiceUnavailable
 from chassis.validation import Issues
 from query import sql
-from query.filters import Filter, Op
+from query.asking.filters import Filter, Op
 from query.settings import QuerySettings
 from query.tree import Statement
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
+from query.asking.window import Window
 from query.fields import Field, Signal
-from query.window import Window
 
 
 @dataclass(frozen=True, slots=True)

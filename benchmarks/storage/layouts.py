@@ -12,8 +12,8 @@ from typing import Final, Literal, NamedTuple
 from benchmarks.storage.engine import sql_file
 from chassis import schema
 from chassis.validation import Issues
+from query.asking.filters import Filter, Op, condition
 from query.fields import LOGS, SPANS
-from query.filters import Filter, Op, condition
 from query.sql.bindings import Bindings
 from query.sql.conditions import condition_sql
 

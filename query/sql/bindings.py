@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from query.window import BUCKET
+from query.asking.window import BUCKET
 
 _MAX_UINT32: Final = 2**32 - 1
 _BUCKET_SECONDS: Final = BUCKET // 10**9

@@ -6,8 +6,8 @@ from math import ceil, floor
 from typing import Final, NamedTuple
 
 from proto.storage.lists import AFTER_KEY, BEFORE_KEY, ESCAPES, mark
+from query.asking.patterns import quoted
 from query.fields import Field, Form
-from query.patterns import quoted
 from query.sql.bindings import Bindings
 from query.tree import (
     Attribute,

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Final, assert_never
 
+from query.asking.window import Window
 from query.fields import LOGS, SPANS, Signal
 from query.rows import ATTRIBUTE_SELECT, LOG_SELECT, RECORD_SELECT, SKELETON_SELECT, SPAN_SELECT
 from query.sql.bindings import Bindings, Query
@@ -17,7 +18,6 @@ from query.tree import (
     TraceSize,
     TraceSkeleton,
 )
-from query.window import Window
 
 _SELECT: Final = {SPANS.table: SPAN_SELECT, LOGS.table: LOG_SELECT}
 _PLACE: Final = "trace_id, span_id, batch_id, row"

@@ -19,9 +19,10 @@ from chassis.clickhouse import ClickHouse, QueryLimits
 from chassis.clickhouse.target import open_client, parse
 from chassis.validation import Issues
 from query import sql
+from query.asking.filters import Filter, Op, condition
+from query.asking.instant import HOUR, MAX_NANOS
+from query.asking.window import Window
 from query.fields import LOGS, SPANS, Signal
-from query.filters import Filter, Op, condition
-from query.instant import HOUR, MAX_NANOS
 from query.tree import (
     Listing,
     Position,
@@ -32,7 +33,6 @@ from query.tree import (
     TraceSize,
     TraceSkeleton,
 )
-from query.window import Window
 
 NOW_NS = time.time_ns()
 GOLDEN = Path(__file__).parent / "sql"

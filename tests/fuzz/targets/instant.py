@@ -5,8 +5,8 @@ from itertools import pairwise
 from typing import Final
 
 from chassis.validation import Issues, bounded_int
-from query.instant import MAX_NANOS, InstantError, format_instant, format_millis, parse_instant
-from query.window import MAX_HOURS, TimeRange, slices
+from query.asking.instant import MAX_NANOS, InstantError, format_instant, format_millis, parse_instant
+from query.asking.window import MAX_HOURS, TimeRange, slices
 
 NOW_NS: Final = 1_790_000_000 * 10**9
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

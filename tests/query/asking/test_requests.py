@@ -23,12 +23,23 @@ from chassis.clickhouse import (
 from chassis.serve import bind, listening
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
-from query.filters import MAX_TEXT
+from query.asking.filters import MAX_TEXT
 from query.rows import Carried, SpanCore
 from query.settings import QuerySettings
 from query.store import MAX_RESULT_BYTES
-
-from .conftest import NOW, OTHER_PROJECT, PATH, SECOND, Explore, Loader, application, issues, record, served, span
+from tests.query.conftest import (
+    NOW,
+    OTHER_PROJECT,
+    PATH,
+    SECOND,
+    Explore,
+    Loader,
+    application,
+    issues,
+    record,
+    served,
+    span,
+)
 
 ENDPOINTS = [
     "/spans",

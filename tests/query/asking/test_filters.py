@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from chassis.errors import BadRequest
 from chassis.validation import Issues
+from query.asking.filters import Filter, Op, condition, numerals, parse_filters, parse_number
 from query.fields import SPANS
-from query.filters import Filter, Op, condition, numerals, parse_filters, parse_number
 from query.tree import Attribute, Compares, IsInteger, IsText, Order
 
 

@@ -1,7 +1,7 @@
 """The `filters` of a request: read from either of their two encodings, checked, and bound to what they test.
 
 JSON: `[{"key": "http.route", "op": "eq", "value": "/checkout"}]`. For people: `http.route:/checkout durationMs:>100
-!has:user.id` (`query.language`). Both end as `Filter`s; `condition` gives each its meaning for one signal.
+!has:user.id` (`query.asking.language`). Both end as `Filter`s; `condition` gives each its meaning for one signal.
 """
 
 import re
@@ -14,10 +14,10 @@ from typing import Annotated, Final
 import msgspec
 
 from chassis.validation import Issues, decode_json
-from query import language
+from query.asking import language
+from query.asking.instant import InstantError, parse_instant
+from query.asking.patterns import MAX_REPEATED, is_affordable
 from query.fields import Field, Form, Signal, id_bytes
-from query.instant import InstantError, parse_instant
-from query.patterns import MAX_REPEATED, is_affordable
 from query.tree import (
     Attribute,
     Compares,

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
+from query.asking.instant import format_instant, format_millis
 from query.fields import SPAN_KINDS, STATUS_CODES
-from query.instant import format_instant, format_millis
 from query.rows import Carried, LogCore, Origin, SpanCore, SpanExtra
 from query.values import json_value, listed, merged
 

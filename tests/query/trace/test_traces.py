@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from query.instant import format_instant
+from query.asking.instant import format_instant
 from query.settings import QuerySettings
-
-from .conftest import HOUR, MS, NOW, OTHER_PATH, OTHER_PROJECT, SECOND, Explore, Loader, issues, record, span
+from tests.query.conftest import HOUR, MS, NOW, OTHER_PATH, OTHER_PROJECT, SECOND, Explore, Loader, issues, record, span
 
 START = NOW - 600 * SECOND
 TRACE = "0" * 31 + "1"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from chassis.validation import Issues
-from query.instant import HOUR, MAX_NANOS, MINUTE, InstantError, parse_instant
+from query.asking.instant import HOUR, MAX_NANOS, MINUTE, InstantError, parse_instant
 
 DEFAULT_HOURS: Final = 24
 MAX_HOURS: Final = 720

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from query.rows import Skeleton
-from query.waterfall import Layout, lay_out
+from query.trace.waterfall import Layout, lay_out
 
 
 def node(

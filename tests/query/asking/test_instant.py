@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from query.instant import MAX_NANOS, InstantError, format_instant, format_millis, parse_instant
+from query.asking.instant import MAX_NANOS, InstantError, format_instant, format_millis, parse_instant
 
 NOW = 1_795_188_000_123_456_789  # 2026-11-20T15:20:00.123456789Z
 

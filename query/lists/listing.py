@@ -14,14 +14,14 @@ from chassis.clickhouse import QueryTooLarge
 from chassis.cursor import CursorSigner
 from chassis.errors import BadRequest
 from chassis.validation import Issues
+from query.asking.filters import conditions
+from query.asking.parameters import FILTERS_PATH, ListRequest, read_list
+from query.asking.window import Window, slices
 from query.fields import SPANS, Signal, trace_id_bytes
-from query.filters import conditions
-from query.parameters import FILTERS_PATH, ListRequest, read_list
 from query.rows import LogCore, SpanCore, fitting, text_size
 from query.store import MAX_RESULT_BYTES, Store
-from query.traces import trace_windows
+from query.trace.reading import trace_windows
 from query.tree import Condition, Listing, Position
-from query.window import Window, slices
 
 _SHRINK: Final = 4
 

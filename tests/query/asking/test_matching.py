@@ -9,9 +9,19 @@ from typing import Any
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 
 from chassis.clickhouse import ClickHouse, QueryLimits
-from query.instant import format_instant
-
-from .conftest import NOW, OTHER_PATH, OTHER_PROJECT, SECOND, Explore, Loader, issues, key_values, record, span
+from query.asking.instant import format_instant
+from tests.query.conftest import (
+    NOW,
+    OTHER_PATH,
+    OTHER_PROJECT,
+    SECOND,
+    Explore,
+    Loader,
+    issues,
+    key_values,
+    record,
+    span,
+)
 
 BIG = 2**53
 

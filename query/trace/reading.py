@@ -8,16 +8,16 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from chassis.clickhouse import QueryTooLarge
+from query.asking.instant import format_instant, format_millis
+from query.asking.window import Window
 from query.fields import SPAN_KINDS, SPANS, STATUS_CODES
-from query.instant import format_instant, format_millis
-from query.records import SpanRecord, hex_id, span_record
+from query.lists.records import SpanRecord, hex_id, span_record
 from query.rows import Carried, Skeleton, fitting, text_size
 from query.settings import QuerySettings
 from query.store import MAX_RESULT_BYTES, Store
+from query.trace.waterfall import lay_out
 from query.tree import SpanRecords, TraceAttributes, TraceBounds, TraceSize, TraceSkeleton
 from query.values import merged
-from query.waterfall import lay_out
-from query.window import Window
 
 MAX_SAME_ID: Final = 20  # whole records shown of spans that share an id
 _SHRINK: Final = 4

@@ -9,11 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chassis.cursor import CursorSigner
-from query.instant import format_instant
+from query.asking.instant import format_instant
+from query.asking.window import BUCKET
 from query.settings import QuerySettings
-from query.window import BUCKET
-
-from .conftest import (
+from tests.query.conftest import (
     FOREIGN_PATH,
     HOUR,
     NOW,

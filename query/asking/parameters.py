@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from chassis.validation import Issues, bounded_int, bounded_text, single
-from query.filters import Filter, parse_filters
-from query.window import MAX_HOURS, TimeRange
+from query.asking.filters import Filter, parse_filters
+from query.asking.window import MAX_HOURS, TimeRange
 
 DEFAULT_LIMIT: Final = 50
 MAX_LIMIT: Final = 200

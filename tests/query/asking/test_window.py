@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from chassis.errors import BadRequest
 from chassis.validation import Issues
-from query.instant import HOUR, MAX_NANOS, SECOND, format_instant
-from query.window import BUCKET, TimeRange, Window, slices
+from query.asking.instant import HOUR, MAX_NANOS, SECOND, format_instant
+from query.asking.window import BUCKET, TimeRange, Window, slices
 
 NOW = 1_795_188_000_123_456_789
 

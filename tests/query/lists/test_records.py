@@ -15,11 +15,10 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
 from proto.storage.lists import mark
-from query.instant import format_instant
+from query.asking.instant import format_instant
 from query.rows import Carried
 from query.values import json_value, listed, merged
-
-from .conftest import NOW, SECOND, Explore, Loader, key_values, span, span_id, trace_id
+from tests.query.conftest import NOW, SECOND, Explore, Loader, key_values, span, span_id, trace_id
 
 START = NOW - 600 * SECOND + 123_456_789
 EVERY_TYPE: dict[str, Any] = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from query.patterns import is_affordable, weight
+from query.asking.patterns import is_affordable, weight
 
 
 @pytest.mark.parametrize(
