@@ -51,6 +51,10 @@ class Issues:
     def full(self) -> bool:
         return len(self._issues) >= MAX_ISSUES
 
+    def under(self, path: str) -> bool:
+        """Whether `path` or a part of it is at fault already."""
+        return any(each.path == path or each.path.startswith((f"{path}.", f"{path}[")) for each in self._issues)
+
     def add(self, path: str, message: str, code: str) -> None:
         """`path` as in `query.limit`, `body.filters[0].op`; `code` is one short word a program can switch on."""
         if not self.full:
@@ -120,13 +124,39 @@ def decode_json(type_: type[T], raw: bytes, path: str, issues: Issues) -> T | No
     return None
 
 
+def decode_mended(type_: type[T], raw: bytes, stand_ins: Mapping[str, Any], issues: Issues) -> T | None:
+    """A JSON body as `type_`, so that faults which types cannot tell are found together with those they can.
+
+    Every fault is an issue under `body`. Faulty fields have their value from `stand_ins` or else their default; the
+    result is not to be used once there are issues. None where not even that makes a `type_`.
+    """
+    found = decode_json(type_, raw, "body", issues)
+    if found is not None:
+        return found
+    try:
+        written = msgspec.json.decode(raw)
+        sound = {
+            field.encode_name: written[field.encode_name]
+            for field in msgspec.structs.fields(type_)  # type: ignore[arg-type]  # a TypeError says that it has none
+            if field.encode_name in written and not issues.under(f"body.{field.encode_name}")
+        }
+        return msgspec.convert({**stand_ins, **sound}, type_)
+    except (msgspec.MsgspecError, TypeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
 async def read_json(request: web.Request, type_: type[T], *, max_bytes: int, timeout_s: float) -> T:
     """The request's JSON body as `type_`. Raises UnsupportedMediaType, PayloadTooLarge, BadRequest, in this order."""
+    return decode_body(type_, await read_json_bytes(request, max_bytes=max_bytes, timeout_s=timeout_s))
+
+
+async def read_json_bytes(request: web.Request, *, max_bytes: int, timeout_s: float) -> bytes:
+    """The bytes of the request's JSON body. Raises UnsupportedMediaType, PayloadTooLarge, BadRequest."""
     if request.content_type != "application/json":
         raise UnsupportedMediaType("The body must be application/json.", close=True)
     if request.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise UnsupportedMediaType("The body must not be compressed.", close=True)
-    return decode_body(type_, await read_body(request, max_bytes, timeout_s))
+    return await read_body(request, max_bytes, timeout_s)
 
 
 def decode_body(type_: type[T], raw: bytes) -> T:

@@ -5,6 +5,7 @@ JSON: `[{"key": "http.route", "op": "eq", "value": "/checkout"}]`. For people: `
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -85,7 +86,9 @@ class Filter:
     values: tuple[str, ...] = ()
 
 
-class _Written(msgspec.Struct, forbid_unknown_fields=True):
+class WrittenFilter(msgspec.Struct, forbid_unknown_fields=True):
+    """A filter in JSON. `value`: none for exists and not_exists, a list only for in and not_in."""
+
     key: Annotated[str, msgspec.Meta(min_length=1)]
     op: Op
     value: str | list[str] | None = None
@@ -98,8 +101,8 @@ def parse_filters(text: str, path: str, issues: Issues) -> tuple[Filter, ...]:
         return ()
     text = text.strip()
     if text.startswith("["):
-        written = decode_json(list[_Written], text.encode("utf-8", "surrogatepass"), path, issues)
-        return _checked([(_path(path, n), w.key, w.op, w.value) for n, w in enumerate(written or ())], path, issues)
+        written = decode_json(list[WrittenFilter], text.encode("utf-8", "surrogatepass"), path, issues)
+        return check_filters(written or (), path, issues)
     try:
         terms = language.parse(text)
     except language.LanguageError as error:
@@ -108,11 +111,16 @@ def parse_filters(text: str, path: str, issues: Issues) -> tuple[Filter, ...]:
     return _checked([(_path(path, n), t.key, Op(t.op), t.value) for n, t in enumerate(terms)], path, issues)
 
 
+def check_filters(written: Sequence[WrittenFilter], path: str, issues: Issues) -> tuple[Filter, ...]:
+    """The filters of a body; every fault is an issue under `path`, and then the result is not to be used."""
+    return _checked([(_path(path, n), each.key, each.op, each.value) for n, each in enumerate(written)], path, issues)
+
+
 def condition(filter_: Filter, signal: Signal, now_ns: int, path: str, issues: Issues) -> Condition | None:
     """What `filter_` means for `signal`; None after recording an issue at `path` (a bound that is no number or
     time).
     """
-    subject = _subject(filter_.key, signal)
+    subject = subject_of(filter_.key, signal)
     if filter_.op in _VALUELESS:
         test: Test | None = Exists()
     elif filter_.op in _ORDERS:
@@ -185,16 +193,27 @@ def _checked(
 
 def _check(key: str, op: Op, value: str | list[str] | None, path: str, issues: Issues) -> Filter | None:
     before = len(issues)
-    if not 1 <= len(key.removeprefix(ATTRIBUTE_PREFIX)) <= MAX_KEY:
-        issues.add(f"{path}.key", f"Must have 1 to {MAX_KEY} characters.", "length")
+    _check_length(key, f"{path}.key", issues)
     values = _values(op, value, f"{path}.value", issues)
     if any(len(each) > MAX_VALUE for each in values):
         issues.add(f"{path}.value", f"Must have at most {MAX_VALUE} characters.", "too_long")
     if len(values) > MAX_VALUES:
         issues.add(f"{path}.value", f"Must have at most {MAX_VALUES} values.", "too_many")
-    if not _encodable(key, *values):
+    if not encodable(key, *values):
         issues.add(path, "Must be valid Unicode.", "format")
     return Filter(key, op, values) if len(issues) == before else None
+
+
+def check_key(key: str, path: str, issues: Issues) -> None:
+    """Record what is wrong with a key that is asked for outside of a filter."""
+    _check_length(key, path, issues)
+    if not encodable(key):
+        issues.add(path, "Must be valid Unicode.", "format")
+
+
+def _check_length(key: str, path: str, issues: Issues) -> None:
+    if not 1 <= len(key.removeprefix(ATTRIBUTE_PREFIX)) <= MAX_KEY:
+        issues.add(path, f"Must have 1 to {MAX_KEY} characters.", "length")
 
 
 def _values(op: Op, value: str | list[str] | None, path: str, issues: Issues) -> tuple[str, ...]:
@@ -213,7 +232,7 @@ def _values(op: Op, value: str | list[str] | None, path: str, issues: Issues) ->
     return tuple(value)
 
 
-def _encodable(*texts: str) -> bool:
+def encodable(*texts: str) -> bool:
     """Lone surrogates, which JSON escapes can spell, exist in no stored text and cannot be sent."""
     try:
         for text in texts:
@@ -223,7 +242,8 @@ def _encodable(*texts: str) -> bool:
     return True
 
 
-def _subject(key: str, signal: Signal) -> Subject:
+def subject_of(key: str, signal: Signal) -> Subject:
+    """What `key` names: an own field first, then an attribute, `attr:` always an attribute."""
     if key.startswith(ATTRIBUTE_PREFIX):
         return Attribute(key.removeprefix(ATTRIBUTE_PREFIX))
     return signal.fields.get(key) or Attribute(key)

@@ -6,6 +6,7 @@ project is the first predicate of every statement. Each bound on a time comes wi
 skip nothing.
 
     statements   one function per statement
+    values       where in a row the value of a subject is
     conditions   a condition on an own field or on an attribute
     bindings     the parameters of one statement, and the constants made of them
 """

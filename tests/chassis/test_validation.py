@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 from multidict import MultiDict
 
 from chassis.errors import BadRequest
-from chassis.validation import MAX_ISSUES, Issues, bounded_int, bounded_text, decode_body, decode_json
+from chassis.validation import (
+    MAX_ISSUES,
+    Issues,
+    bounded_int,
+    bounded_text,
+    decode_body,
+    decode_json,
+    decode_mended,
+)
 
 
 class Filter(msgspec.Struct, forbid_unknown_fields=True):
@@ -205,3 +213,25 @@ def test_absent_parameters_have_their_defaults_and_repeated_ones_are_faults() ->
     assert bounded_int(twice, "limit", 50, 1, 200, issues) == 50
     assert bounded_text(twice, "cursor", 1, 500, issues) is None
     assert len(issues) == 2
+
+
+class _Point(msgspec.Struct, forbid_unknown_fields=True):
+    x: Annotated[int, msgspec.Meta(ge=0)]
+    name: str = "none"
+    rest: list[int] = []
+
+
+def test_a_mended_body_keeps_what_is_sound() -> None:
+    issues = Issues()
+    point = decode_mended(_Point, b'{"x": -1, "name": "a", "rest": [1, "b"], "y": 1}', {"x": 0}, issues)
+    assert point == _Point(x=0, name="a", rest=[])
+    with pytest.raises(BadRequest) as refused:
+        issues.raise_if_any()
+    assert [each.path for each in refused.value.details or ()] == ["body.x", "body.rest[1]", "body.y"]
+
+
+@pytest.mark.parametrize("raw", [b"", b"[1]", b"null", b'{"x": "a"}', b'{"name": "a"}', b"\xff"])
+def test_a_body_that_cannot_be_mended_is_none(raw: bytes) -> None:
+    issues = Issues()
+    assert decode_mended(_Point, raw, {}, issues) is None
+    assert len(issues) > 0

@@ -1,0 +1,30 @@
+"""The JSON bodies of explore: what they share."""
+
+from decimal import Decimal
+from typing import Final
+
+from aiohttp import web
+
+from chassis.validation import read_json_bytes
+from query.asking.window import TimeRange
+
+MAX_BODY: Final = 256 * 2**10  # bytes; twenty filters of a hundred values each fit
+
+Moment = str | int | float  # a time as `query.asking.instant` reads it; numbers are epochs
+
+
+def time_range(from_: Moment | None, to: Moment | None, hours: int | None = None) -> TimeRange:
+    """The time of a body, as it was written."""
+    return TimeRange(_text(from_), _text(to), hours)
+
+
+async def read_raw(request: web.Request, timeout_s: float) -> bytes:
+    """The bytes of a body. Raises UnsupportedMediaType, PayloadTooLarge, BadRequest, in this order."""
+    return await read_json_bytes(request, max_bytes=MAX_BODY, timeout_s=timeout_s)
+
+
+def _text(moment: Moment | None) -> str | None:
+    """As a query string would have it."""
+    if isinstance(moment, float):
+        return format(Decimal(repr(moment)), "f")
+    return None if moment is None else str(moment)

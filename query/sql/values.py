@@ -1,0 +1,122 @@
+"""Where in a row the value of a subject is: SQL for its presence, its text and its number. Never NULL."""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from proto.storage.lists import AFTER_KEY, BEFORE_KEY, ESCAPES, mark
+from query.asking.patterns import quoted
+from query.fields import Field, Form
+from query.sql.bindings import Bindings
+from query.tree import Attribute, Subject
+
+NEVER: Final = "0"
+ALWAYS: Final = "1"
+_RESOURCE: Final = "resource."
+_SCOPE: Final = "scope."
+_SCOPE_COLUMNS: Final = {"scope.name": "scope_name", "scope.version": "scope_version"}
+
+
+class Value(NamedTuple):
+    """Where a value is: SQL for whether it is there, its canonical text, whether it is a finite number, and which."""
+
+    present: str
+    text: str
+    numeric: str
+    number: str
+
+
+def value_of(subject: Subject, bindings: Bindings) -> Value:
+    """One value of whatever place has it: for groups and figures. What it is where it is absent means nothing."""
+    if not isinstance(subject, Attribute):
+        return field_value(subject)
+    found = list(places(subject.key, bindings))
+    return Value(
+        present=f"({' OR '.join(each.present for each in found)})",
+        text=_first(found, [each.text for each in found], "''"),
+        numeric=_first(found, [each.numeric for each in found], NEVER),
+        number=_first(found, [each.number for each in found], "0."),
+    )
+
+
+def _first(found: list[Value], values: list[str], otherwise: str) -> str:
+    """What stands in `values` for the first place that has the key."""
+    arms = ", ".join(f"{each.present}, {value}" for each, value in zip(found, values, strict=True))
+    return f"multiIf({arms}, {otherwise})"
+
+
+def places(key: str, bindings: Bindings) -> Iterator[Value]:
+    """Where `key` is looked for: as it stands in `attributes` of the API, then as `resource.<key>` stands there."""
+    yield from _named(key, bindings)
+    yield from _named(_RESOURCE + key, bindings)
+
+
+def _named(name: str, bindings: Bindings) -> Iterator[Value]:
+    """Where `attributes` of the API takes the value `name` from: the item itself before its resource and scope."""
+    yield _own(name, bindings)
+    if name.startswith(_RESOURCE):
+        yield _listed("resource", name.removeprefix(_RESOURCE), bindings)
+    if name.startswith(_SCOPE):
+        yield _listed("scope", name.removeprefix(_SCOPE), bindings)
+    column = _SCOPE_COLUMNS.get(name)
+    if column is not None:
+        yield Value(f"{column} != ''", column, NEVER, NEVER)
+
+
+def _own(key: str, bindings: Bindings) -> Value:
+    """An attribute of the item. That it is there, and a number, its list of types says, which is a dictionary's entry:
+    to look among the keys of the Map would read all of it.
+    """
+    text = f"attributes[{bindings.text(key)}]"
+    return _value("attribute_types", key, text, text, bindings)
+
+
+def _listed(column: str, key: str, bindings: Bindings) -> Value:
+    """An attribute of a resource or scope: cut out of the text of the whole list, once per entry of the dictionary."""
+    pattern = f"(?s){BEFORE_KEY}{quoted(mark(key))}{AFTER_KEY}.([^{BEFORE_KEY}]*)"
+    marked = text = f"extract({column}, {bindings.text(pattern)})"
+    for escaped, plain in ESCAPES:
+        text = f"replaceAll({text}, {_literal(escaped)}, {_literal(plain)})"
+    return _value(column, key, text, marked, bindings)
+
+
+def _value(types: str, key: str, text: str, numeral: str, bindings: Bindings) -> Value:
+    """`types` is the column whose list says whether `key` is there, and with which type; `numeral` is the text where it
+    is that of a number.
+    """
+    entry = bindings.text(f"{BEFORE_KEY}{mark(key)}{AFTER_KEY}")
+    integer, double = (f"position({types}, concat({entry}, '{letter}')) > 0" for letter in "id")
+    return Value(
+        present=f"position({types}, {entry}) > 0",
+        text=text,
+        numeric=f"({integer} OR ({double} AND isFinite(toFloat64OrZero({numeral}))))",
+        number=f"toFloat64OrZero({numeral})",
+    )
+
+
+def _literal(text: str) -> str:
+    return "'" + "".join(character if character.isalpha() else f"\\x{ord(character):02x}" for character in text) + "'"
+
+
+def field_value(field: Field) -> Value:
+    """An own field. Durations are numbers of their own kind (nanoseconds), so `number` is not for them."""
+    column = field.column
+    present, text, numeric, number = ALWAYS, column, NEVER, NEVER
+    match field.form:
+        case Form.TEXT:
+            present = f"{column} != ''"
+        case Form.NAMES:
+            text = f"[{', '.join(repr(name) for name in field.names)}][{column} + 1]"
+        case Form.INTEGER:
+            present, text = f"{column} != 0", f"toString({column})"
+        case Form.DURATION:
+            shown = f"greatest({column}, 0)"
+            text = f"concat(toString(intDiv({shown}, 1000000)), '.', leftPad(toString({shown} % 1000000), 6, '0'))"
+        case Form.INSTANT:
+            text = f"concat(replaceOne(toString({column}), ' ', 'T'), 'Z')"
+        case Form.ID:
+            present, text = f"{column} != toFixedString('', {field.size})", f"lower(hex({column}))"
+        case Form.BODY:
+            present = "body_type != 'n'"
+            numeric = "body_type IN ('i', 'd') AND body NOT IN ('NaN', 'Infinity', '-Infinity')"
+            number = "toFloat64OrZero(body)"
+    return Value(present if field.optional or field.form is Form.BODY else ALWAYS, text, numeric, number)
