@@ -8,6 +8,7 @@ skip nothing.
     statements   one function per statement
     values       where in a row the value of a subject is
     conditions   a condition on an own field or on an attribute
+    clauses      the project, the window, and how clauses make a statement
     bindings     the parameters of one statement, and the constants made of them
 """
 

@@ -1,12 +1,12 @@
 """One function per statement."""
 
-from collections.abc import Iterable
 from typing import Final, assert_never
 
 from query.asking.window import Window
 from query.fields import LOGS, SPANS, Signal
 from query.rows import ATTRIBUTE_SELECT, LOG_SELECT, RECORD_SELECT, SKELETON_SELECT, SPAN_SELECT
 from query.sql.bindings import Bindings, Query
+from query.sql.clauses import project, select, within
 from query.sql.conditions import condition_sql
 from query.tree import (
     Listing,
@@ -52,7 +52,7 @@ def pattern_probe(pattern: str) -> Query:
 
 def _list(statement: Listing) -> Query:
     bindings, signal = Bindings(), statement.signal
-    where = [_project(statement, bindings), *_within(signal, statement.window, bindings)]
+    where = [project(statement, bindings), *within(signal, statement.window, bindings)]
     if statement.trace_id is not None:
         where.append(f"trace_id = {bindings.id(statement.trace_id)}")
     if statement.after is not None:
@@ -60,31 +60,31 @@ def _list(statement: Listing) -> Query:
     where += [condition_sql(condition, bindings) for condition in statement.conditions]
     order = ", ".join(f"{column} DESC" for column in (signal.time, *_PLACE.split(", ")))
     tail = (f"ORDER BY {order}", f"LIMIT {bindings.uint64(statement.limit)}")
-    return _select(_SELECT[signal.table], signal.table, where, tail, bindings)
+    return select(_SELECT[signal.table], signal.table, where, tail, bindings)
 
 
 def _trace_bounds(statement: TraceBounds) -> Query:
     bindings = Bindings()
-    select = (
+    columns = (
         "signal",
         "toUnixTimestamp64Nano(min(min_time))",
         "toUnixTimestamp64Nano(max(max_time))",
     )
-    where = [_project(statement, bindings), f"trace_id = {bindings.id(statement.trace_id)}"]
-    return _select(select, "trace_index", where, ("GROUP BY signal",), bindings)
+    where = [project(statement, bindings), f"trace_id = {bindings.id(statement.trace_id)}"]
+    return select(columns, "trace_index", where, ("GROUP BY signal",), bindings)
 
 
 def _trace_skeleton(statement: TraceSkeleton) -> Query:
     bindings = Bindings()
     where = _trace(statement, statement.trace_id, statement.window, bindings)
     tail = (f"ORDER BY {_EARLIEST}", f"LIMIT 1 BY {_RESEND}", f"LIMIT {bindings.uint64(statement.limit)}")
-    return _select(SKELETON_SELECT, SPANS.table, where, tail, bindings)
+    return select(SKELETON_SELECT, SPANS.table, where, tail, bindings)
 
 
 def _trace_size(statement: TraceSize) -> Query:
     bindings = Bindings()
     where = _trace(statement, statement.trace_id, statement.window, bindings)
-    return _select((f"uniqExact({_RESEND})",), SPANS.table, where, (), bindings)
+    return select((f"uniqExact({_RESEND})",), SPANS.table, where, (), bindings)
 
 
 def _trace_attributes(statement: TraceAttributes) -> Query:
@@ -93,7 +93,7 @@ def _trace_attributes(statement: TraceAttributes) -> Query:
     batches = bindings.uint64s(tuple(batch for batch, _ in statement.places))
     rows = bindings.uint32s(tuple(row for _, row in statement.places))
     where.append(f"(batch_id, row) IN {_PLACES_FROM.format(batches=batches, rows=rows)}")
-    return _select(ATTRIBUTE_SELECT, SPANS.table, where, (), bindings)
+    return select(ATTRIBUTE_SELECT, SPANS.table, where, (), bindings)
 
 
 def _span_records(statement: SpanRecords) -> Query:
@@ -101,35 +101,15 @@ def _span_records(statement: SpanRecords) -> Query:
     where = _trace(statement, statement.trace_id, statement.window, bindings)
     where.append(f"span_id = {bindings.id(statement.span_id)}")
     tail = (f"ORDER BY {_EARLIEST}", f"LIMIT 1 BY {_RESEND}", f"LIMIT {bindings.uint64(statement.limit)}")
-    return _select(RECORD_SELECT, SPANS.table, where, tail, bindings)
-
-
-def _select(select: Iterable[str], table: str, where: Iterable[str], tail: Iterable[str], bindings: Bindings) -> Query:
-    lines = [f"SELECT {', '.join(select)}", f"FROM {table}", "WHERE " + "\n  AND ".join(where), *tail]
-    sql = "\n".join(lines) + "\n"
-    return Query(sql, bindings.used(sql))
-
-
-def _project(statement: Statement, bindings: Bindings) -> str:
-    return f"project_id = {bindings.uint64(statement.project_id)}"
+    return select(RECORD_SELECT, SPANS.table, where, tail, bindings)
 
 
 def _trace(statement: Statement, trace_id: bytes, window: Window, bindings: Bindings) -> list[str]:
     """The predicates of every statement on the spans of one trace."""
     return [
-        _project(statement, bindings),
-        *_within(SPANS, window, bindings),
+        project(statement, bindings),
+        *within(SPANS, window, bindings),
         f"trace_id = {bindings.id(trace_id)}",
-    ]
-
-
-def _within(signal: Signal, window: Window, bindings: Bindings) -> list[str]:
-    bucket = f"toStartOfFiveMinutes({signal.time})"
-    return [
-        f"{bucket} >= {bindings.bucket(window.from_ns)}",
-        f"{bucket} <= {bindings.bucket(window.to_ns - 1)}",
-        f"{signal.time} >= {bindings.instant(window.from_ns)}",
-        f"{signal.time} < {bindings.instant(window.to_ns)}",
     ]
 
 

@@ -1,0 +1,31 @@
+"""What statements have in common: the project, the window of time, and how the clauses stand under each other."""
+
+from collections.abc import Iterable
+
+from query.asking.window import Window
+from query.fields import Signal
+from query.sql.bindings import Bindings, Query
+from query.tree import Statement
+
+
+def select(columns: Iterable[str], table: str, where: Iterable[str], tail: Iterable[str], bindings: Bindings) -> Query:
+    """A whole statement; `tail` is what follows WHERE."""
+    lines = [f"SELECT {', '.join(columns)}", f"FROM {table}", "WHERE " + "\n  AND ".join(where), *tail]
+    sql = "\n".join(lines) + "\n"
+    return Query(sql, bindings.used(sql))
+
+
+def project(statement: Statement, bindings: Bindings) -> str:
+    """The first predicate of every statement."""
+    return f"project_id = {bindings.uint64(statement.project_id)}"
+
+
+def within(signal: Signal, window: Window, bindings: Bindings) -> list[str]:
+    """The window's bounds on the time, and on the five minutes of the sort key."""
+    bucket = f"toStartOfFiveMinutes({signal.time})"
+    return [
+        f"{bucket} >= {bindings.bucket(window.from_ns)}",
+        f"{bucket} <= {bindings.bucket(window.to_ns - 1)}",
+        f"{signal.time} >= {bindings.instant(window.from_ns)}",
+        f"{signal.time} < {bindings.instant(window.to_ns)}",
+    ]
