@@ -1,0 +1,47 @@
+"""How values look in answers: types of the fields of answer structures, as the document of the interface shows them.
+
+A number that is spliced into the JSON as text keeps every digit, which `float` would not: `msgspec.Raw`, with the
+schema of what it stands for.
+"""
+
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from query.fields import SPAN_KINDS, STATUS_CODES
+
+
+def raw(description: str, **schema: Any) -> msgspec.Meta:
+    """What to annotate a `msgspec.Raw` with: the schema of the JSON that stands there."""
+    return msgspec.Meta(description=description, extra_json_schema=schema)
+
+
+TraceId = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$", description="Id of a trace.")]
+SpanId = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$", description="Id of a span in its trace.")]
+Instant = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{9}Z$",
+        description="A time in UTC, to the nanosecond.",
+        examples=["2026-11-20T15:17:03.123456789Z"],
+        extra_json_schema={"format": "date-time"},
+    ),
+]
+Millis = Annotated[msgspec.Raw, raw("Milliseconds, to the nanosecond.", type="number", minimum=0)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Attributes = Annotated[
+    dict[str, object],
+    msgspec.Meta(
+        description="By key; each value has the type it was sent with. NaN and infinities are texts, bytes are "
+        '`{"bytesValue": base64}`.'
+    ),
+]
+RawAttributes = Annotated[
+    msgspec.Raw, raw("By key; each value has the type it was sent with.", type="object", additionalProperties=True)
+]
+
+_KINDS: Final = {"enum": list(SPAN_KINDS)}
+_STATUSES: Final = {"enum": list(STATUS_CODES)}
+Kind = Annotated[str, msgspec.Meta(description="What the span is in a call.", extra_json_schema=_KINDS)]
+StatusCode = Annotated[str, msgspec.Meta(description="How the span ended.", extra_json_schema=_STATUSES)]
