@@ -4,7 +4,10 @@ sent.
 
 import asyncio
 
+from aiohttp import web
+
 from chassis.errors import ServiceUnavailable
+from chassis.web import JSON_TYPE
 
 
 class Answers:
@@ -35,3 +38,10 @@ class Answers:
         if task is None:
             raise RuntimeError("a request runs in a task")
         task.add_done_callback(lambda _task: self._places.release())
+
+
+def json_answer(body: bytes) -> web.Response:
+    """A 200 of `body`."""
+    answer = web.Response(body=body)
+    answer.headers["Content-Type"] = JSON_TYPE
+    return answer

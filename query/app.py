@@ -10,6 +10,7 @@ from chassis.access import bearer
 from chassis.clickhouse import ClickHouse
 from chassis.cursor import CursorSigner
 from chassis.web import Route, Service
+from query.answers import Answers
 from query.handlers import Explore
 from query.settings import QuerySettings
 from query.store import Store
@@ -31,7 +32,8 @@ def service(
     that ingest never waits behind a read.
     """
     store = Store(clickhouse, settings)
-    explore = Explore(store, signer, settings, clock)
+    answers = Answers(settings.max_answers, settings.max_waiting, settings.timeout_s)
+    explore = Explore(store, answers, signer, settings, clock)
 
     async def open_store(_app: web.Application) -> AsyncIterator[None]:
         await clickhouse.start()

@@ -10,13 +10,12 @@ from aiohttp import web
 from chassis.access import reach
 from chassis.cursor import CursorSigner
 from chassis.errors import NotFound
-from chassis.validation import Issues, check_length
-from chassis.web import JSON_TYPE
-from query.answers import Answers
+from query.answers import Answers, json_answer
 from query.asking.parameters import MAX_TRACE_ID
 from query.fields import LOGS, SPANS, Signal, span_id_bytes, trace_id_bytes
 from query.lists.listing import Page, Place, fetch, plan
 from query.lists.records import log, span
+from query.paths import id_of, project_of
 from query.settings import QuerySettings
 from query.store import Store
 from query.trace.reading import read_span, read_waterfall, trace_windows
@@ -37,12 +36,19 @@ class _List(msgspec.Struct, rename="camel"):
 class Explore:
     """The endpoints over one store. JSON is made off the loop: a page, a trace or a span may hold many megabytes."""
 
-    def __init__(self, store: Store, signer: CursorSigner, settings: QuerySettings, clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        answers: Answers,
+        signer: CursorSigner,
+        settings: QuerySettings,
+        clock: Callable[[], int],
+    ) -> None:
         self._store = store
+        self._answers = answers
         self._signer = signer
         self._settings = settings
         self._clock = clock
-        self._answers = Answers(settings.max_answers, settings.max_waiting, settings.timeout_s)
 
     async def spans(self, request: web.Request) -> web.StreamResponse:
         """GET .../explore/spans"""
@@ -58,28 +64,28 @@ class Explore:
 
     async def waterfall(self, request: web.Request) -> web.StreamResponse:
         """GET .../explore/traces/{traceId}/waterfall"""
-        project_id, trace_id = _project_id(request), _trace_id(request)
+        project_id, trace_id = project_of(request), _trace_id(request)
         await self._answers.take_place()
         async with self._store.reading():
             body = await read_waterfall(self._store, self._settings, project_id, trace_id)
         if body is None:
             raise NotFound
-        return _answer(body)
+        return json_answer(body)
 
     async def span(self, request: web.Request) -> web.StreamResponse:
         """GET .../explore/traces/{traceId}/spans/{spanId}"""
-        project_id, trace_id, span_id = _project_id(request), _trace_id(request), _span_id(request)
+        project_id, trace_id, span_id = project_of(request), _trace_id(request), _span_id(request)
         await self._answers.take_place()
         async with self._store.reading():
             body = await read_span(self._store, project_id, trace_id, span_id)
         if body is None:
             raise NotFound
-        return _answer(body)
+        return json_answer(body)
 
     async def _list(
         self, request: web.Request, signal: Signal, shape: Shape, trace_id: bytes | None
     ) -> web.StreamResponse:
-        project_id = _project_id(request)
+        project_id = project_of(request)
         place = Place(reach(request).org_id, project_id, signal, trace_id)
         planned = plan(request.query, place, self._signer, self._clock())
         await self._answers.take_place()
@@ -87,7 +93,7 @@ class Explore:
             if trace_id is not None and not await trace_windows(self._store, project_id, trace_id):
                 raise NotFound
             page = await fetch(self._store, self._signer, planned)
-        return _answer(await asyncio.to_thread(_encoded, page, shape))
+        return json_answer(await asyncio.to_thread(_encoded, page, shape))
 
 
 def _encoded(page: Page, shape: Shape) -> bytes:
@@ -95,34 +101,9 @@ def _encoded(page: Page, shape: Shape) -> bytes:
     return msgspec.json.encode(_List(data, page.next_cursor, page.next_cursor is not None))
 
 
-def _answer(body: bytes) -> web.Response:
-    answer = web.Response(body=body)
-    answer.headers["Content-Type"] = JSON_TYPE
-    return answer
-
-
-def _project_id(request: web.Request) -> int:
-    project_id = reach(request).project_id
-    if project_id is None:
-        raise TypeError("explore is routed below a project")
-    return project_id
-
-
 def _trace_id(request: web.Request) -> bytes:
-    return _id(request, "traceId", MAX_TRACE_ID, trace_id_bytes)
+    return id_of(request, "traceId", MAX_TRACE_ID, trace_id_bytes)
 
 
 def _span_id(request: web.Request) -> bytes:
-    return _id(request, "spanId", MAX_SPAN_ID, span_id_bytes)
-
-
-def _id(request: web.Request, name: str, longest: int, parse: Callable[[str], bytes | None]) -> bytes:
-    """An id in the path: too long is a 400, a text that can be no stored id names nothing."""
-    issues = Issues()
-    text = request.match_info[name]
-    check_length(f"path.{name}", text, 1, longest, issues)
-    issues.raise_if_any()
-    value = parse(text)
-    if value is None:
-        raise NotFound
-    return value
+    return id_of(request, "spanId", MAX_SPAN_ID, span_id_bytes)
