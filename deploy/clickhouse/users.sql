@@ -1,0 +1,34 @@
+-- The ClickHouse users of a deployment whose services stand apart: one for each, with the least that it needs.
+-- Run it once as an administrator (`clickhouse-client --multiquery < users.sql`) after putting passwords of your own in
+-- place of the three, then give each service its URL: http(s)://NAME:PASSWORD@HOST:PORT/sluice.
+
+CREATE DATABASE IF NOT EXISTS sluice;
+
+-- `sluice migrate`: creates the tables and looks at them. Not needed while nothing is migrated.
+CREATE ROLE IF NOT EXISTS sluice_schema;
+GRANT CREATE DATABASE, CREATE TABLE, ALTER TABLE, SELECT, INSERT ON sluice.* TO sluice_schema;
+
+-- `sluice gateway`: adds rows, and reads which tables there are.
+CREATE ROLE IF NOT EXISTS sluice_writer;
+GRANT SELECT, INSERT ON sluice.* TO sluice_writer;
+
+-- `sluice query`: only reads. With readonly = 2 the service may lower its own limits, which it sends with every query
+-- (1 would refuse them), but no statement of it can write. The limits here are the last word, whatever the service asks
+-- for. It ends its own queries when a client goes away; for that no right is needed.
+CREATE ROLE IF NOT EXISTS sluice_reader;
+GRANT SELECT ON sluice.* TO sluice_reader;
+
+CREATE SETTINGS PROFILE IF NOT EXISTS sluice_reader SETTINGS
+    readonly = 2,
+    max_execution_time = 30 MAX 600,
+    max_memory_usage = 1073741824 MAX 4294967296,
+    max_concurrent_queries_for_user = 32 CONST
+    TO sluice_reader;
+
+CREATE USER IF NOT EXISTS sluice_migrate IDENTIFIED WITH sha256_password BY 'replace-this-1' DEFAULT ROLE sluice_schema DEFAULT DATABASE sluice;
+CREATE USER IF NOT EXISTS sluice_gateway IDENTIFIED WITH sha256_password BY 'replace-this-2' DEFAULT ROLE sluice_writer DEFAULT DATABASE sluice;
+CREATE USER IF NOT EXISTS sluice_query IDENTIFIED WITH sha256_password BY 'replace-this-3' DEFAULT ROLE sluice_reader DEFAULT DATABASE sluice;
+
+GRANT sluice_schema TO sluice_migrate;
+GRANT sluice_writer TO sluice_gateway;
+GRANT sluice_reader TO sluice_query;
