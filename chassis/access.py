@@ -11,7 +11,9 @@ from typing import Final, Protocol
 from aiohttp import web
 
 from chassis.errors import ApiError, Unauthorized
-from chassis.identity.model import ProjectIdentity, Reach
+from chassis.identity.model import Grant, ProjectIdentity, Reach
+from chassis.limits.admission import Admission
+from chassis.limits.limiter import LimitClass
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -55,9 +57,13 @@ def project_key() -> Access:
 
 
 class BearerCheck(Protocol):
-    """What `bearer` routes are guarded by. Raises ApiError: 401, then 404, then 403."""
+    """What `bearer` routes are guarded by, in two steps."""
 
-    async def check(self, authorization: str | None, org_slug: str, project_slug: str | None, scope: str) -> Reach: ...
+    async def authenticate(self, authorization: str | None) -> Grant:
+        """Who it is. Raises ApiError: 401, 503."""
+
+    async def authorize(self, grant: Grant, org_slug: str, project_slug: str | None, scope: str) -> Reach:
+        """How far they reach. Raises ApiError: 404, then 403; 503."""
 
 
 class ProjectKeyCheck(Protocol):
@@ -91,27 +97,42 @@ def project(request: web.Request) -> ProjectIdentity:
     return request[PROJECT]
 
 
-def guarded(access: Access, handler: Handler, guards: Guards) -> Handler:
-    """`handler` behind its rule. Raises ValueError when the rule has no guard in this process."""
+def guarded(access: Access, handler: Handler, guards: Guards, admission: Admission, limit: LimitClass) -> Handler:
+    """`handler` behind its rule. Raises ValueError when the rule has no guard in this process.
+
+    `limit` is what requests of a principal count as, on `bearer` routes.
+    """
     if isinstance(access, Public):
         return handler
     if isinstance(access, Bearer):
         if guards.bearer is None:
             raise ValueError(f"nothing guards {access}")
-        return _behind_bearer(guards.bearer, access.scope, handler)
+        return _behind_bearer(guards.bearer, access.scope, handler, admission, limit)
     if guards.project_key is None:
         raise ValueError(f"nothing guards {access}")
     return _behind_project_key(guards.project_key, handler)
 
 
-def _behind_bearer(guard: BearerCheck, scope: str, handler: Handler) -> Handler:
+def _behind_bearer(
+    guard: BearerCheck, scope: str, handler: Handler, admission: Admission, limit: LimitClass
+) -> Handler:
     async def checked(request: web.Request) -> web.StreamResponse:
         slugs = request.match_info
-        authorization = _only(request.headers.getall("Authorization", []))
-        request[REACH] = await guard.check(authorization, slugs["orgSlug"], slugs.get("projectSlug"), scope)
+        await admission.admit_address(request)
+        grant = await _authenticated(request, guard, admission)
+        await admission.take(request, limit, f"{grant.principal_id}@{grant.org_id}")
+        request[REACH] = await guard.authorize(grant, slugs["orgSlug"], slugs.get("projectSlug"), scope)
         return await handler(request)
 
     return checked
+
+
+async def _authenticated(request: web.Request, guard: BearerCheck, admission: Admission) -> Grant:
+    try:
+        return await guard.authenticate(_only(request.headers.getall("Authorization", [])))
+    except Unauthorized:
+        await admission.charge_address(request)
+        raise
 
 
 def _behind_project_key(guard: ProjectKeyCheck, handler: Handler) -> Handler:

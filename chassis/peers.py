@@ -1,7 +1,7 @@
 """Who is at the other end of a connection, when proxies that are configured may speak for others."""
 
 from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 
 from aiohttp import web
 
@@ -26,6 +26,13 @@ class Proxies:
                 break
             current = hop
         return current
+
+    def subscriber(self, request: web.Request) -> str:
+        """The client as limits count it: an IPv4 address, or the /64 of an IPv6 one, of which a subscriber has all."""
+        address = _parse(self.client(request))
+        if isinstance(address, IPv6Address):
+            return str(IPv6Network((int(address), 64), strict=False))
+        return "" if address is None else str(address)
 
     def is_local(self, request: web.Request) -> bool:
         """Whether the request was made on this machine.

@@ -177,6 +177,42 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
         float,
         setting("After SIGTERM, how long requests in flight may take to finish.", unit="seconds", ge=0.05, le=600),
     ] = 20.0
+    api_rate: Annotated[
+        int,
+        setting(
+            "Requests of one principal in one organization in the long run, aggregate and compare aside; one more is "
+            "answered 429. Each process counts for itself, as with all rates.",
+            unit="requests/min",
+            zero="no limit",
+            ge=0,
+            le=10_000_000,
+        ),
+    ] = 3_000
+    api_burst: Annotated[int, setting("So many of them may come at once.", unit="requests", ge=1, le=10_000_000)] = 600
+    analysis_rate: Annotated[
+        int,
+        setting(
+            "The same for explore's aggregate and compare, which are counted apart.",
+            unit="requests/min",
+            zero="no limit",
+            ge=0,
+            le=10_000_000,
+        ),
+    ] = 600
+    analysis_burst: Annotated[
+        int, setting("So many of them may come at once.", unit="requests", ge=1, le=10_000_000)
+    ] = 120
+    failed_bearer_rate: Annotated[
+        int,
+        setting(
+            "Requests for want of a good access token answered 401 to one address (of IPv6 one /64), at once or spread "
+            "out; after them it is answered 429, also with a good one.",
+            unit="requests/min",
+            zero="no limit",
+            ge=0,
+            le=10_000_000,
+        ),
+    ] = 30
     trusted_proxies: Annotated[
         tuple[str, ...],
         setting(

@@ -90,6 +90,12 @@ class Telemetry:
             ("phase",),
             registry=self.registry,
         )
+        self.rate_limited = Counter(
+            "sluice_http_rate_limited_requests",
+            "Requests over a limit, by its class: of a principal (api, analysis) or of an address (failed_bearer).",
+            ("limit",),
+            registry=self.registry,
+        )
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         GCCollector(registry=self.registry)

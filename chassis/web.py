@@ -2,6 +2,8 @@
 
     request id -> access log and metrics -> error rendering -> access check -> handler
 
+The access check of a bearer route (`chassis.access`): address limit 429, 401, principal limit 429, 404, 403.
+
 A service states its routes; each carries its access rule, and `build_app` refuses a rule that nothing guards. A handler
 answers or raises `ApiError`; whatever else comes out of it is a 500 without detail, and the log has the traceback under
 the request id.
@@ -48,6 +50,9 @@ from chassis.errors import (
     envelope,
 )
 from chassis.health import HEALTH, Dependency, Health
+from chassis.limits.admission import Admission, configured_rules, limit_headers
+from chassis.limits.limiter import LimitClass, Limiter
+from chassis.limits.local import LocalLimiter
 from chassis.openapi import Operation, document
 from chassis.peers import Proxies
 from chassis.settings import ChassisSettings
@@ -97,6 +102,7 @@ def render_json(_request: web.Request, error: ApiError, rid: str) -> web.Respons
 class Route:
     """One method of one path, its access rule, and how its refusals look.
 
+    `limit`: what a request counts as, of a principal on a `bearer` route.
     `cancel_on_disconnect`: cancel the handler when its client goes away; by default GET is, for nothing was promised.
     `operation`: what `/openapi.json` says beyond what the route itself tells (an OpenAPI operation object, in part).
     """
@@ -105,6 +111,7 @@ class Route:
     path: str
     handler: Handler
     access: Access
+    limit: LimitClass = LimitClass.API
     render_error: ErrorRenderer | None = None
     cancel_on_disconnect: bool | None = None
     operation: Mapping[str, Any] = field(default_factory=dict)
@@ -144,12 +151,16 @@ def build_app(
     resources: Sequence[Resource] = (),
     guards: Guards | None = None,
     readiness: Sequence[Dependency] = (),
+    limiter: Limiter | None = None,
 ) -> web.Application:
     """One application out of routes, resources and readiness; adds health, metrics and `/openapi.json`.
 
+    `limiter` counts for the limits of the settings; by default one inside the process.
     Raises ValueError for a route whose access rule has no guard in this process.
     """
     proxies = Proxies(settings.trusted_proxies)
+    counting = LocalLimiter() if limiter is None else limiter
+    admission = Admission(configured_rules(settings), counting, proxies, telemetry.rate_limited)
     health = Health(service, readiness)
     renderers: dict[web.AbstractResource, ErrorRenderer] = {}
     app = web.Application(
@@ -163,7 +174,7 @@ def build_app(
     for route in [*every, _openapi_route(service, every)]:
         resource = resources_by_path.get(route.path) or app.router.add_resource(route.path)
         resources_by_path[route.path] = resource
-        handler = _prepared(route, guarded(route.access, route.handler, guards or Guards()))
+        handler = _prepared(route, guarded(route.access, route.handler, guards or Guards(), admission, route.limit))
         resource.add_route(route.method, handler, expect_handler=defer_continue)
         renderers.setdefault(resource, route.render_error or render_json)
     add_catch_all(app, list(renderers))
@@ -183,12 +194,13 @@ def _prepared(route: Route, handler: Handler) -> Handler:
 
 @web.middleware
 async def _identification(request: web.Request, handler: AiohttpHandler) -> web.StreamResponse:
-    """Give the request its id, in the logs and on whatever is answered."""
+    """Give the request its id, in the logs and on whatever is answered; say there how its limit stands."""
     rid = request_id_for(request.headers.get("X-Request-Id", ""))
     request[REQUEST_ID] = rid
     structlog.contextvars.bind_contextvars(request_id=rid)
     answer = await handler(request)
     answer.headers["X-Request-Id"] = rid
+    answer.headers.update(limit_headers(request))
     answer.headers["Server"] = "sluice"  # without versions
     return answer
 

@@ -1,4 +1,5 @@
-"""The check of a bearer token, in this order: 401 no valid token, 404 out of sight, 403 out of reach.
+"""The check of a bearer token, in this order: 401 no valid token (`authenticate`), 404 out of sight, 403 out of reach
+(`authorize`). The limit of the principal stands between the two.
 
 A token is pinned to one organization; any other organization is out of its holder's sight, as is its own once the
 holder is no member any more. Its scopes are intersected with the live role at every request. "Live" is at most FRESH_S
@@ -8,7 +9,6 @@ old, and a change made in the same process counts at once (`forget_all`).
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from chassis.errors import Forbidden, NotFound, Unauthorized
 from chassis.identity.cache import CacheMetrics, Limits, LookupCache
-from chassis.identity.model import Reach
+from chassis.identity.model import Grant, Reach
 from chassis.identity.tables import access_tokens, memberships, organizations, principals, projects
 from chassis.relational import Database, DatabaseUnavailable
 from proto.identity import Role, Scope, effective_scopes, hash_secret, is_slug, is_token
@@ -54,19 +54,6 @@ _PROJECT: Final = sa.select(projects.c.id).where(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Grant:
-    """What the store says about a token. `role` is None when its holder is not a member any more."""
-
-    token_id: str
-    principal_id: str
-    org_id: str
-    org_slug: str
-    role: Role | None
-    scopes: frozenset[Scope]
-    expires_at: datetime | None
-
-
 class BearerGuard:
     """Finds out who a bearer is and how far they reach."""
 
@@ -81,18 +68,22 @@ class BearerGuard:
     ) -> None:
         self._database = database
         self._now = now
-        self._grants: LookupCache[bytes, _Grant] = LookupCache("token", self._fetch_grant, limits, clock, metrics)
+        self._grants: LookupCache[bytes, Grant] = LookupCache("token", self._fetch_grant, limits, clock, metrics)
         self._projects: LookupCache[tuple[str, str], int] = LookupCache(
             "project", self._fetch_project, limits, clock, metrics
         )
         self._writes: set[asyncio.Task[None]] = set()
 
-    async def check(self, authorization: str | None, org_slug: str, project_slug: str | None, scope: str) -> Reach:
-        """`authorization` is the header as it came. Raises Unauthorized, NotFound, Forbidden, ServiceUnavailable."""
+    async def authenticate(self, authorization: str | None) -> Grant:
+        """`authorization` is the header as it came. Raises Unauthorized, ServiceUnavailable."""
         digest = hash_secret(_token(authorization))
         grant = self._grants.recall(digest) or await self._grants.get(digest)
         if grant is None or (grant.expires_at is not None and grant.expires_at <= self._now()):
             raise Unauthorized("The access token is not valid.")
+        return grant
+
+    async def authorize(self, grant: Grant, org_slug: str, project_slug: str | None, scope: str) -> Reach:
+        """What the token's holder may do at the place of a path. Raises NotFound, Forbidden, ServiceUnavailable."""
         if grant.role is None or grant.org_slug != org_slug:
             raise NotFound
         project_id = None if project_slug is None else await self._see_project(grant.org_id, project_slug)
@@ -128,7 +119,7 @@ class BearerGuard:
             raise NotFound
         return project_id
 
-    async def _fetch_grant(self, digest: bytes) -> _Grant | None:
+    async def _fetch_grant(self, digest: bytes) -> Grant | None:
         async with self._database.read() as connection:
             row = (await connection.execute(_TOKEN, {"hash": digest})).one_or_none()
         if row is None:
@@ -136,7 +127,7 @@ class BearerGuard:
         self._note_use(row.id, row.last_used_at)
         role = None if row.role is None else Role(row.role)
         granted = None if row.scopes is None else frozenset(Scope(name) for name in row.scopes if name in set(Scope))
-        return _Grant(
+        return Grant(
             token_id=row.id,
             principal_id=row.principal_id,
             org_id=row.org_id,

@@ -1,6 +1,7 @@
 """What the guards find out about a caller; small frozen values that handlers read."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from proto.identity import PrincipalKind, Role, Scope
 
@@ -13,6 +14,19 @@ class Principal:
     kind: PrincipalKind
     name: str
     owner_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What the store says about a valid token. `role` is None when its holder is not a member any more."""
+
+    token_id: str
+    principal_id: str
+    org_id: str
+    org_slug: str
+    role: Role | None
+    scopes: frozenset[Scope]
+    expires_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from chassis.access import Guards
 from chassis.errors import ApiError, BadRequest, Conflict, Forbidden, Issue, NotFound, RateLimited, ServiceUnavailable
 from chassis.health import REUSE_S, Health, Tolerated
-from chassis.identity.model import ProjectIdentity, Reach
+from chassis.identity.model import Grant, ProjectIdentity, Reach
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry, configure_logging
 from chassis.web import Route, bearer, build_app, json_response, project, project_key, public, reach, request_id
@@ -25,6 +25,7 @@ from proto.identity import Role, Scope
 from .conftest import Serve
 
 REACH = Reach("p1", "t1", "o1", "acme", Role.MEMBER, frozenset({Scope.EXPLORE_READ}), 7, "shop")
+GRANT = Grant("t1", "p1", "o1", "acme", Role.MEMBER, REACH.scopes)
 SAID = "connection to db.internal:5432 as sluice_rw failed"  # what a driver says, and nobody outside should read
 PROJECT = ProjectIdentity(7, "shop", "o1", "acme", "k1")
 
@@ -192,9 +193,15 @@ class RecordingBearer:
     def __init__(self, error: ApiError | None = None) -> None:
         self.asked: list[tuple[str | None, str, str | None, str]] = []
         self._error = error
+        self._authorization: str | None = None
 
-    async def check(self, authorization: str | None, org_slug: str, project_slug: str | None, scope: str) -> Reach:
-        self.asked.append((authorization, org_slug, project_slug, scope))
+    async def authenticate(self, authorization: str | None) -> Grant:
+        self._authorization = authorization
+        return GRANT
+
+    async def authorize(self, grant: Grant, org_slug: str, project_slug: str | None, scope: str) -> Reach:
+        assert grant is GRANT
+        self.asked.append((self._authorization, org_slug, project_slug, scope))
         if self._error is not None:
             raise self._error
         return REACH

@@ -179,6 +179,11 @@ async def test_a_change_that_is_none_is_400(control: Control, body: object, issu
     assert [(issue["path"], issue["code"]) for issue in answer["error"]["details"]] == issues
 
 
+def counts(header: str) -> bool:
+    """Whether it tells how many requests the principal has made, wherever they went."""
+    return header.lower() in ("x-ratelimit-remaining", "x-ratelimit-reset")
+
+
 @pytest.mark.parametrize("method", ["GET", "POST", "PATCH"])
 async def test_foreign_and_missing_are_the_same_bytes(control: Control, method: str) -> None:
     bodies = set()
@@ -194,7 +199,7 @@ async def test_foreign_and_missing_are_the_same_bytes(control: Control, method: 
             headers={"Authorization": f"Bearer {control.acme.token.secret}", "X-Request-Id": "same"},
         ) as answer:
             raw = await answer.read()
-            stable = {name: value for name, value in answer.headers.items() if name != "Date"}
+            stable = {name: value for name, value in answer.headers.items() if name != "Date" and not counts(name)}
             bodies.add((answer.status, raw, msgspec.json.encode(stable, order="sorted")))
     assert len(bodies) == 1
     [(status, raw, _)] = bodies

@@ -22,7 +22,7 @@ from chassis.access import Guards
 from chassis.clickhouse import ClickHouse, QueryLimits
 from chassis.cursor import CursorSigner
 from chassis.errors import Forbidden, NotFound, Unauthorized
-from chassis.identity.model import Reach
+from chassis.identity.model import Grant, Reach
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from chassis.web import build_app
@@ -37,6 +37,9 @@ MS: Final = 10**6
 SECOND: Final = 10**9
 HOUR: Final = 3600 * SECOND
 NOW: Final = time.time_ns() // SECOND * SECOND  # tables drop what is older than 30 days, so tests live in the present
+
+# A test may ask more in a second than a principal may; the limits have tests of their own.
+UNLIMITED: Final = ChassisSettings(api_rate=0, analysis_rate=0, failed_bearer_rate=0)
 
 PROJECT: Final = 7
 OTHER_PROJECT: Final = 8
@@ -165,17 +168,22 @@ def _resource(resource: Mapping[str, Any] | Resource | None) -> Resource:
 class Guard:
     """Three bearers: `mine` sees the organization acme, `blind` lacks the scope, `foreign` sees evil."""
 
-    async def check(self, authorization: str | None, org_slug: str, project_slug: str | None, scope: str) -> Reach:
+    async def authenticate(self, authorization: str | None) -> Grant:
         orgs = {"Bearer mine": "acme", "Bearer blind": "acme", "Bearer foreign": "evil"}
         if authorization not in orgs:
             raise Unauthorized
+        name, org = authorization.removeprefix("Bearer "), orgs[authorization]
+        scopes = frozenset[Scope]() if name == "blind" else frozenset({Scope.EXPLORE_READ})
+        return Grant("t", name, f"id of {org}", org, Role.MEMBER, scopes)
+
+    async def authorize(self, grant: Grant, org_slug: str, project_slug: str | None, scope: str) -> Reach:
         place = _PROJECTS.get((org_slug, project_slug or ""))
-        if place is None or orgs[authorization] != org_slug:
+        if place is None or grant.org_slug != org_slug:
             raise NotFound
-        if authorization == "Bearer blind":
+        if scope not in grant.scopes:
             raise Forbidden
         org_id, project_id = place
-        return Reach("p", "t", org_id, org_slug, Role.MEMBER, frozenset({Scope(scope)}), project_id, project_slug)
+        return Reach(grant.principal_id, "t", org_id, org_slug, Role.MEMBER, grant.scopes, project_id, project_slug)
 
 
 @dataclass
@@ -202,6 +210,13 @@ class Explore:
         params = {name.rstrip("_"): str(value) for name, value in query.items() if value is not None}
         headers = {"Authorization": f"Bearer {token}"}
         async with self.client.get(f"{base}{path}", params=params, headers=headers) as answer:
+            return Answer(answer.status, answer.headers, await answer.text())
+
+    async def post(self, path: str, body: Any, *, token: str = "mine", base: str = PATH) -> Answer:
+        """`body` as JSON; bytes as they are."""
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        async with self.client.post(f"{base}{path}", data=data, headers=headers) as answer:
             return Answer(answer.status, answer.headers, await answer.text())
 
     async def data(self, path: str = "/spans", **query: Any) -> list[Any]:
@@ -273,13 +288,15 @@ async def explore(
         yield client
 
 
-def application(store: ClickHouse, settings: QuerySettings, clock: list[int]) -> web.Application:
+def application(
+    store: ClickHouse, settings: QuerySettings, clock: list[int], chassis: ChassisSettings = UNLIMITED
+) -> web.Application:
     """The service as an application, behind the guard of these tests."""
     built = service(settings, clickhouse=store, signer=CursorSigner(b"k" * 32), clock=lambda: clock[0])
     return build_app(
         built.routes,
         service=built.name,
-        settings=ChassisSettings(),
+        settings=chassis,
         telemetry=Telemetry("query"),
         resources=built.resources,
         guards=Guards(bearer=Guard()),
@@ -288,7 +305,9 @@ def application(store: ClickHouse, settings: QuerySettings, clock: list[int]) ->
 
 
 @asynccontextmanager
-async def served(store: ClickHouse, settings: QuerySettings, clock: list[int]) -> AsyncIterator[Explore]:
+async def served(
+    store: ClickHouse, settings: QuerySettings, clock: list[int], chassis: ChassisSettings = UNLIMITED
+) -> AsyncIterator[Explore]:
     """The service on a socket of its own."""
-    async with TestClient(TestServer(application(store, settings, clock))) as client:
+    async with TestClient(TestServer(application(store, settings, clock, chassis))) as client:
         yield Explore(client)
