@@ -1,0 +1,305 @@
+"""What is different about the spans of a spike: POST .../explore/spans/compare (specification 4.2).
+
+plan       body -> two windows, filters, keys, bounds; every fault of it at once            -> 400
+read
+  totals     spans of both sides; beyond the scan ceiling both are sampled at one rate
+  pairs      values that enough spans of the spike have, counted on both sides
+  scores     shares and what follows from them; what chance explains is dropped
+Answer
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+import msgspec
+
+from chassis.errors import BadRequest
+from chassis.validation import Issues, decode_mended
+from query.analysis.pairs import Comparison, Counted, Found, named_pairs, usual_pairs
+from query.analysis.scores import MIN_Z, Score, Totals, default_min_spike_count, score
+from query.asking.bodies import Moment, time_range
+from query.asking.filters import Filter, WrittenFilter, check_filters, check_key, conditions
+from query.asking.instant import InstantError, format_instant, parse_instant
+from query.asking.window import Window
+from query.fields import SPANS
+from query.formats import Count, Instant, Share
+from query.store import Store
+from query.tree import Cohort, CohortSize, Condition
+
+MAX_COMPARE_KEYS: Final = 50
+DEFAULT_FINDINGS: Final = 50
+MAX_FINDINGS: Final = 200
+MAX_MIN_SPIKE_COUNT: Final = 1_000_000
+FILTERS_PATH: Final = "body.filters"
+_SHOWN_IDENTIFIERS: Final = 3
+
+
+class CompareWindow(msgspec.Struct, forbid_unknown_fields=True):
+    """A window of time, half-open."""
+
+    from_: Moment = msgspec.field(name="from")
+    to: Moment
+
+
+class CompareRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """The body. `keys`: what to compare by; none or null: whatever the spans have."""
+
+    spike: CompareWindow
+    baseline: CompareWindow
+    filters: list[WrittenFilter] | None = None
+    keys: Annotated[list[str], msgspec.Meta(max_length=MAX_COMPARE_KEYS)] | None = None
+    min_spike_count: Annotated[int, msgspec.Meta(ge=1, le=MAX_MIN_SPIKE_COUNT)] | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_FINDINGS)] | None = None
+
+
+class Side(msgspec.Struct, rename="camel"):
+    """A window as it was asked for, and how many spans were counted in it."""
+
+    from_: Instant = msgspec.field(name="from")
+    to: Instant
+    total: Count
+
+
+class Finding(msgspec.Struct, rename="camel"):
+    """A value that is over-represented in the spike. `lift` is null where the baseline lacks it."""
+
+    key: str
+    value: str
+    spike_count: Count
+    baseline_count: Count
+    spike_share: Share
+    baseline_share: Share
+    expected_count: float
+    surplus: float
+    lift: float | None
+    contribution: float
+
+
+class Answer(msgspec.Struct, rename="camel"):
+    """Specification 4.2."""
+
+    spike: Side
+    baseline: Side
+    attributes: list[Finding]
+    truncated: bool
+    pairs_considered: Count
+    min_spike_count: Count
+    disclaimer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A checked request."""
+
+    spike: Window
+    baseline: Window
+    filters: tuple[Filter, ...]
+    conditions: tuple[Condition, ...]
+    keys: tuple[str, ...]
+    min_spike_count: int | None
+    limit: int
+    now_ns: int
+
+    @property
+    def rest(self) -> tuple[Window, ...]:
+        """The baseline without the spike: what lies before it, and what lies after it."""
+        common = self.baseline.intersect(self.spike)
+        if common is None:
+            return (self.baseline,)
+        ends = ((self.baseline.from_ns, common.from_ns), (common.to_ns, self.baseline.to_ns))
+        return tuple(Window(start, end) for start, end in ends if start < end)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """Spans of both sides, and the rate at which they were sampled."""
+
+    spike: int
+    baseline: int
+    one_in: int
+
+
+def plan(raw: bytes, now_ns: int) -> Plan:
+    """Check everything that can be checked without the store; BadRequest names each offending field."""
+    issues = Issues()
+    stand_in = {"from": "-1h", "to": "now"}
+    request = decode_mended(CompareRequest, raw, {"spike": stand_in, "baseline": stand_in}, issues)
+    if request is None:
+        issues.raise_if_any("The request body is not valid.")
+        raise BadRequest("The request body is not valid.")
+    if len(issues):
+        _check_ends(raw, now_ns, issues)
+    planned = _checked(request, now_ns, issues)
+    issues.raise_if_any("The request body is not valid.")
+    if planned is None:
+        raise TypeError("a window that is not there has an issue")
+    return planned
+
+
+async def read(store: Store, project_id: int, plan: Plan, max_scan_rows: int) -> Answer:
+    """The comparison. Raises StoreErrors."""
+    sizes = await _sizes(store, project_id, plan, max_scan_rows)
+    least = plan.min_spike_count or default_min_spike_count(sizes.spike)
+    if not sizes.spike or not sizes.baseline:
+        return _answer(plan, sizes, least, Found())
+    comparison = Comparison(
+        store=store,
+        project_id=project_id,
+        spike=Cohort((plan.spike,), plan.conditions, sizes.one_in),
+        baseline=Cohort(plan.rest, plan.conditions, sizes.one_in),
+        spans=sizes.spike,
+        least=least,
+        now_ns=plan.now_ns,
+    )
+    found = await (named_pairs(comparison, plan.keys) if plan.keys else usual_pairs(comparison))
+    return _answer(plan, sizes, least, found)
+
+
+def _checked(request: CompareRequest, now_ns: int, issues: Issues) -> Plan | None:
+    """What was asked for, resolved at `now_ns`; None after an issue with a window."""
+    spike, baseline = (
+        _window(written, f"body.{name}", now_ns, issues)
+        for name, written in (("spike", request.spike), ("baseline", request.baseline))
+    )
+    if spike is not None and spike == baseline:
+        issues.add("body.baseline", "Must be another window than the spike.", "equal")
+    filters = check_filters(request.filters or (), FILTERS_PATH, issues)
+    tests = conditions(filters, SPANS, now_ns, FILTERS_PATH, issues)
+    keys = tuple(dict.fromkeys(request.keys or ()))
+    for n, key in enumerate(request.keys or ()):
+        check_key(key, f"body.keys[{n}]", issues)
+    if spike is None or baseline is None:
+        return None
+    limit = request.limit or DEFAULT_FINDINGS
+    return Plan(spike, baseline, filters, tests, keys, request.min_spike_count, limit, now_ns)
+
+
+def _check_ends(raw: bytes, now_ns: int, issues: Issues) -> None:
+    """What is wrong with one end of a window whose other end is at fault already."""
+    body = msgspec.json.decode(raw)
+    for side in ("spike", "baseline"):
+        written = body.get(side)
+        if not issues.under(f"body.{side}") or not isinstance(written, dict):
+            continue
+        for end in ("from", "to"):
+            text = written.get(end)
+            if isinstance(text, str) and not issues.under(f"body.{side}.{end}"):
+                _check_instant(text, now_ns, f"body.{side}.{end}", issues)
+
+
+def _check_instant(text: str, now_ns: int, path: str, issues: Issues) -> None:
+    try:
+        parse_instant(text, now_ns)
+    except InstantError as error:
+        issues.add(path, str(error), "format")
+
+
+def _window(written: CompareWindow, path: str, now_ns: int, issues: Issues) -> Window | None:
+    """The window, or None when it is at fault."""
+    if issues.under(path):
+        return None
+    return time_range(written.from_, written.to).resolve(now_ns, path, issues)
+
+
+async def _sizes(store: Store, project_id: int, plan: Plan, max_scan_rows: int) -> _Sizes:
+    """How many spans there are to compare. What the ceiling bounds are rows before filters: they are what is read."""
+    sides = ((plan.spike,), plan.rest)
+    spike, baseline = [await _size(store, project_id, side) for side in sides]
+    one_in = max(1, -(-(spike + baseline) // max_scan_rows))
+    if plan.conditions or one_in > 1:
+        spike, baseline = [await _size(store, project_id, side, plan.conditions, one_in) for side in sides]
+    return _Sizes(spike, baseline, one_in)
+
+
+async def _size(
+    store: Store,
+    project_id: int,
+    windows: tuple[Window, ...],
+    conditions: tuple[Condition, ...] = (),
+    one_in: int = 1,
+) -> int:
+    if not windows:
+        return 0
+    ((size,),) = await store.rows(CohortSize(project_id=project_id, cohort=Cohort(windows, conditions, one_in)))
+    return int(size)
+
+
+def _answer(plan: Plan, sizes: _Sizes, least: int, found: Found) -> Answer:
+    ranked = _ranked(sizes, [each for each in found.pairs if each.spike >= least])
+    return Answer(
+        spike=_side(plan.spike, sizes.spike),
+        baseline=_side(plan.baseline, sizes.baseline),
+        attributes=[_finding(pair, figures) for pair, figures in ranked[: plan.limit]],
+        truncated=sizes.one_in > 1 or found.cut or len(ranked) > plan.limit,
+        pairs_considered=len(found.pairs),
+        min_spike_count=least,
+        disclaimer=_disclaimer(plan, sizes, found),
+    )
+
+
+def _side(window: Window, total: int) -> Side:
+    return Side(format_instant(window.from_ns), format_instant(window.to_ns), total)
+
+
+def _ranked(sizes: _Sizes, pairs: list[Counted]) -> list[tuple[Counted, Score]]:
+    """What chance does not explain, the most over-represented first."""
+    if not pairs:
+        return []
+    totals = Totals(sizes.spike, sizes.baseline)
+    scored = [(pair, score(totals, pair.spike, pair.baseline)) for pair in pairs]
+    scored = [each for each in scored if each[1].z > MIN_Z]
+    return sorted(scored, key=lambda each: (*each[1].rank, each[0].key, each[0].value))
+
+
+def _finding(pair: Counted, figures: Score) -> Finding:
+    return Finding(
+        key=pair.key,
+        value=pair.value,
+        spike_count=pair.spike,
+        baseline_count=pair.baseline,
+        spike_share=figures.spike_share,
+        baseline_share=figures.baseline_share,
+        expected_count=figures.expected,
+        surplus=figures.surplus,
+        lift=figures.lift,
+        contribution=figures.contribution,
+    )
+
+
+def _disclaimer(plan: Plan, sizes: _Sizes, found: Found) -> str:
+    """What was compared, at what rate, and what it cannot show."""
+    filters = f" that meet {len(plan.filters)} filter{'s' * (len(plan.filters) != 1)}" if plan.filters else ""
+    compared = (
+        f"Shares of {sizes.spike} spans from {_words(plan.spike)} (spike) are compared with shares of {sizes.baseline}"
+        f" spans from {_words(plan.baseline)} (baseline){filters}; shares do not tell whether there were more spans."
+    )
+    sentences = [compared]
+    if plan.baseline.intersect(plan.spike) is not None:
+        sentences.append("Spans in both windows count for the spike only.")
+    if not sizes.spike or not sizes.baseline:
+        sentences.append(f"The {'baseline' if sizes.spike else 'spike'} has no spans, so nothing can be compared.")
+    else:
+        sentences.append(
+            f"{len(found.pairs)} pairs of key and value were tested; shown are those whose difference chance alone"
+            " hardly explains (z above 4), and some may still be chance."
+        )
+    if found.identifiers:
+        sentences.append(_left_out(sorted(found.identifiers)))
+    if sizes.one_in > 1:
+        sentences.append(
+            f"Both sides are samples: one span in {sizes.one_in}, chosen by hash; all counts are of these."
+        )
+    if found.cut:
+        sentences.append("There were more keys or values than can be counted at once; the rarest are missing.")
+    return " ".join((*sentences, "A difference is an association, not a cause."))
+
+
+def _left_out(identifiers: list[str]) -> str:
+    names = ", ".join(identifiers[:_SHOWN_IDENTIFIERS]) + ", ..." * (len(identifiers) > _SHOWN_IDENTIFIERS)
+    count = len(identifiers)
+    verb = "key was" if count == 1 else "keys were"
+    return f"{count} {verb} left out, for nearly every span has another value: {names}."
+
+
+def _words(window: Window) -> str:
+    return f"{format_instant(window.from_ns)} to {format_instant(window.to_ns)}"

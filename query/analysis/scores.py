@@ -1,0 +1,67 @@
+"""The arithmetic of a comparison (docs/explore.md, "What is different"). Pure: counts in, figures out.
+
+S and B are the spans of spike and baseline, s and b those of them that have a value.
+"""
+
+from dataclasses import dataclass
+from math import ceil, inf, sqrt
+from typing import Final
+
+MIN_Z: Final = 4.0  # thousands of values are tested, so chance must be far less likely than for one
+FEWEST: Final = 5  # spans of the spike below which a share says nothing
+_SHARE: Final = 100  # one in so many spans of the spike is the default of what counts
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """S and B; neither is 0."""
+
+    spike: int
+    baseline: int
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The figures of one value; `lift` is None where the baseline lacks it."""
+
+    spike_share: float
+    baseline_share: float
+    expected: float
+    surplus: float
+    lift: float | None
+    contribution: float
+    z: float
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """Orders the most over-represented first."""
+        return (-self.contribution, -inf if self.lift is None else -self.lift)
+
+
+def default_min_spike_count(spike: int) -> int:
+    """How many spans of the spike must have a value: one in a hundred, 5 at least."""
+    return max(FEWEST, ceil(spike / _SHARE))
+
+
+def score(totals: Totals, spike: int, baseline: int) -> Score:
+    """The figures of a value that `spike` and `baseline` spans have."""
+    spike_share, baseline_share = spike / totals.spike, baseline / totals.baseline
+    expected = totals.spike * baseline / totals.baseline
+    surplus = spike - expected
+    return Score(
+        spike_share=spike_share,
+        baseline_share=baseline_share,
+        expected=expected,
+        surplus=surplus,
+        lift=spike_share / baseline_share if baseline else None,
+        contribution=surplus / totals.spike,
+        z=_z(totals, spike, baseline),
+    )
+
+
+def _z(totals: Totals, spike: int, baseline: int) -> float:
+    """How many standard deviations apart the shares are (two-proportion z-test with the pooled share)."""
+    pooled = (spike + baseline) / (totals.spike + totals.baseline)
+    variance = pooled * (1 - pooled) * (1 / totals.spike + 1 / totals.baseline)
+    # 0 where every span has the value, or none; below 0 only where spans arrived between one count and the next
+    return (spike / totals.spike - baseline / totals.baseline) / sqrt(variance) if variance > 0 else 0.0

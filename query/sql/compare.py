@@ -1,0 +1,205 @@
+"""Statements of a comparison: how many spans of one cohort have which pair of key and value.
+
+A cohort is read on its own: first the spike, for pairs with enough spans; then the baseline, for these pairs only, by
+their hashes. So what is grouped is the spike, whatever the length of the baseline.
+
+    field_pairs       own fields and scopes' names, dictionaries all: one read, a grouping set for each
+    list_pairs        lists that are one text (docs/codec.md 2): grouped whole, then taken apart, once per distinct list
+    key_pairs, key_counts
+                      attributes of spans, one row per attribute, grouped by hash; or subjects in the same way
+"""
+
+from typing import Final
+
+from proto.storage.lists import AFTER_KEY, BEFORE_KEY
+from query.asking.filters import MAX_VALUE
+from query.fields import SPANS
+from query.sql.bindings import Bindings, Query
+from query.sql.clauses import project, within
+from query.sql.conditions import condition_sql
+from query.sql.values import Value, field_value, value_of
+from query.tree import (
+    AtLeast,
+    Cohort,
+    CohortSize,
+    ConditionCounts,
+    FieldPairs,
+    KeyCounts,
+    KeyPairs,
+    ListPairs,
+    Wanted,
+)
+
+MAX_PAIRS: Final = 5_000  # of one statement; a server takes 128 KiB of hashes as one parameter
+MAX_KEYS: Final = 50_000  # of all spans, resources and scopes, with their pairs
+MAX_VALUES_OF_KEY: Final = 1_000
+MAX_NUMBERS: Final = 50  # distinct values up to which numbers are compared as if they were names
+FIELDS: Final = tuple(
+    SPANS.fields[name] for name in ("name", "serviceName", "kind", "statusCode", "environment", "release")
+)
+SCOPE_FIELDS: Final = ("scope.name", "scope.version")
+LISTS: Final = ("attribute_types", "resource", "scope")
+_SCOPE_VALUES: Final = tuple(Value(f"{column} != ''", column, "0", "0") for column in ("scope_name", "scope_version"))
+
+_Statement = CohortSize | FieldPairs | ListPairs | KeyPairs | KeyCounts | ConditionCounts
+
+
+def cohort_size(statement: CohortSize) -> Query:
+    """Rows: (spans,)."""
+    bindings = Bindings()
+    return _query(f"SELECT count()\n{_spans(statement, bindings)}\n", bindings)
+
+
+def field_pairs(statement: FieldPairs) -> Query:
+    """Rows: (key, value, hash, spans), most spans first, at most MAX_PAIRS + 1."""
+    bindings = Bindings()
+    columns = [field.column for field in FIELDS] + [value.text for value in _SCOPE_VALUES]
+    keys = [field.name for field in FIELDS] + list(SCOPE_FIELDS)
+    values = [field_value(field) for field in FIELDS] + list(_SCOPE_VALUES)
+    masks = [(1 << len(columns)) - 1 - (1 << place) for place in reversed(range(len(columns)))]
+    sets = ", ".join(f"({column})" for column in columns)
+    sql = f"""SELECT key, value, cityHash64(key, value) AS pair, spans
+FROM (
+SELECT grouping({", ".join(columns)}) AS place,
+  {_by_place(masks, [_name(key) for key in keys])} AS key,
+  {_by_place(masks, [value.text for value in values])} AS value,
+  {_by_place(masks, [value.present for value in values])} AS present,
+  count() AS spans
+{_spans(statement, bindings)}
+GROUP BY GROUPING SETS ({sets}))
+WHERE present AND (key IN ({", ".join(map(_name, SCOPE_FIELDS))}) OR {_wanted(statement.wanted, bindings)})
+ORDER BY spans DESC, key, value
+LIMIT {MAX_PAIRS + 1}
+"""
+    return _query(sql, bindings)
+
+
+def list_pairs(statement: ListPairs) -> Query:
+    """Rows: (list's place in LISTS, key, value, hash, spans, is of the whole key, distinct values, letters), keys
+    first, then most spans first, at most MAX_KEYS + 1. Keys and values as they stand in a list.
+    """
+    bindings = Bindings()
+    sets = ", ".join(f"({column})" for column in LISTS)
+    before, after = _hex(BEFORE_KEY), _hex(AFTER_KEY)
+    sql = f"""SELECT place, key, value, cityHash64(place, key, value) AS pair, sum(held) AS spans,
+  grouping(value) AS whole, uniqExact(value) AS distinct, arraySort(groupUniqArray(letter)) AS letters
+FROM (
+SELECT place, held,
+  substring(entry, 1, position(entry, '{after}') - 1) AS key,
+  substring(entry, position(entry, '{after}') + 1, 1) AS letter,
+  substring(entry, position(entry, '{after}') + 2) AS value
+FROM (
+SELECT transform(grouping({", ".join(LISTS)}), [3, 5, 6], [0, 1, 2], 0) AS place,
+  concat({", ".join(LISTS)}) AS list, count() AS held
+{_spans(statement, bindings)}
+GROUP BY GROUPING SETS ({sets}))
+ARRAY JOIN splitByChar('{before}', list) AS entry
+WHERE entry != '')
+GROUP BY GROUPING SETS ((place, key, value), (place, key))
+HAVING whole OR (place > 0 AND {_wanted(statement.wanted, bindings)})
+ORDER BY whole DESC, spans DESC, place, key, value
+LIMIT {MAX_KEYS + 1}
+"""
+    return _query(sql, bindings)
+
+
+def key_pairs(statement: KeyPairs) -> Query:
+    """Rows: (source's place, occurrences, distinct values, values with enough spans, MAX_VALUES_OF_KEY + 1 of them at
+    most: (hash, value, spans), most spans first).
+    """
+    bindings = Bindings()
+    wanted = _wanted(AtLeast(statement.least), bindings)
+    sql = f"""SELECT source, sum(spans), count(),
+  arraySlice(arraySort(p -> (-toInt64(p.3), p.2),
+    groupArrayIf((pair, value, spans), {wanted})), 1, {MAX_VALUES_OF_KEY + 1})
+FROM (
+SELECT any(source) AS source, any(value) AS value, pair, count() AS spans
+FROM (
+{_sources(statement, bindings)})
+GROUP BY pair)
+GROUP BY source
+ORDER BY source
+"""
+    return _query(sql, bindings)
+
+
+def key_counts(statement: KeyCounts) -> Query:
+    """Rows: (source's place, hash, spans, values); hash 0 for the values that are not among the hashes, with how many
+    of them there are, MAX_NUMBERS + 1 for more.
+    """
+    bindings = Bindings()
+    asked = f"pair IN {bindings.uint64s(statement.hashes)}"
+    others = f"source IN {bindings.uint32s(statement.counted)}"
+    sql = f"""SELECT source, if({asked}, pair, 0) AS asked, count(), uniqUpTo({MAX_NUMBERS})(pair)
+FROM (
+{_sources(statement, bindings)})
+WHERE {asked} OR {others}
+GROUP BY source, asked
+ORDER BY source, asked
+"""
+    return _query(sql, bindings)
+
+
+def condition_counts(statement: ConditionCounts) -> Query:
+    """One row, with as many numbers as there are tests."""
+    bindings = Bindings()
+    counts = ", ".join(f"countIf({condition_sql(test, bindings)})" for test in statement.tests)
+    return _query(f"SELECT {counts}\n{_spans(statement, bindings)}\n", bindings)
+
+
+def _sources(statement: KeyPairs | KeyCounts, bindings: Bindings) -> str:
+    """One row per span and source that is there: the source's place, its value, and the hash of both."""
+    keys = tuple(each for each in statement.sources if isinstance(each, str))
+    if keys:
+        named = bindings.texts(keys)
+        return f"""SELECT toUInt32(indexOf({named}, key) - 1) AS source, value, cityHash64(key, value) AS pair
+FROM (SELECT mapKeys(attributes) AS keys, mapValues(attributes) AS texts
+{_spans(statement, bindings)})
+ARRAY JOIN keys AS key, texts AS value
+WHERE key IN {named}"""
+    found = [value_of(each, bindings) for each in statement.sources if not isinstance(each, str)]
+    texts, present = ",\n  ".join(f"toString({each.text})" for each in found), ", ".join(each.present for each in found)
+    return f"""SELECT toUInt32(source) AS source, value, cityHash64(source, value) AS pair
+FROM (SELECT [{texts}] AS texts, [{present}] AS places
+{_spans(statement, bindings)})
+ARRAY JOIN range({len(found)}) AS source, texts AS value, places AS present
+WHERE present"""
+
+
+def _spans(statement: _Statement, bindings: Bindings) -> str:
+    """FROM and WHERE of a cohort."""
+    cohort = statement.cohort
+    where = [project(statement, bindings), _in_windows(cohort, bindings)]
+    where += [condition_sql(condition, bindings) for condition in cohort.conditions]
+    if cohort.one_in > 1:
+        where.append(f"cityHash64(trace_id, span_id, batch_id, row) % {bindings.uint64(cohort.one_in)} = 0")
+    return "FROM spans\nWHERE " + "\n  AND ".join(where)
+
+
+def _in_windows(cohort: Cohort, bindings: Bindings) -> str:
+    """Each window with its buckets, so that what lies between two of them is skipped."""
+    return "(" + "\n    OR ".join(" AND ".join(within(SPANS, each, bindings)) for each in cohort.windows) + ")"
+
+
+def _wanted(wanted: Wanted, bindings: Bindings) -> str:
+    if isinstance(wanted, AtLeast):
+        return f"(spans >= {bindings.uint64(wanted.spans)} AND lengthUTF8(value) <= {MAX_VALUE})"
+    return f"pair IN {bindings.uint64s(wanted.hashes)}"
+
+
+def _by_place(masks: list[int], values: list[str]) -> str:
+    arms = ", ".join(f"place = {mask}, {value}" for mask, value in zip(masks[:-1], values[:-1], strict=True))
+    return f"multiIf({arms}, {values[-1]})"
+
+
+def _name(key: str) -> str:
+    """A constant of this package as a literal."""
+    return f"'{key}'"
+
+
+def _hex(character: str) -> str:
+    return f"\\x{ord(character):02x}"
+
+
+def _query(sql: str, bindings: Bindings) -> Query:
+    return Query(sql, bindings.used(sql))
