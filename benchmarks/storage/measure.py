@@ -57,7 +57,7 @@ def measure(directory: Path, signal: Signal, layout: Layout, day_rows: int, rows
     engine.command(f"DROP TABLE IF EXISTS {table} SYNC")
     engine.command(layout.ddl.replace("{table}", table))
     engine.command(f"SYSTEM STOP MERGES {table}")
-    native, insert_s = _fill(engine, layout, source, table, directory, rows)
+    native, insert_s = fill(engine, layout, source, table, directory, rows)
     engine.command(f"SYSTEM START MERGES {table}")
     with spending() as merging:
         engine.command(f"OPTIMIZE TABLE {table} FINAL")
@@ -74,10 +74,10 @@ def measure(directory: Path, signal: Signal, layout: Layout, day_rows: int, rows
     return result
 
 
-def _fill(engine: Engine, layout: Layout, source: str, table: str, directory: Path, rows: int) -> tuple[int, float]:
+def fill(engine: Engine, layout: Layout, source: str, table: str, directory: Path, rows: int) -> tuple[int, float]:
     """Bytes and CPU seconds of the inserts: of blocks as the gateway makes them, in Native format, from a file."""
     columns = engine.insertable(table)
-    select = layout.whole_select or _select(columns, layout)
+    select = layout.whole_select or select_list(columns, layout)
     names = ", ".join(f"`{name}`" for name in columns)
     path, native, seconds = directory.with_name("block.native"), 0, 0.0
     for block in range(-(-rows // BLOCK_ROWS)):
@@ -91,7 +91,8 @@ def _fill(engine: Engine, layout: Layout, source: str, table: str, directory: Pa
     return native, seconds
 
 
-def _select(columns: dict[str, str], layout: Layout) -> str:
+def select_list(columns: dict[str, str], layout: Layout) -> str:
+    """The columns of an insert out of the source, cast to their types."""
     cells = []
     for name, kind in columns.items():
         quoted = kind.replace("'", "\\'")

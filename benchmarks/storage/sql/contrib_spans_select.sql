@@ -17,7 +17,7 @@ SELECT
     status_message AS StatusMessage,
     CAST(if(events = '', [], [start_time]), 'Array(DateTime64(9, \'UTC\'))') AS `Events.Timestamp`,
     CAST(if(events = '', [], ['exception']), 'Array(LowCardinality(String))') AS `Events.Name`,
-    CAST(if(events = '', [], [map('exception.type', 'TimeoutError', 'exception.message', 'no answer from inventory within 2 s')]), 'Array(Map(LowCardinality(String), String))') AS `Events.Attributes`,
+    CAST(if(events = '', [], [map('exception.type', JSONExtractString(events, 1, 'attributes', 'exception.type'), 'exception.message', JSONExtractString(events, 1, 'attributes', 'exception.message'))]), 'Array(Map(LowCardinality(String), String))') AS `Events.Attributes`,
     CAST([], 'Array(String)') AS `Links.TraceId`,
     CAST([], 'Array(String)') AS `Links.SpanId`,
     CAST([], 'Array(String)') AS `Links.TraceState`,

@@ -1,0 +1,167 @@
+"""Contestants in turn, each time with a window that nobody has had yet: no cache of exact repeats helps anyone."""
+
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from benchmarks.explore import statements
+from benchmarks.explore.data import END_NS, HOUR_NS
+from benchmarks.explore.layouts import CONTRIB, SIGNOZ, SLUICE
+from benchmarks.explore.served import PROJECT, Served
+from benchmarks.explore.shapes import LONG, NEWEST, PAGE, Facts, Places, Shape
+from query.asking.instant import parse_instant
+from query.rows import SPAN_SELECT
+
+ENDPOINT: Final = "endpoint"
+LAYOUTS: Final = (SLUICE, CONTRIB, SIGNOZ)
+_MINUTES: Final = {1: 1, 6: 10, 24: 30}  # a bucket of the series, by the hours of the window
+_SPIKE_NS: Final = 10 * 60 * 10**9
+# How HyperDX and SigNoz read a list: hours, newest first, until the page is full.
+_SLICES: Final = {CONTRIB: (0.25, 6, 6, 12), SIGNOZ: (1, 2, 4, 8, 16)}
+_FEW_RUNS: Final = 3
+_ENOUGH_S: Final = 20.0  # of one contestant in one row of the table
+_SHIFT_NS: Final = 250_000_000
+
+
+class Timed(NamedTuple):
+    """Seconds of each run by contestant, and what did not agree with the endpoint (or why it was not asked)."""
+
+    shape: Shape
+    hours: int
+    seconds: Mapping[str, Sequence[float]]
+    remarks: Sequence[str]
+
+
+class Missing(Exception):
+    """The endpoint is not there."""
+
+
+class Contest:
+    """Measures shapes over one service. The facts of the data are looked up once."""
+
+    def __init__(self, served: Served, runs: int) -> None:
+        self._served = served
+        self._runs = runs
+        self._sql = {layout: statements.named(layout) for layout in LAYOUTS}
+        self._shifts = itertools.count(1)
+        self._traces = {size: itertools.cycle(self._found(_TRACES.format(size=size))) for size in LONG}
+        self._orders = itertools.cycle(self._found(_ORDERS.format(since=END_NS - HOUR_NS)))
+
+    def measure(self, shape: Shape, hours: int) -> Timed:
+        """One row of the table."""
+        remarks: list[str] = []
+        asked = [ENDPOINT, *LAYOUTS]
+        try:
+            remarks += self._disagreements(shape, hours)
+        except Missing as missing:
+            remarks.append(str(missing))
+            asked.remove(ENDPOINT)
+        seconds: dict[str, list[float]] = {name: [] for name in asked}
+        for run in range(self._runs):
+            for name in asked[run % len(asked) :] + asked[: run % len(asked)]:
+                if run < _FEW_RUNS or sum(seconds[name]) < _ENOUGH_S:
+                    seconds[name].append(self._timed(name, shape, hours))
+        return Timed(shape, hours, seconds, remarks)
+
+    def _timed(self, name: str, shape: Shape, hours: int) -> float:
+        places = self._places(shape, hours, next(self._shifts))
+        ask = self._asker(name, shape, hours, places)
+        begin = time.perf_counter()
+        ask()
+        return time.perf_counter() - begin
+
+    def _asker(self, name: str, shape: Shape, hours: int, places: Places) -> Callable[[], object]:
+        if name != ENDPOINT:
+            return lambda: self._rows(name, shape, hours, places)
+        request = shape.request(places)
+        return lambda: self._served.ask(request)
+
+    def _disagreements(self, shape: Shape, hours: int) -> Iterator[str]:
+        """Which statements give other figures than the endpoint, over one window."""
+        places = self._places(shape, hours, 0)
+        status, body = self._served.ask(shape.request(places))
+        if status in (404, 405):
+            raise Missing("missing")
+        if status != 200:
+            raise Missing(f"{status} {body[:300].decode()}")
+        ours = shape.of_answer(json.loads(body))
+        return iter(
+            [
+                remark
+                for layout in LAYOUTS
+                if (remark := _difference(layout, ours, shape.of_rows(self._rows(layout, shape, hours, places))))
+            ]
+        )
+
+    def _rows(self, layout: str, shape: Shape, hours: int, places: Places) -> list[tuple[Any, ...]]:
+        known = self._sql[layout]
+        filter_ = known.get(shape.sql, "1")
+        if shape.group != "spans" or shape.trace:
+            return self._served.run(statements.filled(known[shape.sql], window=known["window"], **places))
+        rows: list[tuple[Any, ...]] = []
+        for part in _parts(_SLICES.get(layout, (hours,)), places):
+            page = statements.filled(known["page"], window=known["window"], filter=filter_, **{**places, **part})
+            rows += self._served.run(page)
+            if len(rows) > PAGE:
+                break
+        return rows
+
+    def _places(self, shape: Shape, hours: int, shift: int) -> dict[str, Any]:
+        to = END_NS - shift * _SHIFT_NS
+        places: dict[str, Any] = {
+            "columns": ", ".join(SPAN_SELECT),
+            "from": to - hours * HOUR_NS,
+            "to": to,
+            "spike": to - _SPIKE_NS,
+            "minutes": _MINUTES.get(hours, 30),
+            "order": next(self._orders),
+        }
+        if shape.trace:
+            places["trace"] = next(self._traces[shape.trace])
+        return places | self._first_page(places) if shape.name == "list second page" else places
+
+    def _first_page(self, places: Places) -> dict[str, Any]:
+        status, body = self._served.ask(NEWEST.request(places))
+        if status != 200:
+            raise Missing(f"{status} {body[:300].decode()}")
+        page = json.loads(body)
+        last = page["data"][-1]
+        return {
+            "cursor": page["nextCursor"],
+            "last_ns": parse_instant(last["startTime"], 0),
+            "last_trace": last["traceId"],
+            "last_span": last["spanId"],
+        }
+
+    def _found(self, sql: str) -> list[str]:
+        return [str(row[0]) for row in self._served.run(sql)]
+
+
+_TRACES: Final = (
+    f"SELECT lower(hex(trace_id)) FROM trace_index WHERE project_id = {PROJECT} AND items = {{size}} ORDER BY 1"
+)
+_ORDERS: Final = (
+    f"SELECT attributes['app.order.id'] FROM spans WHERE project_id = {PROJECT}"
+    " AND start_time < fromUnixTimestamp64Nano({since}, 'UTC') ORDER BY cityHash64(span_id) LIMIT 40"
+)
+
+
+def _parts(slices: Sequence[float], places: Places) -> Iterator[dict[str, int]]:
+    """The window in slices, newest first."""
+    upper = places["to"]
+    for hours in slices:
+        lower = max(places["from"], upper - int(hours * HOUR_NS))
+        yield {"from": lower, "to": upper}
+        upper = lower
+        if upper <= places["from"]:
+            return
+
+
+def _difference(layout: str, ours: Facts, theirs: Facts) -> str:
+    shared = ours.keys() & theirs.keys()
+    if bool(ours) != bool(theirs) or (ours and not shared):
+        return f"{layout}: {len(theirs)} figures, the endpoint {len(ours)}"
+    wrong = {key: (ours[key], theirs[key]) for key in sorted(shared) if ours[key] != theirs[key]}
+    return f"{layout}: {len(wrong)} of {len(shared)} differ, {next(iter(wrong.items()))}" if wrong else ""
