@@ -1,22 +1,29 @@
-"""What a process answers to, as OpenAPI 3.1: made from its routes, so that it cannot fall behind them.
+"""What a process answers to, as OpenAPI 3.1: made from its routes and their types, so that it cannot fall behind them.
 
-Paths, path parameters, credentials and the shape of refusals come from the route table; a service may say more about
-an operation (`Route.operation`: query parameters, bodies, answers), which is laid over what is made here.
 Source: spec.openapis.org/oas/v3.1.1.
 """
 
+import inspect
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from chassis.access import Access, Bearer, ProjectKey
-from proto.errors import ErrorCode
+from chassis.operation import Answer, Content, Operation, Parameter, Refusals
 
 API_VERSION: Final = "0.1.0"  # of the interface (specification 9)
 
-_PARAMETER: Final = re.compile(r"{(\w+)}")
+_IN_PATH: Final = re.compile(r"{(\w+)}")
+_REF: Final = "#/components/{kind}/{name}"
 _SCHEMES: Final = {
-    "bearerAuth": {"type": "http", "scheme": "bearer", "description": "Personal access token."},
+    "bearerAuth": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "Personal access token: `Authorization: Bearer pat_...`.",
+    },
     "legacyAuth": {
         "type": "apiKey",
         "in": "header",
@@ -31,82 +38,221 @@ _SCHEMES: Final = {
     },
     "legacyKeyQuery": {"type": "apiKey", "in": "query", "name": "legacy_key", "description": "Project key."},
 }
-_ERROR: Final = {
-    "type": "object",
-    "required": ["error"],
-    "properties": {
-        "error": {
-            "type": "object",
-            "required": ["code", "message", "requestId"],
-            "properties": {
-                "code": {"type": "string", "enum": [code.value for code in ErrorCode]},
-                "message": {"type": "string"},
-                "requestId": {"type": "string"},
-                "details": {
-                    "type": "array",
-                    "items": {
-                        "type": "object",
-                        "required": ["path", "message", "code"],
-                        "properties": {name: {"type": "string"} for name in ("path", "message", "code")},
-                    },
-                },
-            },
-        }
-    },
+_SLUGS: Final = {
+    "orgSlug": "The organization.",
+    "projectSlug": "The project, within its organization.",
 }
+_SLUG: Final = {"type": "string", "minLength": 1}
+
+_HEADERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
+    "X-Request-Id": (
+        "The id that the log has of this request: yours, if it had one of `[A-Za-z0-9._-]{1,64}`.",
+        {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
+    ),
+    "Retry-After": ("Seconds after which the same request may succeed.", {"type": "integer", "minimum": 1}),
+    "x-ratelimit-limit": ("Requests that may come at once.", {"type": "integer", "minimum": 0}),
+    "x-ratelimit-remaining": ("Requests that may come right now.", {"type": "integer", "minimum": 0}),
+    "x-ratelimit-reset": ("When the limit is whole again: seconds since 1970.", {"type": "integer", "minimum": 0}),
+}
+_RATE_HEADERS: Final = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
+
+_REFUSED: Final[Mapping[int, tuple[str, str]]] = {
+    400: ("BadRequest", "The request itself is wrong: `details` names every offending field."),
+    401: ("Unauthorized", "No credential, or one that is not valid; or, as `mfa_required`, a second factor is owed."),
+    403: ("Forbidden", "The credential is good but does not reach this far."),
+    404: ("NotFound", "There is no such thing, or none that this credential may see."),
+    409: ("Conflict", "The state of the resource stands against it."),
+    413: ("PayloadTooLarge", "Larger than a limit, which the message names. The connection is closed."),
+    415: ("UnsupportedMediaType", "A content type or content encoding that is not taken here."),
+    429: ("RateLimited", "Too many requests (`rate_limited`), or the quota of the month is used (`quota_exceeded`)."),
+    500: ("InternalError", "Our fault, said without detail; the log has the rest under the request id."),
+    503: ("ServiceUnavailable", "Overload, or a store that is away: the same request may succeed later."),
+}
+_RETRIED: Final = (429, 503)
+_OF_ALL: Final = (400, 500)
+_OF_BEARERS: Final = (401, 403, 404, 429, 503)
+_OF_KEYS: Final = (401, 403, 429, 503)
+_OF_BODIES: Final = (413, 415)
 
 
-class Operation(NamedTuple):
-    """One route, as far as a reader of the interface is concerned. `more` is laid over what is made of the rest."""
+class Endpoint(NamedTuple):
+    """A route, as far as a reader of the interface is concerned. `doc` is the docstring of its handler."""
 
     method: str
     path: str
     access: Access
-    summary: str
-    more: Mapping[str, Any]
+    doc: str
+    operation: Operation
 
 
-def document(title: str, operations: Iterable[Operation]) -> dict[str, Any]:
-    """The OpenAPI document of a process."""
+def document(title: str, description: str, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
+    """The OpenAPI document of a process. ValueError when two structures, or two operations, have one name."""
+    writer = _Writer()
     paths: dict[str, dict[str, Any]] = {}
-    for operation in operations:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _described(operation)
+    tags: dict[str, str] = {}
+    for endpoint in endpoints:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = writer.operation(endpoint)
+        tags.setdefault(endpoint.operation.tag.name, endpoint.operation.tag.description)
     return {
         "openapi": "3.1.0",
-        "info": {"title": title, "version": API_VERSION},
+        "info": {"title": title, "version": API_VERSION, "description": description},
+        "servers": [{"url": "/"}],
+        "tags": [{"name": name, "description": text} for name, text in tags.items()],
         "paths": paths,
-        "components": {
-            "schemas": {"Error": _ERROR},
-            "responses": {
-                "Error": {
-                    "description": "Refused; `error.code` says why.",
-                    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
-                }
-            },
-            "securitySchemes": _SCHEMES,
-        },
+        "components": {kind: dict(sorted(found.items())) for kind, found in writer.components.items()},
     }
 
 
-def _described(operation: Operation) -> dict[str, Any]:
-    refused = {"$ref": "#/components/responses/Error"}
-    made: dict[str, Any] = {
-        "summary": operation.summary,
-        "parameters": [
-            {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
-            for name in _PARAMETER.findall(operation.path)
-        ],
-        "security": _security(operation.access),
-        "responses": {"2XX": {"description": "Done."}, "4XX": refused, "5XX": refused},
-    }
-    more = dict(operation.more)
-    made["parameters"] += more.pop("parameters", [])
-    return made | more
+class _Writer:
+    """Writes operations, and collects what they share: schemas, refusals, headers, credentials."""
+
+    def __init__(self) -> None:
+        self.components: dict[str, dict[str, Any]] = {
+            kind: {} for kind in ("schemas", "responses", "headers", "securitySchemes")
+        }
+        self._ids: set[str] = set()
+
+    def operation(self, endpoint: Endpoint) -> dict[str, Any]:
+        """The operation object of one endpoint."""
+        said = endpoint.operation
+        summary, _, more = inspect.cleandoc(endpoint.doc).partition("\n\n")
+        written: dict[str, Any] = {"operationId": self._id(endpoint), "tags": [said.tag.name]}
+        written["summary"] = " ".join(summary.split()).rstrip(".")
+        if more:
+            written["description"] = more
+        written["parameters"] = [*self._path_parameters(endpoint), *map(self._parameter, _elsewhere(said))]
+        if said.body is not None:
+            written["requestBody"] = self._body(endpoint)
+        written["security"] = self._security(endpoint.access)
+        written["responses"] = self._responses(endpoint)
+        return written
+
+    def _id(self, endpoint: Endpoint) -> str:
+        name = endpoint.operation.id + ("Head" if endpoint.method == "HEAD" else "")
+        if name in self._ids:
+            raise ValueError(f"two operations are called {name}")
+        self._ids.add(name)
+        return name
+
+    def _path_parameters(self, endpoint: Endpoint) -> Iterable[dict[str, Any]]:
+        described = {each.name: each for each in endpoint.operation.parameters if each.where == "path"}
+        for name in _IN_PATH.findall(endpoint.path):
+            if name in described:
+                yield self._parameter(described[name])
+            else:
+                yield {"name": name, "in": "path", "required": True, "description": _SLUGS[name], "schema": _SLUG}
+
+    def _parameter(self, parameter: Parameter) -> dict[str, Any]:
+        schema = self.schema(parameter.type)
+        if parameter.default is not None:
+            schema["default"] = parameter.default
+        written = {
+            "name": parameter.name,
+            "in": parameter.where,
+            "required": parameter.required or parameter.where == "path",
+            "description": parameter.description,
+            "schema": schema,
+        }
+        return written if parameter.example is None else written | {"example": parameter.example}
+
+    def _body(self, endpoint: Endpoint) -> dict[str, Any]:
+        body = endpoint.operation.body
+        if body is None:
+            raise TypeError(f"{endpoint.path} takes no body")
+        content = self._content(body.content)
+        if body.example is not None:
+            content = {media: each | {"example": body.example} for media, each in content.items()}
+        described = {"description": body.description} if body.description else {}
+        return described | {"required": True, "content": content}
+
+    def _responses(self, endpoint: Endpoint) -> dict[str, Any]:
+        said, rated = endpoint.operation, isinstance(endpoint.access, Bearer | ProjectKey)
+        written = {
+            str(answer.status): self._answer(answer, rated and answer.status < HTTPStatus.BAD_REQUEST)
+            for answer in said.answers
+        }
+        if endpoint.method == "HEAD":
+            written = {status: each | {"content": {}} for status, each in written.items()}
+        for status in sorted({*_statuses(endpoint), *said.refused}):
+            if str(status) not in written:
+                written[str(status)] = self._refusal(status, said.refusals)
+        return dict(sorted(written.items()))
+
+    def _answer(self, answer: Answer, rated: bool) -> dict[str, Any]:
+        return {
+            "description": answer.description,
+            "headers": self._headers(answer.status, rated) | _own_headers(answer),
+            "content": self._content(answer.content),
+        }
+
+    def _refusal(self, status: int, refusals: Refusals) -> dict[str, Any]:
+        """A reference to the shared refusal, which is written at its first use."""
+        name, description = _REFUSED[status]
+        name = refusals.prefix + name
+        answer = self._answer(Answer(description, refusals.content, status), status == HTTPStatus.TOO_MANY_REQUESTS)
+        self._share("responses", name, answer)
+        return {"$ref": _REF.format(kind="responses", name=name)}
+
+    def _headers(self, status: int, rated: bool) -> dict[str, Any]:
+        names = ["X-Request-Id"]
+        if status in _RETRIED:
+            names.append("Retry-After")
+        if rated:
+            names += _RATE_HEADERS
+        for name in names:
+            description, schema = _HEADERS[name]
+            self._share("headers", name, {"description": description, "schema": schema})
+        return {name: {"$ref": _REF.format(kind="headers", name=name)} for name in names}
+
+    def _content(self, content: Content) -> dict[str, Any]:
+        return {media: {} if type_ is None else {"schema": self.schema(type_)} for media, type_ in content.items()}
+
+    def schema(self, type_: Any) -> dict[str, Any]:
+        """The schema of a type; the structures in it go to the components."""
+        template = _REF.format(kind="schemas", name="{name}")
+        (schema,), found = msgspec.json.schema_components([type_], schema_hook=_any_value, ref_template=template)
+        for name, each in found.items():
+            self._share("schemas", name, each)
+        return schema
+
+    def _security(self, access: Access) -> list[dict[str, list[str]]]:
+        security = _credentials(access)
+        for alternative in security:
+            for name in alternative:
+                self._share("securitySchemes", name, _SCHEMES[name])
+        return security
+
+    def _share(self, kind: str, name: str, component: Mapping[str, Any]) -> None:
+        if self.components[kind].setdefault(name, component) != component:
+            raise ValueError(f"two different {kind} are called {name}")
 
 
-def _security(access: Access) -> list[dict[str, list[str]]]:
+def _own_headers(answer: Answer) -> dict[str, Any]:
+    return {name: {"description": text, "schema": {"type": "string"}} for name, text in answer.headers.items()}
+
+
+def _elsewhere(operation: Operation) -> Sequence[Parameter]:
+    return [parameter for parameter in operation.parameters if parameter.where != "path"]
+
+
+def _statuses(endpoint: Endpoint) -> tuple[int, ...]:
+    """What an endpoint may refuse with, whatever it does."""
+    statuses = _OF_ALL if endpoint.operation.body is None else _OF_ALL + _OF_BODIES
+    if isinstance(endpoint.access, Bearer):
+        return statuses + _OF_BEARERS
+    return statuses + _OF_KEYS if isinstance(endpoint.access, ProjectKey) else statuses
+
+
+def _credentials(access: Access) -> list[dict[str, list[str]]]:
     if isinstance(access, Bearer):
         return [{"bearerAuth": [access.scope]}]  # 3.1 allows the names of roles for schemes other than OAuth
     if isinstance(access, ProjectKey):
         return [{"legacyAuth": []}, {"dsnAuth": []}, {"legacyKeyQuery": []}]
     return []
+
+
+def _any_value(type_: type) -> dict[str, Any]:
+    """`object` in a structure stands for any JSON value."""
+    if type_ is object:
+        return {"description": "Any JSON value."}
+    raise NotImplementedError

@@ -74,11 +74,12 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer of the operation's own; without content it has no body."""
+    """An answer of the operation's own; without content it has no body. `headers`: its own, with what they say."""
 
     description: str
-    content: Content = MappingProxyType({})
+    content: Content = field(default_factory=dict)
     status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,4 +112,4 @@ class Operation:
     parameters: tuple[Parameter, ...] = ()
     body: Body | None = None
     refused: tuple[int, ...] = ()
-    refusals: Refusals = field(default=ENVELOPE)
+    refusals: Refusals = ENVELOPE

@@ -14,7 +14,7 @@ import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -53,13 +53,16 @@ from chassis.health import HEALTH, Dependency, Health
 from chassis.limits.admission import Admission, configured_rules, limit_headers
 from chassis.limits.limiter import LimitClass, Limiter
 from chassis.limits.local import LocalLimiter
-from chassis.openapi import Operation, document
+from chassis.openapi import Endpoint
+from chassis.operation import JSON_TYPE, Operation
 from chassis.peers import Proxies
+from chassis.reference import Reference, process
 from chassis.settings import ChassisSettings
 from chassis.telemetry import METRICS_TYPE, Telemetry
 from chassis.unrouted import add_catch_all, at_path, route_name
 
 __all__ = (
+    "JSON_TYPE",
     "PROJECT",
     "REACH",
     "Access",
@@ -81,7 +84,6 @@ __all__ = (
 ErrorRenderer = Callable[[web.Request, ApiError, str], web.Response]
 Resource = Callable[[web.Application], AsyncIterator[None]]
 
-JSON_TYPE: Final = "application/json"
 MAX_DEFAULT_BODY: Final = 2**20  # bytes; for handlers that read with aiohttp's own methods
 CLIENT_GONE: Final = 499  # in log and metrics only: nobody is there to read an answer
 PROBE_METHODS: Final = ("GET", "HEAD")  # load balancers ask with either
@@ -104,7 +106,7 @@ class Route:
 
     `limit`: what a request counts as, of a principal on a `bearer` route.
     `cancel_on_disconnect`: cancel the handler when its client goes away; by default GET is, for nothing was promised.
-    `operation`: what `/openapi.json` says beyond what the route itself tells (an OpenAPI operation object, in part).
+    `operation`: what it takes and answers, for `/openapi.json` and `/docs`; without one the route is not shown there.
     """
 
     method: str
@@ -114,7 +116,7 @@ class Route:
     limit: LimitClass = LimitClass.API
     render_error: ErrorRenderer | None = None
     cancel_on_disconnect: bool | None = None
-    operation: Mapping[str, Any] = field(default_factory=dict)
+    operation: Operation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,7 @@ def build_app(
     readiness: Sequence[Dependency] = (),
     limiter: Limiter | None = None,
 ) -> web.Application:
-    """One application out of routes, resources and readiness; adds health, metrics and `/openapi.json`.
+    """One application out of routes, resources and readiness; adds health, metrics, `/openapi.json` and `/docs`.
 
     `limiter` counts for the limits of the settings; by default one inside the process.
     Raises ValueError for a route whose access rule has no guard in this process.
@@ -170,8 +172,7 @@ def build_app(
     app[HEALTH] = health
     app.cleanup_ctx.extend(resources)
     resources_by_path: dict[str, web.Resource] = {}
-    every = [*routes, *_own_routes(health, telemetry, settings, proxies)]
-    for route in [*every, _openapi_route(service, every)]:
+    for route in _described(service, [*routes, *_own_routes(health, telemetry, settings, proxies)]):
         resource = resources_by_path.get(route.path) or app.router.add_resource(route.path)
         resources_by_path[route.path] = resource
         handler = _prepared(route, guarded(route.access, route.handler, guards or Guards(), admission, route.limit))
@@ -304,27 +305,28 @@ def _own_routes(health: Health, telemetry: Telemetry, settings: ChassisSettings,
         return web.Response(body=telemetry.exposition(), headers={"Content-Type": METRICS_TYPE})
 
     return [
-        *(Route(method, "/livez", livez, public()) for method in PROBE_METHODS),
-        *(Route(method, "/readyz", readyz, public()) for method in PROBE_METHODS),
-        Route("GET", "/metrics", metrics, public()),
+        *(Route(method, "/livez", livez, public(), operation=process.LIVEZ) for method in PROBE_METHODS),
+        *(Route(method, "/readyz", readyz, public(), operation=process.READYZ) for method in PROBE_METHODS),
+        Route("GET", "/metrics", metrics, public(), operation=process.METRICS),
     ]
 
 
-def _openapi_route(service: str, routes: Sequence[Route]) -> Route:
-    described = (
-        Operation(route.method, route.path, route.access, _first_line(route.handler), route.operation)
-        for route in routes
+def _described(service: str, routes: Sequence[Route]) -> list[Route]:
+    """`routes`, and the two that describe all of them."""
+    reference = Reference(
+        f"Sluice {service}" if service != "sluice" else "Sluice",
+        lambda: [
+            Endpoint(route.method, route.path, route.access, route.handler.__doc__ or "", route.operation)
+            for route in every
+            if route.operation is not None
+        ],
     )
-    body = msgspec.json.encode(document(f"Sluice {service}" if service != "sluice" else "Sluice", described))
-
-    async def openapi(_request: web.Request) -> web.StreamResponse:
-        return web.Response(body=body, headers={"Content-Type": JSON_TYPE})
-
-    return Route("GET", "/openapi.json", openapi, public())
-
-
-def _first_line(handler: Handler) -> str:
-    return (handler.__doc__ or "").strip().partition("\n")[0]
+    every = [
+        *routes,
+        Route("GET", "/openapi.json", reference.openapi, public(), operation=process.OPENAPI),
+        Route("GET", "/docs", reference.docs, public(), operation=process.DOCS),
+    ]
+    return every
 
 
 def _require_metrics_access(request: web.Request, token: str, proxies: Proxies) -> None:

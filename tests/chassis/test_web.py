@@ -474,48 +474,6 @@ async def test_resources_start_in_order_and_close_in_reverse(serve: Serve) -> No
     assert seen == ["store up", "cache up", "cache down", "store down"]
 
 
-async def test_the_interface_describes_itself_from_its_routes(serve: Serve) -> None:
-    async def listed(_request: web.Request) -> web.Response:
-        """Things of an organization.
-
-        At length.
-        """
-        return json_response({})
-
-    routes = [
-        Route(
-            "GET",
-            "/orgs/{orgSlug}/things",
-            listed,
-            bearer("explore:read"),
-            operation={"parameters": [{"name": "limit", "in": "query", "schema": {"type": "integer"}}]},
-        ),
-        Route("POST", "/v1/traces", ok, project_key()),
-    ]
-    served = await serve(routes, guards=Guards(bearer=RecordingBearer(), project_key=RecordingKey()))
-    status, headers, body = await served.get("/openapi.json")
-    document = json.loads(body)
-    assert (status, headers["Content-Type"]) == (200, "application/json")
-    assert document["openapi"] == "3.1.0"
-    assert set(document["paths"]) == {"/orgs/{orgSlug}/things", "/v1/traces", "/livez", "/readyz", "/metrics"}
-    refused = {"$ref": "#/components/responses/Error"}
-    assert document["paths"]["/orgs/{orgSlug}/things"]["get"] == {
-        "summary": "Things of an organization.",
-        "parameters": [
-            {"name": "orgSlug", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}},
-            {"name": "limit", "in": "query", "schema": {"type": "integer"}},
-        ],
-        "security": [{"bearerAuth": ["explore:read"]}],
-        "responses": {"2XX": {"description": "Done."}, "4XX": refused, "5XX": refused},
-    }
-    assert document["paths"]["/v1/traces"]["post"]["security"] == [
-        {"legacyAuth": []},
-        {"dsnAuth": []},
-        {"legacyKeyQuery": []},
-    ]
-    assert document["paths"]["/livez"]["get"]["security"] == []
-
-
 async def test_load_balancers_may_ask_with_head(serve: Serve) -> None:
     served = await serve([], readiness=[Store("clickhouse", OSError("refused"))])
     assert (await served.request("HEAD", "/livez"))[0] == 200

@@ -1,0 +1,61 @@
+"""The interface as it describes itself: `/openapi.json` for programs, `/docs` for people. Needs no internet.
+
+document          routes -> OpenAPI 3.1 (`chassis.openapi`), at the first request for either, then kept
+page              that document -> one HTML page: no script, its style inside, under a strict policy
+  examples        a curl command for each operation
+  fields          schemas -> tables of fields, types in words
+  markup          text -> HTML, the one place that escapes
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from chassis.openapi import Endpoint, document
+from chassis.operation import JSON_TYPE
+from chassis.reference.page import page, policy
+from chassis.reference.process import HTML_TYPE
+
+DESCRIPTION: Final = (
+    "OpenTelemetry traces and logs in over OTLP/HTTP, and back out through an explore API.\n\n"
+    'Every refusal has one shape, `{"error": {"code", "message", "details"?, "requestId"}}`. A missing thing and one '
+    "that the credential may not see are the same 404. Lists come in pages: `nextCursor` of one page is `cursor` of "
+    "the next. Every authenticated answer tells how its rate limit stands."
+)
+_HEADERS: Final = {
+    "Content-Type": f"{HTML_TYPE}; charset=utf-8",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+class Reference:
+    """The two handlers. `endpoints` gives every route of the process once all are known."""
+
+    def __init__(self, title: str, endpoints: Callable[[], Iterable[Endpoint]]) -> None:
+        self._title = title
+        self._endpoints = endpoints
+        self._made: asyncio.Future[tuple[bytes, bytes]] | None = None
+
+    async def openapi(self, _request: web.Request) -> web.StreamResponse:
+        """The interface of this process as OpenAPI 3.1."""
+        described, _ = await self._both()
+        return web.Response(body=described, headers={"Content-Type": JSON_TYPE})
+
+    async def docs(self, _request: web.Request) -> web.StreamResponse:
+        """The interface of this process as a page to read."""
+        _, readable = await self._both()
+        return web.Response(body=readable, headers={**_HEADERS, "Content-Security-Policy": policy()})
+
+    async def _both(self) -> tuple[bytes, bytes]:
+        """Made once, in a thread: it takes some tens of milliseconds."""
+        if self._made is None:
+            self._made = asyncio.ensure_future(asyncio.to_thread(self._make))
+        return await asyncio.shield(self._made)
+
+    def _make(self) -> tuple[bytes, bytes]:
+        made = document(self._title, DESCRIPTION, self._endpoints())
+        return msgspec.json.encode(made), page(made)

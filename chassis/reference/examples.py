@@ -1,0 +1,53 @@
+"""A curl command for an operation: what has an example or no alternative is filled in, the rest are shell variables."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_IN_PATH: Final = re.compile(r"{(\w+)}")
+_HEADERS: Final = {
+    "bearerAuth": "Authorization: Bearer $TOKEN",
+    "legacyAuth": "X-Legacy-Auth: Legacy legacy_key=$KEY",
+}
+_JSON: Final = "application/json"
+
+
+def curl(method: str, path: str, operation: Mapping[str, Any]) -> str:
+    """The command, over several lines where it is long."""
+    parameters = operation.get("parameters", ())
+    query = [each for each in parameters if each["in"] == "query" and "example" in each]
+    flags = {"get": "-G " if query else "", "head": "-I "}.get(method, f"-X {method.upper()} ")
+    words = [f'curl {flags}"$BASE{_filled(path, parameters)}"']
+    words += [f'-H "{_HEADERS[name]}"' for name in _first_credential(operation)]
+    words += [f"--data-urlencode {_quoted(_pair(each))}" for each in query]
+    words += _body(operation.get("requestBody"))
+    return " \\\n     ".join(words)
+
+
+def _filled(path: str, parameters: Sequence[Mapping[str, Any]]) -> str:
+    examples = {each["name"]: str(each["example"]) for each in parameters if "example" in each}
+    return _IN_PATH.sub(lambda match: examples.get(match[1]) or f"${_HUMP.sub('_', match[1]).upper()}", path)
+
+
+def _first_credential(operation: Mapping[str, Any]) -> list[str]:
+    return [name for name in next(iter(operation["security"]), {}) if name in _HEADERS]
+
+
+def _body(body: Mapping[str, Any] | None) -> list[str]:
+    if body is None:
+        return []
+    media = _JSON if _JSON in body["content"] else next(iter(body["content"]))
+    content = body["content"][media]
+    given = _quoted(json.dumps(content["example"], ensure_ascii=False)) if "example" in content else "@body"
+    return [f'-H "Content-Type: {media}"', f"--data-binary {given}"]
+
+
+def _pair(parameter: Mapping[str, Any]) -> str:
+    return f"{parameter['name']}={parameter['example']}"
+
+
+def _quoted(text: str) -> str:
+    """As the shell takes it."""
+    return "'" + text.replace("'", "'\\''") + "'"

@@ -1,0 +1,143 @@
+"""Schemas of a document as rows for people: one for each field, nested ones under their path, types in words."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+Schema = Mapping[str, Any]
+
+MAX_DEPTH: Final = 6  # of nested structures shown in one table
+_MAX_NAMES: Final = 30  # of values listed for one field
+_MAX_PATTERN: Final = 80  # characters; of a longer one the description has to tell
+_SCALARS: Final = ("string", "integer", "number", "boolean", "null")
+
+
+class Field(NamedTuple):
+    """`path` as in `data[].traceId`; `type` in words; `bounds` in words, empty for none."""
+
+    path: str
+    type: str
+    bounds: str
+    required: bool
+    description: str
+
+
+class Schemas:
+    """The schemas of a document, with references followed."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._components: Mapping[str, Schema] = document["components"]["schemas"]
+
+    def resolved(self, schema: Schema) -> Schema:
+        """The schema itself; what stands beside a reference is laid over what it leads to."""
+        while "$ref" in schema:
+            beside = {key: value for key, value in schema.items() if key != "$ref"}
+            schema = {**self._components[self.name(schema)], **beside}
+        return schema
+
+    def name(self, schema: Schema) -> str:
+        """The name of the structure that is referred to; empty for a schema in place."""
+        return str(schema.get("$ref", "")).rpartition("/")[2]
+
+    def type_of(self, schema: Schema) -> str:
+        """`integer`, `list of Span`, `string or null`."""
+        if "$ref" in schema and "properties" in self.resolved(schema):
+            return self.name(schema)
+        schema = self.resolved(schema)
+        if "anyOf" in schema:
+            return " or ".join(dict.fromkeys(self.type_of(each) for each in schema["anyOf"]))
+        if schema.get("type") == "array":
+            return f"list of {self.type_of(schema['items'])}" if "items" in schema else "list"
+        if "const" in schema:
+            return f"`{json.dumps(schema['const'])}`"
+        return str(schema.get("type", "string" if "enum" in schema else "any"))
+
+    def bounds_of(self, schema: Schema) -> str:
+        """`1 to 200, default 50`; of a list, also those of its items."""
+        schema = self.resolved(schema)
+        said = [
+            _values(schema),
+            _between(schema, "minimum", "maximum", ""),
+            _between(schema, "minLength", "maxLength", "characters"),
+            _between(schema, "minItems", "maxItems", "items"),
+            f"`{schema['pattern']}`" if len(schema.get("pattern", "")) in range(1, _MAX_PATTERN) else "",
+            *(self.bounds_of(each) for each in schema.get("anyOf", ())),
+            self._bounds_of_items(schema),
+            f"default `{_plain(schema['default'])}`" if schema.get("default") is not None else "",
+        ]
+        return "; ".join(dict.fromkeys(each for each in said if each))
+
+    def fields(self, schema: Schema) -> list[Field]:
+        """Every field of a structure, those of nested structures under their path; each structure is opened once."""
+        return list(self._walk(schema, "", frozenset()))
+
+    def _bounds_of_items(self, schema: Schema) -> str:
+        if "items" not in schema or self._structure(schema["items"]) is not None:
+            return ""
+        inner = self.bounds_of(schema["items"])
+        return f"each {inner}" if inner else ""
+
+    def _walk(self, schema: Schema, prefix: str, open_: frozenset[str]) -> Iterator[Field]:
+        found = self._structure(schema)
+        if found is None or len(open_) >= MAX_DEPTH:
+            return
+        name, suffix, structure = found
+        if name in open_:
+            return
+        for key, part in structure["properties"].items():
+            path = f"{prefix}{suffix}{'.' if prefix or suffix else ''}{key}"
+            yield Field(
+                path,
+                self.type_of(part),
+                self.bounds_of(part) if self._structure(part) is None else "",
+                key in structure.get("required", ()),
+                self._description(part),
+            )
+            yield from self._walk(part, path, open_ | {name})
+
+    def _structure(self, schema: Schema) -> tuple[str, str, Schema] | None:
+        """The one structure in a schema: its name, `[]` for each list around it, and itself."""
+        if name := self.name(schema):
+            inner = self._structure(self.resolved(schema))
+            return None if inner is None else (name, inner[1], inner[2])
+        if "properties" in schema:
+            return "", "", schema
+        if schema.get("type") == "array" and "items" in schema:
+            inner = self._structure(schema["items"])
+            return None if inner is None else (inner[0], f"[]{inner[1]}", inner[2])
+        found = [each for each in map(self._structure, schema.get("anyOf", ())) if each is not None]
+        return found[0] if len(found) == 1 else None
+
+    def _description(self, schema: Schema) -> str:
+        """Its own words, else those of what it may be; a structure's are said where its fields are."""
+        if "description" in schema:
+            return str(schema["description"])
+        if "$ref" in schema:
+            resolved = self.resolved(schema)
+            return str(resolved.get("description", ""))
+        said = (self._description(each) for each in schema.get("anyOf", ()))
+        return next((each for each in said if each), "")
+
+
+def _between(schema: Schema, low: str, high: str, unit: str) -> str:
+    """`1 to 64 characters`, `at most 20 items`, `at least 0`."""
+    least, most = schema.get(low), schema.get(high)
+    if least is None and most is None:
+        return ""
+    if most is None:
+        said = f"at least {least}" if (least, unit) != (1, "characters") else "one or more"
+    elif least is None:
+        said = f"at most {most}"
+    else:
+        said = f"{least} to {most}" if least != most else f"{least}"
+    return f"{said} {unit}".strip()
+
+
+def _values(schema: Schema) -> str:
+    values = schema.get("enum", ())
+    shown = ", ".join(f"`{_plain(value)}`" for value in values[:_MAX_NAMES])
+    return shown + (", ..." if len(values) > _MAX_NAMES else "")
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

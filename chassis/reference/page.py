@@ -1,0 +1,257 @@
+"""An OpenAPI document as one page of HTML: a pure function, no script, nothing loaded from anywhere."""
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Any, Final, NamedTuple
+
+from chassis.reference.examples import curl
+from chassis.reference.fields import Schemas
+from chassis.reference.markup import Markup, element, inline, joined, paragraphs, table
+
+_METHODS: Final = ("get", "head", "post", "put", "patch", "delete", "options")
+
+
+class _Entry(NamedTuple):
+    method: str
+    path: str
+    said: Mapping[str, Any]
+
+
+class _Page:
+    """The parts of the page, with the document that they show."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._document = document
+        self._schemas = Schemas(document)
+        self._entries = list(_entries(document))
+
+    def whole(self) -> Markup:
+        """The document element."""
+        info = self._document["info"]
+        head = element(
+            "head",
+            element("meta", charset="utf-8"),
+            element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            element("meta", name="color-scheme", content="light dark"),
+            element("title", f"{info['title']}: the interface"),
+            element("style", Markup(_style())),
+        )
+        download = joined(
+            "Version ", info["version"], ". For programs: ", element("a", "openapi.json", href="openapi.json"), "."
+        )
+        header = element(
+            "header", element("h1", info["title"]), paragraphs(info["description"]), element("p", download)
+        )
+        main = element("main", header, *(self._area(tag) for tag in self._document["tags"]), self._credentials())
+        return element("html", head, element("body", self._navigation(), main), lang="en")
+
+    def _navigation(self) -> Markup:
+        areas = []
+        for tag in self._document["tags"]:
+            lines = [
+                element(
+                    "li", element("a", _method(each), " ", each.said["summary"], href=f"#{each.said['operationId']}")
+                )
+                for each in self._of(tag["name"])
+            ]
+            areas.append(
+                joined(element("h2", element("a", tag["name"], href=f"#{_anchor(tag['name'])}")), element("ul", *lines))
+            )
+        extra = element("h2", element("a", "credentials", href="#credentials"))
+        return element("nav", *areas, extra)
+
+    def _of(self, tag: str) -> list[_Entry]:
+        return [each for each in self._entries if each.said["tags"] == [tag]]
+
+    def _area(self, tag: Mapping[str, str]) -> Markup:
+        heading = element("h2", tag["name"], id=_anchor(tag["name"]))
+        operations = (self._operation(each) for each in self._of(tag["name"]))
+        return element("section", heading, paragraphs(tag["description"]), *operations)
+
+    def _operation(self, entry: _Entry) -> Markup:
+        said = entry.said
+        return element(
+            "article",
+            element("h3", element("a", said["summary"], href=f"#{said['operationId']}")),
+            element("p", _method(entry), " ", _broken(entry.path), class_="route"),
+            paragraphs(said.get("description", "")),
+            self._needs(said),
+            self._parameters(said),
+            self._body(said),
+            *self._answers(said),
+            self._refusals(said),
+            element("h4", "Try it"),
+            element("pre", element("code", curl(entry.method, entry.path, said))),
+            id=said["operationId"],
+        )
+
+    def _needs(self, said: Mapping[str, Any]) -> Markup:
+        """The credential, in a sentence."""
+        needs = [
+            joined(element("a", element("code", name), href=f"#{name}"), *(f" with scope {scope}" for scope in scopes))
+            for alternative in said["security"]
+            for name, scopes in alternative.items()
+        ]
+        if not needs:
+            return element("p", "No credential.", class_="needs")
+        return element("p", "Credential: ", *_between(needs, " or "), ".", class_="needs")
+
+    def _parameters(self, said: Mapping[str, Any]) -> Markup:
+        rows = [
+            (
+                joined(element("code", each["name"]), _required(each["required"])),
+                each["in"],
+                self._type(each["schema"]),
+                inline(each["description"]),
+            )
+            for each in said["parameters"]
+        ]
+        return _titled("Parameters", table(("Name", "In", "Type", "Meaning"), rows))
+
+    def _body(self, said: Mapping[str, Any]) -> Markup:
+        if "requestBody" not in said:
+            return Markup()
+        body = said["requestBody"]
+        content = (self._content(media, each, open_=True) for media, each in body["content"].items())
+        return _titled("Body", joined(paragraphs(body.get("description", "")), *content))
+
+    def _answers(self, said: Mapping[str, Any]) -> Iterator[Markup]:
+        for status, answer in said["responses"].items():
+            if "$ref" in answer:
+                continue
+            content = (self._content(media, each, open_=False) for media, each in answer["content"].items())
+            headers = table(("Header", "Meaning"), self._headers(answer))
+            more = element("details", element("summary", "Headers"), headers) if headers else ""
+            title = joined("Answer ", _status(status))
+            yield _titled(title, joined(paragraphs(answer["description"]), *content, more))
+
+    def _headers(self, answer: Mapping[str, Any]) -> list[tuple[str, ...]]:
+        described = self._document["components"]["headers"]
+        return [
+            (element("code", name), inline({**described.get(name, {}), **header}["description"]))
+            for name, header in answer["headers"].items()
+        ]
+
+    def _refusals(self, said: Mapping[str, Any]) -> Markup:
+        shared = self._document["components"]["responses"]
+        rows: list[tuple[str, ...]] = []
+        found: Mapping[str, Any] = {}
+        for status, answer in said["responses"].items():
+            if "$ref" in answer:
+                found = shared[answer["$ref"].rpartition("/")[2]]
+                names = [element("code", name) for name in found["headers"]]
+                rows.append((_status(status), inline(found["description"]), joined(*_between(names, " "))))
+        if not rows:
+            return Markup()
+        content = (self._content(media, each, open_=False) for media, each in found["content"].items())
+        return _titled("Refusals", joined(table(("Status", "When", "Headers"), rows), *content))
+
+    def _content(self, media: str, content: Mapping[str, Any], *, open_: bool) -> Markup:
+        """A media type with the fields of its structure, and an example."""
+        schema = content.get("schema", {})
+        rows = [
+            (
+                joined(_broken(each.path), _required(each.required)),
+                _worded(each.type, each.bounds),
+                inline(each.description),
+            )
+            for each in self._schemas.fields(schema)
+        ]
+        name = self._schemas.type_of(schema) if schema else "bytes"
+        title = joined(element("code", media), " ", name)
+        example = element("pre", element("code", _json(content["example"]))) if "example" in content else ""
+        if not rows:
+            return joined(element("p", title), example)
+        shown = table(("Field", "Type", "Meaning"), rows)
+        words = paragraphs(str(self._schemas.resolved(schema).get("description", "")))
+        return joined(
+            element("details", element("summary", title), words, shown, open="open" if open_ else ""), example
+        )
+
+    def _type(self, schema: Mapping[str, Any]) -> Markup:
+        return _worded(self._schemas.type_of(schema), self._schemas.bounds_of(schema))
+
+    def _credentials(self) -> Markup:
+        schemes = self._document["components"]["securitySchemes"]
+        rows = [
+            (element("code", name, id=name), _where(scheme), inline(scheme["description"]))
+            for name, scheme in schemes.items()
+        ]
+        heading = element("h2", "Credentials", id="credentials")
+        return element("section", heading, table(("Name", "Where", "How"), rows)) if rows else Markup()
+
+
+def page(document: Mapping[str, Any]) -> bytes:
+    """The page, in UTF-8. It is meant to be sent with `policy()`."""
+    return f"<!doctype html>\n{_Page(document).whole()}\n".encode()
+
+
+def policy() -> str:
+    """The Content-Security-Policy under which the page works: its own style, by hash, and nothing else."""
+    digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
+    rest = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    return f"{rest}; style-src 'sha256-{digest}'"
+
+
+@cache
+def _style() -> str:
+    return files("chassis.reference").joinpath("style.css").read_text(encoding="utf-8")
+
+
+def _entries(document: Mapping[str, Any]) -> Iterator[_Entry]:
+    for path, item in document["paths"].items():
+        for method in _METHODS:
+            if method in item:
+                yield _Entry(method, path, item[method])
+
+
+def _titled(title: str, content: str) -> Markup:
+    return joined(element("h4", title), content) if content else Markup()
+
+
+def _method(entry: _Entry) -> Markup:
+    return element("b", entry.method.upper(), class_=f"method {entry.method}")
+
+
+def _status(status: str) -> Markup:
+    return joined(element("b", status), " ", HTTPStatus(int(status)).phrase)
+
+
+def _broken(path: str) -> Markup:
+    """A path as code that may break before its slashes and dots."""
+    pieces = path.replace("/", "\0/").replace(".", "\0.").split("\0")
+    return element("code", *_between(pieces, element("wbr")))
+
+
+def _required(required: bool) -> Markup:
+    return Markup() if required else joined(" ", element("small", "optional"))
+
+
+def _worded(type_: str, bounds: str) -> Markup:
+    return joined(inline(type_), element("wbr"), " ", element("small", inline(bounds))) if bounds else inline(type_)
+
+
+def _where(scheme: Mapping[str, str]) -> str:
+    return (
+        f"header Authorization ({scheme['scheme']})" if scheme["type"] == "http" else f"{scheme['in']} {scheme['name']}"
+    )
+
+
+def _between(parts: Sequence[str], separator: str) -> Iterator[str]:
+    for n, part in enumerate(parts):
+        if n:
+            yield separator
+        yield part
+
+
+def _anchor(tag: str) -> str:
+    return f"area-{tag.replace(' ', '-')}"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)

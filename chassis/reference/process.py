@@ -1,0 +1,53 @@
+"""The routes that every process has, described."""
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from chassis.health import Probe
+from chassis.operation import JSON_TYPE, Answer, ErrorBody, Operation, Tag, json_content
+
+HTML_TYPE: Final = "text/html"
+PROCESS: Final = Tag("process", "How this process is, and what it offers.")
+
+_Name = Annotated[str, msgspec.Meta(description="The service, or `sluice` for all of them in one process.")]
+
+
+class Alive(msgspec.Struct):
+    """The process answers."""
+
+    status: Literal["alive"]
+    service: _Name
+
+
+class Ready(msgspec.Struct):
+    """Nothing that the process cannot work without is away."""
+
+    status: Literal["ready"]
+    service: _Name
+    dependencies: list[Probe]
+
+
+class Unready(msgspec.Struct):
+    """What is away, and the refusal that every error is."""
+
+    status: Literal["unavailable"]
+    service: _Name
+    dependencies: list[Probe]
+    error: ErrorBody
+
+
+LIVEZ: Final = Operation("alive", PROCESS, (Answer("The process is alive.", json_content(Alive)),))
+READYZ: Final = Operation(
+    "ready",
+    PROCESS,
+    (
+        Answer("The process can do its work.", json_content(Ready)),
+        Answer("It cannot, or is on its way out.", json_content(Unready), 503),
+    ),
+)
+METRICS: Final = Operation(
+    "metrics", PROCESS, (Answer("Prometheus metrics.", {"text/plain": str}),), refused=(401, 403)
+)
+OPENAPI: Final = Operation("openapi", PROCESS, (Answer("An OpenAPI 3.1 document.", {JSON_TYPE: dict[str, Any]}),))
+DOCS: Final = Operation("docs", PROCESS, (Answer("A page of HTML.", {HTML_TYPE: str}),))
