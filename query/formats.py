@@ -30,12 +30,13 @@ Instant = Annotated[
 Millis = Annotated[msgspec.Raw, raw("Milliseconds, to the nanosecond.", type="number", minimum=0)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
-Attributes = Annotated[
+_TYPED: Final = (
+    'each value has the type it was sent with; NaN and infinities are texts, bytes are `{"bytesValue": base64}`.'
+)
+Attributes = Annotated[dict[str, object], msgspec.Meta(description=f"By key; {_TYPED}")]
+MergedAttributes = Annotated[
     dict[str, object],
-    msgspec.Meta(
-        description="By key; each value has the type it was sent with. NaN and infinities are texts, bytes are "
-        '`{"bytesValue": base64}`.'
-    ),
+    msgspec.Meta(description=f"Its own by key, then `resource.<key>`, `scope.<key>`; {_TYPED}"),
 ]
 RawAttributes = Annotated[
     msgspec.Raw, raw("By key; each value has the type it was sent with.", type="object", additionalProperties=True)

@@ -28,6 +28,8 @@ _RFC3339: Final = re.compile(
     r"(?:[Tt ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,18}))?)?"
     r"([Zz]|[+\- ][0-9]{2}:?[0-9]{2})?)?"
 )
+# All of them, for those who describe what is taken.
+INSTANT_PATTERN: Final = f"^(?:{'|'.join(each.pattern for each in (_RELATIVE, _EPOCH, _RFC3339))})$"
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 
 

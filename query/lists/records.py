@@ -1,4 +1,4 @@
-"""Rows to the objects of the API: Span (specification 2.3), the whole span record, and log records."""
+"""Rows to the objects of the API (`query.lists.shapes`)."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -7,111 +7,15 @@ import msgspec
 
 from query.asking.instant import format_instant, format_millis
 from query.fields import SPAN_KINDS, STATUS_CODES
+from query.lists.shapes import TIME_SOURCES, Event, Link, Log, LogPage, Resource, Scope, Span, SpanPage, SpanRecord
 from query.rows import Carried, LogCore, Origin, SpanCore, SpanExtra
 from query.values import json_value, listed, merged
 
-_TIME_SOURCES: Final = ("time", "observedTime", "receiveTime")
 _CORE: Final = len(SpanCore._fields)
 _CARRIED: Final = _CORE + len(Carried._fields)
 _ORIGIN: Final = _CARRIED + len(Origin._fields)
 _LOG_CORE: Final = len(LogCore._fields)
 _LOG_CARRIED: Final = _LOG_CORE + len(Carried._fields)
-
-
-class Span(msgspec.Struct, rename="camel"):
-    """Specification 2.3, exactly its keys."""
-
-    id: str
-    trace_id: str
-    span_id: str
-    parent_span_id: str | None
-    name: str
-    kind: str
-    start_time: str
-    end_time: str
-    duration_ms: msgspec.Raw
-    status_code: str
-    status_message: str | None
-    environment: str
-    release: str | None
-    service_name: str | None
-    attributes: dict[str, object]
-
-
-class Resource(msgspec.Struct, rename="camel"):
-    """Where an item comes from, as it was sent."""
-
-    attributes: dict[str, object]
-    dropped_attributes_count: int
-    schema_url: str | None
-    entity_refs: msgspec.Raw
-
-
-class Scope(msgspec.Struct, rename="camel"):
-    """The instrumentation that made an item."""
-
-    name: str | None
-    version: str | None
-    attributes: dict[str, object]
-    dropped_attributes_count: int
-    schema_url: str | None
-
-
-class Event(msgspec.Struct, rename="camel"):
-    """An event of a span."""
-
-    time: str
-    name: str
-    attributes: msgspec.Raw
-    dropped_attributes_count: int
-
-
-class Link(msgspec.Struct, rename="camel"):
-    """A link of a span."""
-
-    trace_id: str | None
-    span_id: str | None
-    trace_state: str | None
-    attributes: msgspec.Raw
-    dropped_attributes_count: int
-    flags: int
-
-
-class SpanRecord(Span, rename="camel"):
-    """A Span and everything else that is stored of it."""
-
-    trace_state: str | None
-    flags: int
-    dropped_attributes_count: int
-    events: list[Event]
-    dropped_events_count: int
-    links: list[Link]
-    dropped_links_count: int
-    resource: Resource
-    scope: Scope
-
-
-class Log(msgspec.Struct, rename="camel"):
-    """A log record, whole. `timeSource` says which of the times it was sent with became its time."""
-
-    id: str
-    time: str
-    time_source: str
-    observed_time: str | None
-    trace_id: str | None
-    span_id: str | None
-    flags: int
-    severity_number: int
-    severity_text: str | None
-    event_name: str | None
-    body: object
-    environment: str
-    release: str | None
-    service_name: str | None
-    attributes: dict[str, object]
-    dropped_attributes_count: int
-    resource: Resource
-    scope: Scope
 
 
 class _StoredEvent(msgspec.Struct, rename="camel"):
@@ -164,7 +68,7 @@ def log(row: Sequence[Any]) -> Log:
     return Log(
         id=f"{core.batch_id:016x}-{core.row}",
         time=format_instant(core.time_ns),
-        time_source=_TIME_SOURCES[core.time_source],
+        time_source=TIME_SOURCES[core.time_source],
         observed_time=format_instant(core.observed_ns) if core.observed_ns else None,
         trace_id=hex_id(core.trace_id),
         span_id=hex_id(core.span_id),
@@ -181,6 +85,16 @@ def log(row: Sequence[Any]) -> Log:
         resource=_resource(carried, origin),
         scope=_scope(carried, origin),
     )
+
+
+def span_page(rows: Sequence[Sequence[Any]], next_cursor: str | None) -> SpanPage:
+    """Rows of SPAN_SELECT as a page."""
+    return SpanPage([span(row) for row in rows], next_cursor, next_cursor is not None)
+
+
+def log_page(rows: Sequence[Sequence[Any]], next_cursor: str | None) -> LogPage:
+    """Rows of LOG_SELECT as a page."""
+    return LogPage([log(row) for row in rows], next_cursor, next_cursor is not None)
 
 
 def hex_id(value: bytes) -> str | None:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
@@ -11,7 +11,9 @@ from chassis.clickhouse import QueryTooLarge
 from query.asking.instant import format_instant, format_millis
 from query.asking.window import Window
 from query.fields import SPAN_KINDS, SPANS, STATUS_CODES
-from query.lists.records import SpanRecord, hex_id, span_record
+from query.formats import Count, Instant, Kind, MergedAttributes, Millis, Share, SpanId, StatusCode, TraceId, raw
+from query.lists.records import hex_id, span_record
+from query.lists.shapes import SpanRecord
 from query.rows import Carried, Skeleton, fitting, text_size
 from query.settings import QuerySettings
 from query.store import MAX_RESULT_BYTES, Store
@@ -26,44 +28,46 @@ _CHUNK: Final = 250  # rows whose attributes are read at once: their places fit 
 Attributes = Mapping[tuple[int, int], Carried]  # by batch and row
 
 
-class Row(msgspec.Struct, rename="camel"):
-    """Specification 2.4, exactly its keys."""
+class WaterfallRow(msgspec.Struct, rename="camel"):
+    """A span as a line of the waterfall."""
 
-    span_id: str
-    parent_span_id: str | None
+    # Specification 2.4, exactly its keys.
+    span_id: SpanId
+    parent_span_id: Annotated[SpanId | None, msgspec.Meta(description="As it was sent; null for a root.")]
     name: str
-    kind: str
+    kind: Kind
     service_name: str | None
-    status_code: str
-    depth: int
-    offset_ms: msgspec.Raw
-    duration_ms: msgspec.Raw
-    offset_ratio: float
-    width_ratio: float
-    self_time_ms: msgspec.Raw
-    orphan: bool
-    attributes: dict[str, object]
+    status_code: StatusCode
+    depth: Count
+    offset_ms: Annotated[msgspec.Raw, raw("From the start of the trace.", type="number", minimum=0)]
+    duration_ms: Millis
+    offset_ratio: Annotated[Share, msgspec.Meta(description="Offset as a part of the trace's duration.")]
+    width_ratio: Annotated[Share, msgspec.Meta(description="Duration as a part of the trace's.")]
+    self_time_ms: Annotated[msgspec.Raw, raw("Covered by none of its children.", type="number", minimum=0)]
+    orphan: Annotated[bool, msgspec.Meta(description="Its parent is not in the trace, or it is its own ancestor.")]
+    attributes: MergedAttributes
 
 
 class Waterfall(msgspec.Struct, rename="camel"):
-    """Specification 4.2. `span_count` is all of the trace, also when `rows` are `truncated`."""
+    """A trace laid out as rows, depth first."""
 
-    trace_id: str
-    span_count: int
-    orphan_count: int
-    max_depth: int
-    start_time: str | None
-    end_time: str | None
-    duration_ms: msgspec.Raw
+    # Specification 4.2.
+    trace_id: TraceId
+    span_count: Annotated[int, msgspec.Meta(ge=0, description="All of the trace, also when rows are cut off.")]
+    orphan_count: Count
+    max_depth: Count
+    start_time: Instant | None
+    end_time: Instant | None
+    duration_ms: Millis
     services: list[str]
-    truncated: bool
-    rows: list[Row]
+    truncated: Annotated[bool, msgspec.Meta(description="Whether only the earliest spans are shown.")]
+    rows: list[WaterfallRow]
 
 
 class SpanDetail(SpanRecord, rename="camel"):
-    """The earliest span of its id, and the others that carry the same id."""
+    """The earliest span of its id, whole, and the others that carry the same id."""
 
-    alternates: list[SpanRecord]
+    alternates: Annotated[list[SpanRecord], msgspec.Meta(description="Other spans that carry the same id.")]
 
 
 class _Trace(NamedTuple):
@@ -113,7 +117,7 @@ def waterfall(trace_id: bytes, spans: Sequence[Skeleton], attributes: Attributes
         span = spans[line.span]
         offset, duration = span.start_ns - start, max(span.duration_ns, 0)
         rows.append(
-            Row(
+            WaterfallRow(
                 span_id=span.span_id.hex(),
                 parent_span_id=hex_id(span.parent_span_id),
                 name=span.name,
