@@ -9,14 +9,18 @@ from aiohttp import web
 from chassis.access import bearer
 from chassis.clickhouse import ClickHouse
 from chassis.cursor import CursorSigner
+from chassis.limits.limiter import LimitClass
 from chassis.web import Route, Service
+from query import operations
 from query.answers import Answers
+from query.errors.handlers import Errors
 from query.handlers import Explore
 from query.settings import QuerySettings
 from query.store import Store
 
 SCOPE: Final = "explore:read"
 EXPLORE: Final = "/orgs/{orgSlug}/projects/{projectSlug}/explore"
+ERROR: Final = f"{EXPLORE}/errors/{{fingerprint}}"
 
 
 def service(
@@ -32,8 +36,11 @@ def service(
     that ingest never waits behind a read.
     """
     store = Store(clickhouse, settings)
-    answers = Answers(settings.max_answers, settings.max_waiting, settings.timeout_s)
+    answers = Answers(
+        settings.max_answers, settings.max_answers_per_principal, settings.max_waiting, settings.timeout_s
+    )
     explore = Explore(store, answers, signer, settings, clock)
+    errors = Errors(store, answers, signer, clock)
 
     async def open_store(_app: web.Application) -> AsyncIterator[None]:
         await clickhouse.start()
@@ -42,10 +49,49 @@ def service(
 
     read = bearer(SCOPE)
     routes = [
-        Route("GET", f"{EXPLORE}/spans", explore.spans, read),
-        Route("GET", f"{EXPLORE}/logs", explore.logs, read),
-        Route("GET", f"{EXPLORE}/traces/{{traceId}}/waterfall", explore.waterfall, read),
-        Route("GET", f"{EXPLORE}/traces/{{traceId}}/logs", explore.trace_logs, read),
-        Route("GET", f"{EXPLORE}/traces/{{traceId}}/spans/{{spanId}}", explore.span, read),
+        Route("GET", f"{EXPLORE}/attributes", explore.attributes, read, operation=operations.LIST_ATTRIBUTES),
+        Route("GET", f"{EXPLORE}/spans", explore.spans, read, operation=operations.LIST_SPANS),
+        Route("GET", f"{EXPLORE}/logs", explore.logs, read, operation=operations.LIST_LOGS),
+        Route(
+            "POST",
+            f"{EXPLORE}/spans/aggregate",
+            explore.aggregate,
+            read,
+            limit=LimitClass.ANALYSIS,
+            cancel_on_disconnect=True,
+            operation=operations.AGGREGATE_SPANS,
+        ),
+        Route(
+            "POST",
+            f"{EXPLORE}/spans/compare",
+            explore.compare,
+            read,
+            limit=LimitClass.ANALYSIS,
+            cancel_on_disconnect=True,
+            operation=operations.COMPARE_SPANS,
+        ),
+        Route(
+            "GET",
+            f"{EXPLORE}/traces/{{traceId}}/waterfall",
+            explore.waterfall,
+            read,
+            operation=operations.SHOW_WATERFALL,
+        ),
+        Route(
+            "GET", f"{EXPLORE}/traces/{{traceId}}/logs", explore.trace_logs, read, operation=operations.LIST_TRACE_LOGS
+        ),
+        Route(
+            "GET", f"{EXPLORE}/traces/{{traceId}}/spans/{{spanId}}", explore.span, read, operation=operations.SHOW_SPAN
+        ),
+        Route("GET", f"{EXPLORE}/errors", errors.groups, read, operation=operations.LIST_ERRORS),
+        Route("GET", ERROR, errors.group, read, operation=operations.SHOW_ERROR),
+        Route("GET", f"{ERROR}/occurrences", errors.occurrences, read, operation=operations.LIST_OCCURRENCES),
+        Route(
+            "GET",
+            f"{ERROR}/occurrences/{{occurrenceId}}",
+            errors.occurrence,
+            read,
+            operation=operations.SHOW_OCCURRENCE,
+        ),
     ]
     return Service("query", routes, [open_store], [store])

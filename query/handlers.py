@@ -10,27 +10,21 @@ from aiohttp import web
 from chassis.access import reach
 from chassis.cursor import CursorSigner
 from chassis.errors import NotFound
+from query.analysis import aggregate, attributes, compare
 from query.answers import Answers, json_answer
-from query.asking.parameters import MAX_TRACE_ID
+from query.asking.bodies import read_raw
+from query.asking.parameters import MAX_SPAN_ID, MAX_TRACE_ID
 from query.fields import LOGS, SPANS, Signal, span_id_bytes, trace_id_bytes
 from query.lists.listing import Page, Place, fetch, plan
-from query.lists.records import log, span
+from query.lists.records import log_page, span_page
 from query.paths import id_of, project_of
 from query.settings import QuerySettings
 from query.store import Store
 from query.trace.reading import read_span, read_waterfall, trace_windows
 
-MAX_SPAN_ID: Final = 64
+TRUNCATED: Final = "X-Sluice-Truncated"  # names what was cut short where the answer has no place to say so
 
-Shape = Callable[[Sequence[Any]], object]
-
-
-class _List(msgspec.Struct, rename="camel"):
-    """Specification 4.2: a page of a list."""
-
-    data: Sequence[object]
-    next_cursor: str | None
-    has_more: bool
+PageShape = Callable[[Sequence[Sequence[Any]], str | None], object]
 
 
 class Explore:
@@ -50,22 +44,74 @@ class Explore:
         self._settings = settings
         self._clock = clock
 
+    async def attributes(self, request: web.Request) -> web.StreamResponse:
+        """List the keys that spans carry.
+
+        Own fields and attributes, as filters and groups take them. A key counts the spans that `exists` finds with it.
+        """
+        project_id, window = project_of(request), attributes.plan(request.query, self._clock())
+        await self._answers.take_place(reach(request).principal_id)
+        async with self._store.reading():
+            found = await attributes.read(self._store, project_id, window, self._settings.max_attribute_keys)
+        answer = json_answer(msgspec.json.encode(found.keys))
+        if found.truncated:
+            answer.headers[TRUNCATED] = "keys"
+        return answer
+
+    async def aggregate(self, request: web.Request) -> web.StreamResponse:
+        """Count, add up or rank spans by group, over time.
+
+        Counts, sums of durations, percentiles and uniques are exact; the groups are those of the greatest values.
+        """
+        project_id = project_of(request)
+        asked = aggregate.plan(await read_raw(request, self._settings.timeout_s), self._clock())
+        await self._answers.take_place(reach(request).principal_id)
+        async with self._store.reading():
+            await self._store.check_patterns(asked.filters, aggregate.FILTERS_PATH)
+            found = await aggregate.read(self._store, self._settings, project_id, asked)
+        return json_answer(await asyncio.to_thread(aggregate.answer, asked, found, self._settings))
+
+    async def compare(self, request: web.Request) -> web.StreamResponse:
+        """Find what is different about the spans of a spike.
+
+        Values of fields and attributes that are more frequent in it than in the baseline, the most telling first.
+        """
+        project_id = project_of(request)
+        planned = compare.plan(await read_raw(request, self._settings.timeout_s), self._clock())
+        await self._answers.take_place(reach(request).principal_id)
+        async with self._store.reading():
+            await self._store.check_patterns(planned.filters, compare.FILTERS_PATH)
+            answer = await compare.read(self._store, project_id, planned, self._settings.max_scan_rows)
+        return json_answer(msgspec.json.encode(answer))
+
     async def spans(self, request: web.Request) -> web.StreamResponse:
-        """GET .../explore/spans"""
-        return await self._list(request, SPANS, span, None)
+        """List spans, newest first.
+
+        Every stored span that matches comes exactly once, whatever the ties; pages hold while others are stored.
+        """
+        return await self._list(request, SPANS, span_page, None)
 
     async def logs(self, request: web.Request) -> web.StreamResponse:
-        """GET .../explore/logs"""
-        return await self._list(request, LOGS, log, None)
+        """List log records, newest first.
+
+        Every stored record that matches comes exactly once, whatever the ties; pages hold while others are stored.
+        """
+        return await self._list(request, LOGS, log_page, None)
 
     async def trace_logs(self, request: web.Request) -> web.StreamResponse:
-        """GET .../explore/traces/{traceId}/logs"""
-        return await self._list(request, LOGS, log, _trace_id(request))
+        """List the log records of a trace, newest first.
+
+        Without a time, the trace's own counts.
+        """
+        return await self._list(request, LOGS, log_page, _trace_id(request))
 
     async def waterfall(self, request: web.Request) -> web.StreamResponse:
-        """GET .../explore/traces/{traceId}/waterfall"""
+        """Lay a trace out as a tree.
+
+        Depth first, siblings by their start. No timestamp is changed, and every span comes once, whatever was sent.
+        """
         project_id, trace_id = project_of(request), _trace_id(request)
-        await self._answers.take_place()
+        await self._answers.take_place(reach(request).principal_id)
         async with self._store.reading():
             body = await read_waterfall(self._store, self._settings, project_id, trace_id)
         if body is None:
@@ -73,9 +119,12 @@ class Explore:
         return json_answer(body)
 
     async def span(self, request: web.Request) -> web.StreamResponse:
-        """GET .../explore/traces/{traceId}/spans/{spanId}"""
+        """Show everything that is stored of a span.
+
+        Events, links, resource and scope are there as they were sent.
+        """
         project_id, trace_id, span_id = project_of(request), _trace_id(request), _span_id(request)
-        await self._answers.take_place()
+        await self._answers.take_place(reach(request).principal_id)
         async with self._store.reading():
             body = await read_span(self._store, project_id, trace_id, span_id)
         if body is None:
@@ -83,12 +132,12 @@ class Explore:
         return json_answer(body)
 
     async def _list(
-        self, request: web.Request, signal: Signal, shape: Shape, trace_id: bytes | None
+        self, request: web.Request, signal: Signal, shape: PageShape, trace_id: bytes | None
     ) -> web.StreamResponse:
         project_id = project_of(request)
         place = Place(reach(request).org_id, project_id, signal, trace_id)
         planned = plan(request.query, place, self._signer, self._clock())
-        await self._answers.take_place()
+        await self._answers.take_place(reach(request).principal_id)
         async with self._store.reading():
             if trace_id is not None and not await trace_windows(self._store, project_id, trace_id):
                 raise NotFound
@@ -96,9 +145,8 @@ class Explore:
         return json_answer(await asyncio.to_thread(_encoded, page, shape))
 
 
-def _encoded(page: Page, shape: Shape) -> bytes:
-    data = [shape(row) for row in page.rows]
-    return msgspec.json.encode(_List(data, page.next_cursor, page.next_cursor is not None))
+def _encoded(page: Page, shape: PageShape) -> bytes:
+    return msgspec.json.encode(shape(page.rows, page.next_cursor))
 
 
 def _trace_id(request: web.Request) -> bytes:

@@ -40,6 +40,17 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
             le=1_024,
         ),
     ] = 8
+    max_answers_per_principal: Annotated[
+        int,
+        setting(
+            "So many of them for one principal; its next requests wait while others pass them. Of those that wait it "
+            "may have half, one more is answered 503.",
+            unit="answers",
+            zero="no limit of its own, nor for those that wait",
+            ge=0,
+            le=1_024,
+        ),
+    ] = 4
     max_page_bytes: Annotated[
         int,
         setting(
@@ -59,6 +70,34 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
         int,
         setting("Attribute text a waterfall shows; beyond it the trace is cut likewise.", unit="bytes", ge=2**20),
     ] = 64 * 2**20
+    max_attribute_keys: Annotated[
+        int,
+        setting(
+            "Attributes in the list of keys, those of most spans; of more it says so.", unit="keys", ge=1, le=50_000
+        ),
+    ] = 10_000
+    max_scan_rows: Annotated[
+        int,
+        setting(
+            "Spans an aggregate or a comparison looks at; of more the newest, and it says so.",
+            unit="spans",
+            ge=1,
+            le=100_000_000,
+        ),
+    ] = 50_000_000
+    max_series: Annotated[
+        int, setting("Groups of an aggregate that have a series.", unit="groups", zero="none has", ge=0, le=100)
+    ] = 100
+    max_group_cardinality: Annotated[
+        int,
+        setting(
+            "Groups times steps of time that an aggregate counts in one scan; of more it ranks the groups first and "
+            "then reads again for those it shows. The answer is the same.",
+            unit="groups",
+            ge=1,
+            le=10_000_000,
+        ),
+    ] = 100_000
     cursor_key: Annotated[
         str,
         setting(

@@ -1,8 +1,9 @@
 """Reads from ClickHouse under the limits of the settings, and what their failures mean to whoever asked."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 from chassis.clickhouse import (
@@ -18,8 +19,9 @@ from chassis.errors import BadRequest, Issue, ServiceUnavailable
 from chassis.validation import Issues
 from query import sql
 from query.asking.filters import Filter, Op
+from query.asking.window import Window
 from query.settings import QuerySettings
-from query.tree import Statement
+from query.tree import Attribute, KnownKeys, Statement, Subject
 
 MAX_RESULT_ROWS: Final = 100_000
 MAX_RESULT_BYTES: Final = 128 * 2**20  # twice what one body may hold: every stored row can be read alone
@@ -44,14 +46,30 @@ class Store:
             max_threads=settings.max_threads,
         )
 
-    async def rows(self, statement: Statement, max_bytes: int = MAX_RESULT_BYTES) -> list[tuple[Any, ...]]:
-        """The rows of one statement, QueryTooLarge when they have more than `max_bytes` (at least 1) in the engine.
+    async def rows(
+        self, statement: Statement, max_bytes: int = MAX_RESULT_BYTES, max_groups: int = 0
+    ) -> list[tuple[Any, ...]]:
+        """The rows of one statement, QueryTooLarge when they have more than `max_bytes` (at least 1) in the engine, or
+        when it groups by more than about `max_groups` keys (0: any number).
 
         Raises a StoreError; `reading` says what that means on the wire.
         """
         query = sql.emit(statement)
-        limits = self._limits._replace(max_result_bytes=max_bytes)
-        return await self._clickhouse.query(query.sql, query.parameters, limits=limits)
+        limits = self._limits._replace(max_result_bytes=max_bytes, max_rows_to_group_by=max_groups)
+        rows = await self._clickhouse.query(query.sql, query.parameters, limits=limits)
+        if not query.guarded:
+            return rows
+        if any(row[-1] for row in rows):
+            return await self.rows(replace(statement, known=None), max_bytes, max_groups)
+        return [row[:-1] for row in rows]
+
+    async def known(self, project_id: int, window: Window, subjects: Iterable[Subject]) -> frozenset[str]:
+        """The names of attributes that are worth looking for in spans of `window` when `subjects` are asked for."""
+        names = sorted({name for each in subjects if isinstance(each, Attribute) for name in sql.names(each.key)})
+        if not names:
+            return frozenset()
+        rows = await self.rows(KnownKeys(project_id=project_id, names=tuple(names), window=window))
+        return frozenset(name for (name,) in rows)
 
     async def check_patterns(self, filters: Sequence[Filter], path: str) -> None:
         """BadRequest naming each regular expression that the engine cannot compile."""

@@ -123,7 +123,12 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Statement:
+    """`known`: names of attributes (`query.sql.values.names`) that there may be; others are not looked for, but their
+    appearance is noticed (`query.sql.Query.guarded`). None: every place is looked at.
+    """
+
     project_id: int
+    known: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
         if self.project_id <= 0:
@@ -132,14 +137,23 @@ class _Statement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing(_Statement):
-    """Rows of one signal in `window`, newest first, after `after`, at most `limit`."""
+    """Rows of one signal in `window`, newest first (or oldest), after `after`, at most `limit`."""
 
     signal: Signal
     window: Window
     conditions: tuple[Condition, ...] = ()
     trace_id: bytes | None = None
     after: Position | None = None
+    oldest_first: bool = False
     limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownKeys(_Statement):
+    """Which of `names` the roll-up of attribute keys knows in `window`. What a crash lost of it, it does not know."""
+
+    names: tuple[str, ...]
+    window: Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,4 +199,271 @@ class SpanRecords(_Statement):
     limit: int
 
 
-Statement = Listing | TraceBounds | TraceSkeleton | TraceSize | TraceAttributes | SpanRecords
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributeKeys(_Statement):
+    """The attribute keys of spans, most carried first, at most `limit`: in the whole buckets `whole`, which the roll-up
+    has, and in the parts of buckets `edges`, together one window.
+    """
+
+    whole: Window | None
+    edges: tuple[Window, ...]
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally(_Statement):
+    """How many spans `window` has; in how many each of `present` is there, and each of `numbers` is a number."""
+
+    window: Window
+    present: tuple[Subject, ...] = ()
+    numbers: tuple[Subject, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cohort:
+    """The spans in any of `windows` (which do not overlap, and are not none) that meet all conditions; of them those
+    whose hash of trace, span, batch and row is divisible by `one_in`.
+    """
+
+    windows: tuple[Window, ...]
+    conditions: tuple[Condition, ...] = ()
+    one_in: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.windows:
+            raise ValueError("a cohort needs a window")
+
+
+@dataclass(frozen=True, slots=True)
+class AtLeast:
+    """Pairs of key and value that at least `spans` spans have, and whose value has a length that a filter may name."""
+
+    spans: int
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """The pairs with these hashes."""
+
+    hashes: tuple[int, ...]
+
+
+Wanted = AtLeast | OneOf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CohortSize(_Statement):
+    """How many spans a cohort has."""
+
+    cohort: Cohort
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldPairs(_Statement):
+    """Values of own fields, and all names and versions of scopes, each with its number of spans."""
+
+    cohort: Cohort
+    wanted: Wanted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListPairs(_Statement):
+    """Attributes of resources and scopes, each with its number of spans; and every key of theirs and of spans, with
+    how often, in how many values and in which types it occurs.
+    """
+
+    cohort: Cohort
+    wanted: Wanted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyPairs(_Statement):
+    """For each source its values that `least` spans have. Sources are own attributes by key as they are stored on the
+    span alone, or subjects.
+    """
+
+    cohort: Cohort
+    sources: tuple[str, ...] | tuple[Subject, ...]
+    least: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyCounts(_Statement):
+    """How many spans have each of the pairs in `hashes`; for the sources at the places `counted` also how many other
+    values there are, as far as that matters.
+    """
+
+    cohort: Cohort
+    sources: tuple[str, ...] | tuple[Subject, ...]
+    hashes: tuple[int, ...]
+    counted: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionCounts(_Statement):
+    """How many spans of a cohort meet each of `tests`."""
+
+    cohort: Cohort
+    tests: tuple[Condition, ...]
+
+
+class ErrorOrder(StrEnum):
+    """What groups of errors are ordered by, always descending; of equal ones the greater fingerprint is first."""
+
+    LAST_SEEN = "lastSeen"
+    COUNT = "count"
+    FIRST_SEEN = "firstSeen"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfErrors(_Statement):
+    """About the error occurrences in `window` that meet all conditions."""
+
+    window: Window
+    conditions: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorRanking(_OfErrors):
+    """The first groups by `order` after `after` (the last one's rank and fingerprint), at most `limit`."""
+
+    order: ErrorOrder
+    after: tuple[int, bytes] | None = None
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorFacets(_OfErrors):
+    """Of each group its extent, and its releases, environments, services and sources, the most frequent first, at most
+    `limit` of each.
+    """
+
+    fingerprints: tuple[bytes, ...]
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorTraces(_OfErrors):
+    """In how many traces each group occurred; not `exact`: about, in little memory."""
+
+    fingerprints: tuple[bytes, ...]
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatestErrors(_OfErrors):
+    """Of each group the first occurrence of its list, by its fingerprint and time; at least one `places`."""
+
+    places: tuple[tuple[bytes, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorSeries(_OfErrors):
+    """How often a group occurred in each interval since 1970 in which it did."""
+
+    fingerprint: bytes
+    interval_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownError(_Statement):
+    """The type of a group, if the project has any occurrence of it, however old."""
+
+    fingerprint: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorRecord(_Statement):
+    """One occurrence, whole."""
+
+    fingerprint: bytes
+    time_ns: int
+    batch_id: int
+    row: int
+
+
+class Fn(StrEnum):
+    """What an aggregate makes of the spans of a group: specification 4.2, its two undisclosed values, and two more."""
+
+    COUNT = "count"
+    COUNT_UNIQUE = "count_unique"
+    SUM = "sum"
+    AVG = "avg"
+    MIN = "min"
+    MAX = "max"
+    P50 = "p50"
+    P75 = "p75"
+    P90 = "p90"
+    P95 = "p95"
+    P99 = "p99"
+    P999 = "p999"
+
+    @property
+    def thousandths(self) -> int | None:
+        """Of a percentile, how many thousandths of the values are at most as large: 950 for p95."""
+        return int(self[1:].ljust(3, "0")) if self[0] == "p" else None
+
+
+GroupKey = str | int | bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Time cut into steps of `width_ns`, number 0 beginning at `origin_ns`."""
+
+    origin_ns: int
+    width_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanCount(_Statement):
+    """How many spans there are in the whole buckets `whole` and in the parts of buckets `edges`."""
+
+    whole: Window | None
+    edges: tuple[Window, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregation(_Statement):
+    """`fn` over `subject` for the groups of spans in `window` that meet all conditions: the first `limit` groups by it,
+    each with the same for every step that has spans.
+
+    Without `group_by` all spans are one group, without `steps` all time is one step. `groups`: only these.
+    """
+
+    window: Window
+    conditions: tuple[Condition, ...]
+    fn: Fn
+    subject: Subject | None
+    group_by: Subject | None
+    steps: Steps | None
+    groups: tuple[GroupKey, ...] | None = None
+    limit: int
+
+
+Statement = (
+    Listing
+    | KnownKeys
+    | TraceBounds
+    | TraceSkeleton
+    | TraceSize
+    | TraceAttributes
+    | SpanRecords
+    | ErrorRanking
+    | ErrorFacets
+    | ErrorTraces
+    | LatestErrors
+    | ErrorSeries
+    | KnownError
+    | ErrorRecord
+    | AttributeKeys
+    | Tally
+    | SpanCount
+    | Aggregation
+    | CohortSize
+    | FieldPairs
+    | ListPairs
+    | KeyPairs
+    | KeyCounts
+    | ConditionCounts
+)

@@ -29,6 +29,7 @@ class QueryLimits(NamedTuple):
     max_result_rows: int = 100_000
     max_result_bytes: int = 0  # as the engine holds them, uncompressed
     max_rows_to_read: int = 0
+    max_rows_to_group_by: int = 0  # distinct keys; each thread of the engine counts its own
     max_threads: int = 0  # 0: the engine chooses
 
 
@@ -52,6 +53,7 @@ _QUERY_SETTINGS: Final[Mapping[str, str | int]] = {
     "timeout_overflow_mode": "throw",
     "read_overflow_mode": "throw",
     "result_overflow_mode": "throw",
+    "group_by_overflow_mode": "throw",
     "join_use_nulls": 0,
     "group_by_use_nulls": 0,
     "use_query_cache": 0,
@@ -332,6 +334,7 @@ def _limit_settings(limits: QueryLimits) -> dict[str, str | int | float]:
         "max_result_rows": limits.max_result_rows,
         "max_result_bytes": limits.max_result_bytes,
         "max_rows_to_read": limits.max_rows_to_read,
+        "max_rows_to_group_by": limits.max_rows_to_group_by,
     }
     if limits.max_threads:
         settings["max_threads"] = limits.max_threads

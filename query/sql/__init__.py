@@ -5,7 +5,10 @@ project is the first predicate of every statement. Each bound on a time comes wi
 `toStartOfFiveMinutes(time)`: the sort key has both, and a bound on the time alone would bind to the later of them and
 skip nothing.
 
-    statements   one function per statement
+    statements   one function per statement, but for those of
+    attributes   which keys spans carry
+    aggregate    figures of groups of spans, over time
+    errors       groups of error occurrences
     values       where in a row the value of a subject is
     conditions   a condition on an own field or on an attribute
     clauses      the project, the window, and how clauses make a statement
@@ -14,5 +17,6 @@ skip nothing.
 
 from query.sql.bindings import Query
 from query.sql.statements import emit, pattern_probe
+from query.sql.values import names
 
-__all__ = ["Query", "emit", "pattern_probe"]
+__all__ = ["Query", "emit", "names", "pattern_probe"]

@@ -1,25 +1,54 @@
 """One function per statement."""
 
-from typing import Final, assert_never
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from query.asking.window import Window
-from query.fields import LOGS, SPANS, Signal
-from query.rows import ATTRIBUTE_SELECT, LOG_SELECT, RECORD_SELECT, SKELETON_SELECT, SPAN_SELECT
+from query.fields import ERRORS, LOGS, SPANS, Signal
+from query.rows import (
+    ATTRIBUTE_SELECT,
+    LOG_SELECT,
+    OCCURRENCE_SELECT,
+    RECORD_SELECT,
+    SKELETON_SELECT,
+    SPAN_SELECT,
+)
+from query.sql import compare, errors
+from query.sql.aggregate import aggregation, span_count
+from query.sql.attributes import attribute_keys, tally
 from query.sql.bindings import Bindings, Query
 from query.sql.clauses import project, select, within
 from query.sql.conditions import condition_sql
 from query.tree import (
+    Aggregation,
+    AttributeKeys,
+    CohortSize,
+    ConditionCounts,
+    ErrorFacets,
+    ErrorRanking,
+    ErrorRecord,
+    ErrorSeries,
+    ErrorTraces,
+    FieldPairs,
+    KeyCounts,
+    KeyPairs,
+    KnownError,
+    KnownKeys,
+    LatestErrors,
     Listing,
+    ListPairs,
     Position,
+    SpanCount,
     SpanRecords,
     Statement,
+    Tally,
     TraceAttributes,
     TraceBounds,
     TraceSize,
     TraceSkeleton,
 )
 
-_SELECT: Final = {SPANS.table: SPAN_SELECT, LOGS.table: LOG_SELECT}
+_SELECT: Final = {SPANS.table: SPAN_SELECT, LOGS.table: LOG_SELECT, ERRORS.table: OCCURRENCE_SELECT}
 _PLACE: Final = "trace_id, span_id, batch_id, row"
 _RESEND: Final = "span_id, start_time, duration, name, kind"  # rows equal in these are one span, sent again
 _EARLIEST: Final = "start_time, span_id, batch_id, row"
@@ -28,20 +57,7 @@ _PLACES_FROM: Final = "arrayZip({batches}, {rows})"
 
 def emit(statement: Statement) -> Query:
     """The SQL of `statement` and its parameters."""
-    match statement:
-        case Listing():
-            return _list(statement)
-        case TraceBounds():
-            return _trace_bounds(statement)
-        case TraceSkeleton():
-            return _trace_skeleton(statement)
-        case TraceSize():
-            return _trace_size(statement)
-        case TraceAttributes():
-            return _trace_attributes(statement)
-        case SpanRecords():
-            return _span_records(statement)
-    assert_never(statement)
+    return _EMITTERS[type(statement)](statement)
 
 
 def pattern_probe(pattern: str) -> Query:
@@ -51,16 +67,28 @@ def pattern_probe(pattern: str) -> Query:
 
 
 def _list(statement: Listing) -> Query:
-    bindings, signal = Bindings(), statement.signal
+    bindings, signal = Bindings(statement.known), statement.signal
     where = [project(statement, bindings), *within(signal, statement.window, bindings)]
     if statement.trace_id is not None:
         where.append(f"trace_id = {bindings.id(statement.trace_id)}")
     if statement.after is not None:
         where.append(_before(signal, statement.after, bindings))
     where += [condition_sql(condition, bindings) for condition in statement.conditions]
-    order = ", ".join(f"{column} DESC" for column in (signal.time, *_PLACE.split(", ")))
+    direction = "ASC" if statement.oldest_first else "DESC"
+    order = ", ".join(f"{column} {direction}" for column in (signal.time, *_PLACE.split(", ")))
     tail = (f"ORDER BY {order}", f"LIMIT {bindings.uint64(statement.limit)}")
     return select(_SELECT[signal.table], signal.table, where, tail, bindings)
+
+
+def _known_keys(statement: KnownKeys) -> Query:
+    bindings, window = Bindings(), statement.window
+    where = [
+        project(statement, bindings),
+        f"bucket >= {bindings.bucket(window.from_ns)}",
+        f"bucket <= {bindings.bucket(window.to_ns - 1)}",
+        f"has({bindings.texts(statement.names)}, key)",
+    ]
+    return select(("DISTINCT toString(key)",), "attribute_keys", where, (), bindings)
 
 
 def _trace_bounds(statement: TraceBounds) -> Query:
@@ -125,3 +153,31 @@ def _before(signal: Signal, after: Position, bindings: Bindings) -> str:
         )
     )
     return f"({signal.time}, {_PLACE}) < ({place})"
+
+
+_EMITTERS: Final[Mapping[type, Callable[[Any], Query]]] = {
+    Listing: _list,
+    KnownKeys: _known_keys,
+    TraceBounds: _trace_bounds,
+    TraceSkeleton: _trace_skeleton,
+    TraceSize: _trace_size,
+    TraceAttributes: _trace_attributes,
+    SpanRecords: _span_records,
+    ErrorRanking: errors.ranking,
+    ErrorFacets: errors.facets,
+    ErrorTraces: errors.traces,
+    LatestErrors: errors.latest,
+    ErrorSeries: errors.series,
+    KnownError: errors.known,
+    ErrorRecord: errors.record,
+    SpanCount: span_count,
+    Aggregation: aggregation,
+    AttributeKeys: attribute_keys,
+    Tally: tally,
+    CohortSize: compare.cohort_size,
+    FieldPairs: compare.field_pairs,
+    ListPairs: compare.list_pairs,
+    KeyPairs: compare.key_pairs,
+    KeyCounts: compare.key_counts,
+    ConditionCounts: compare.condition_counts,
+}

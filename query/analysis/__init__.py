@@ -1,0 +1,8 @@
+"""What many spans together say. Each module is one endpoint: what it is asked, its plan, its reads, its answer.
+
+attributes   which keys spans carry, and which of them hold numbers
+aggregate    figures of groups of spans, over time
+    buckets      the steps of time of a series
+    figures      what a figure is as JSON, and what it is where there are no spans
+ceiling      the newest part of a window that has no more spans than may be looked at
+"""

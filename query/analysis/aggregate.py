@@ -1,0 +1,255 @@
+"""Figures of groups of spans, over time: POST .../explore/spans/aggregate (specification 4.2).
+
+    plan   a body -> time, filters, function, keys, interval; every fault of it at once                       -> 400
+    read   the newest part of the window with no more spans than may be looked at (`ceiling`)
+           groups and their series from one scan; of very many cells the groups first, then the series of those shown
+    answer rows -> JSON, zero-filled
+
+The figures are exact for the part that `range` names, up to the rounding of doubles.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from chassis.clickhouse import QueryTooLarge
+from chassis.validation import Issues, decode_mended
+from query.analysis import ceiling
+from query.analysis.buckets import MAX_MINUTES, MAX_POINTS, default_minutes, labels, points, steps_of
+from query.analysis.ceiling import Part
+from query.analysis.figures import Shown, group_text, of_no_spans, shown
+from query.asking.bodies import Moment, time_range
+from query.asking.filters import Filter, WrittenFilter, check_filters, check_key, conditions, subject_of
+from query.asking.instant import format_instant
+from query.asking.window import MAX_HOURS, Window
+from query.fields import SPANS
+from query.formats import Count, Instant
+from query.settings import QuerySettings
+from query.store import Store
+from query.tree import Aggregation, Condition, Fn, Subject
+
+DEFAULT_LIMIT: Final = 10
+MAX_LIMIT: Final = 100
+FILTERS_PATH: Final = "body.filters"
+
+Value = Annotated[Shown, Meta(extra_json_schema={"type": ["number", "null"]})]
+
+
+class AggregateRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """Specification 4.2. null means what absence means."""
+
+    fn: Fn
+    from_: Moment | None = msgspec.field(default=None, name="from")
+    to: Moment | None = None
+    hours: Annotated[int, Meta(ge=1, le=MAX_HOURS)] | None = None
+    field: str | None = None
+    group_by: str | None = None
+    filters: list[WrittenFilter] | None = None
+    limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT)] | None = None
+    interval_minutes: Annotated[int, Meta(ge=1, le=MAX_MINUTES)] | None = None
+
+
+class Range(msgspec.Struct):
+    """What the figures are about; half-open."""
+
+    from_: Instant = msgspec.field(name="from")
+    to: Instant
+
+
+class Group(msgspec.Struct):
+    """`group`: null for the spans without the key. `count`: its spans, whatever the function looks at."""
+
+    group: str | None
+    value: Value
+    count: Count
+
+
+class Point(msgspec.Struct):
+    """What starts in the interval that begins at `bucket`, as far as `range` goes."""
+
+    bucket: str
+    value: Value
+    count: Count
+
+
+class Series(msgspec.Struct):
+    """A point for every interval of the range."""
+
+    group: str | None
+    points: list[Point]
+
+
+class Limits(msgspec.Struct, rename="camel"):
+    """The ceilings of this service."""
+
+    max_scan_rows: int
+    max_series: int
+    max_group_cardinality: int
+
+
+class Aggregate(msgspec.Struct, rename="camel"):
+    """Specification 4.2, exactly its keys."""
+
+    fn: Fn
+    field: str | None
+    group_by: str | None
+    range: Range
+    groups: list[Group]
+    series: list[Series]
+    scanned: Count
+    scan_truncated: bool
+    group_count: Count
+    groups_truncated: bool
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A request that can be answered. `minutes`: the interval of the series."""
+
+    request: AggregateRequest
+    filters: tuple[Filter, ...]
+    conditions: tuple[Condition, ...]
+    window: Window
+    minutes: int
+
+    @property
+    def subject(self) -> Subject | None:
+        return _subject(self.request.field)
+
+    @property
+    def group_by(self) -> Subject | None:
+        return _subject(self.request.group_by)
+
+
+class Found(NamedTuple):
+    """The part of the window that was looked at, and the rows of the groups to show."""
+
+    part: Part
+    rows: Sequence[tuple[Any, ...]]
+
+
+def plan(raw: bytes, now_ns: int) -> Plan:
+    """BadRequest names every offending field of the body."""
+    issues = Issues()
+    request = decode_mended(AggregateRequest, raw, {"fn": "count"}, issues)
+    planned = None if request is None else _plan(request, now_ns, issues)
+    issues.raise_if_any()
+    if planned is None:
+        raise TypeError("a body that gives no plan has an issue")
+    return planned
+
+
+def _plan(request: AggregateRequest, now_ns: int, issues: Issues) -> Plan | None:
+    window = time_range(request.from_, request.to, request.hours).resolve(now_ns, "body", issues)
+    before = len(issues)
+    filters = check_filters(request.filters or (), FILTERS_PATH, issues)
+    tests = conditions(filters, SPANS, now_ns, FILTERS_PATH, issues) if len(issues) == before else ()
+    _check_keys(request, issues)
+    minutes = None if window is None else _minutes(request, window, issues)
+    return None if window is None or minutes is None else Plan(request, filters, tests, window, minutes)
+
+
+def _check_keys(request: AggregateRequest, issues: Issues) -> None:
+    if request.field is not None:
+        check_key(request.field, "body.field", issues)
+    elif request.fn is not Fn.COUNT and not issues.under("body.field"):
+        issues.add("body.field", f"{request.fn} needs a field.", "missing")
+    if request.group_by is not None:
+        check_key(request.group_by, "body.groupBy", issues)
+
+
+def _minutes(request: AggregateRequest, window: Window, issues: Issues) -> int:
+    if request.interval_minutes is None:
+        return default_minutes(window)
+    if points(window, request.interval_minutes) > MAX_POINTS:
+        message = f"A series has at most {MAX_POINTS} points; ask for a longer interval or less time."
+        issues.add("body.intervalMinutes", message, "too_small")
+    return request.interval_minutes
+
+
+async def read(store: Store, settings: QuerySettings, project_id: int, asked: Plan) -> Found:
+    """The groups that are to be shown, with their steps. Raises StoreErrors."""
+    part = await ceiling.newest(store, project_id, asked.window, settings.max_scan_rows)
+    if not part.spans:
+        return Found(part, ())
+    subjects = [each for each in (asked.subject, asked.group_by) if each is not None]
+    subjects += [each.subject for each in asked.conditions]
+    statement = Aggregation(
+        project_id=project_id,
+        known=await store.known(project_id, part.window, subjects),
+        window=part.window,
+        conditions=asked.conditions,
+        fn=asked.request.fn,
+        subject=asked.subject,
+        group_by=asked.group_by,
+        steps=steps_of(part.window, asked.minutes),
+        limit=asked.request.limit or DEFAULT_LIMIT,
+    )
+    try:
+        rows = await store.rows(statement, max_groups=settings.max_group_cardinality)
+    except QueryTooLarge:
+        rows = await _in_two_scans(store, statement)
+    return Found(part, rows)
+
+
+async def _in_two_scans(store: Store, statement: Aggregation) -> list[tuple[Any, ...]]:
+    """The same rows, but a group has a state of its own in the first scan only, and steps in the second only if it is
+    shown.
+    """
+    ranked = await store.rows(replace(statement, steps=None))
+    if not ranked:
+        return ranked
+    keys = None if statement.group_by is None else tuple(row[0] for row in ranked)
+    steps = {row[0]: row[3] for row in await store.rows(replace(statement, groups=keys))}
+    return [(*row[:3], steps.get(row[0], ()), *row[4:]) for row in ranked]
+
+
+def answer(asked: Plan, found: Found, settings: QuerySettings) -> bytes:
+    """The answer as JSON."""
+    request, part = asked.request, found.part
+    rows = found.rows if asked.group_by is not None or found.rows else [(None, 0, None, (), 1)]
+    groups = [_group(row, asked) for row in rows]
+    group_count = int(rows[0][4]) if rows else 0
+    begins = labels(part.window, asked.minutes)
+    shown_rows = list(zip(groups, rows, strict=True))[: settings.max_series]
+    body = Aggregate(
+        fn=request.fn,
+        field=request.field,
+        group_by=request.group_by,
+        range=Range(format_instant(part.window.from_ns), format_instant(part.window.to_ns)),
+        groups=groups,
+        series=[Series(group.group, _points(row[3], begins, asked)) for group, row in shown_rows],
+        scanned=part.spans,
+        scan_truncated=part.truncated,
+        group_count=group_count,
+        groups_truncated=group_count > len(groups),
+        limits=Limits(settings.max_scan_rows, settings.max_series, settings.max_group_cardinality),
+    )
+    return msgspec.json.encode(body)
+
+
+def _group(row: Sequence[Any], asked: Plan) -> Group:
+    key, spans, figure = row[:3]
+    return Group(group_text(key, asked.group_by), _value(figure, spans, asked), spans)
+
+
+def _points(steps: Sequence[tuple[int, int, Any]], begins: Sequence[str], asked: Plan) -> list[Point]:
+    found: Mapping[int, tuple[int, int, Any]] = {step[0]: step for step in steps}
+    points = []
+    for number, begin in enumerate(begins):
+        _, spans, figure = found.get(number, (number, 0, None))
+        points.append(Point(begin, _value(figure, spans, asked), spans))
+    return points
+
+
+def _value(figure: Any, spans: int, asked: Plan) -> Shown:
+    fn = asked.request.fn
+    return shown(figure, fn, asked.subject) if spans else of_no_spans(fn)
+
+
+def _subject(key: str | None) -> Subject | None:
+    return None if key is None else subject_of(key, SPANS)

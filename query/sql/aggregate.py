@@ -1,0 +1,120 @@
+"""Figures of groups of spans over time, from one scan: spans are put into cells (a group in a step), and a group's own
+figure is made of the states of its cells, so that no span is looked at twice.
+
+    figures    what a cell keeps of its spans, and what its figure and the group's are made of
+    keys       what groups are told apart by: columns as they are stored, for texts would be made for every row
+"""
+
+from typing import Final
+
+from query.asking.window import Window
+from query.fields import SPANS, Field, Form
+from query.sql.bindings import Bindings, Query
+from query.sql.clauses import project, within
+from query.sql.conditions import condition_sql
+from query.sql.figures import Figure, figure_of
+from query.sql.values import ALWAYS, field_value, value_of
+from query.tree import Aggregation, GroupKey, SpanCount, Steps, Subject
+
+_ONE_GROUP: Final = "0"
+_ONE_STEP: Final = "0"
+
+
+def span_count(statement: SpanCount) -> Query:
+    """One row: (spans,). Whole buckets are counted by the index alone."""
+    bindings = Bindings()
+    mine = project(statement, bindings)
+    parts = [_buckets(statement.whole, bindings)] if statement.whole is not None else []
+    parts += [" AND ".join(within(SPANS, edge, bindings)) for edge in statement.edges]
+    counts = "\nUNION ALL ".join(f"SELECT count() AS spans FROM spans WHERE {mine} AND {part}" for part in parts)
+    sql = f"SELECT sum(spans) FROM (\n{counts})\n"
+    return Query(sql, bindings.used(sql))
+
+
+def aggregation(statement: Aggregation) -> Query:
+    """Rows: (group, spans, figure, steps as (number, spans, figure), groups in all), ordered by the figure, the
+    greatest first and none last, then by the group's text, an absent one last.
+
+    A group is as its column holds it (for attributes a text or NULL), durations are nanoseconds.
+    """
+    bindings = Bindings(statement.known)
+    figure = figure_of(statement.fn, statement.subject, bindings)
+    cells = _cells(statement, figure, bindings)
+    guard = ", max(max(overlooked)) OVER () AS overlooked" if bindings.guard else ""
+    sql = f"""SELECT grp, sum(n) AS spans, {figure.of_group} AS figure,
+  groupArray((step, n, {figure.of_cell})) AS steps, count() OVER () AS groups{guard}
+FROM (
+{cells})
+GROUP BY grp
+ORDER BY figure DESC NULLS LAST, {_order(statement.group_by)}
+LIMIT {bindings.uint64(statement.limit)}
+"""
+    return Query(sql, bindings.used(sql), guarded=bool(guard))
+
+
+def _cells(statement: Aggregation, figure: Figure, bindings: Bindings) -> str:
+    """Rows: (grp, step, n, what the figure keeps of a cell)."""
+    key = _key(statement.group_by, bindings)
+    where = [project(statement, bindings), *within(SPANS, statement.window, bindings)]
+    where += [condition_sql(condition, bindings) for condition in statement.conditions]
+    if statement.groups is not None:
+        where.append(_among(key, statement.groups, bindings))
+    columns = [f"{key} AS grp", f"{_step(statement.steps, bindings)} AS step", "count() AS n", *figure.kept]
+    if bindings.guard:
+        columns.append(f"max({bindings.guard}) AS overlooked")
+    return f"SELECT {', '.join(columns)}\nFROM spans\nWHERE " + "\n  AND ".join(where) + "\nGROUP BY grp, step"
+
+
+def _key(subject: Subject | None, bindings: Bindings) -> str:
+    """Told apart by as few bytes as possible; a text of an attribute is NULL where there is none, for "" is one."""
+    if subject is None:
+        return _ONE_GROUP
+    if not isinstance(subject, Field):
+        value = value_of(subject, bindings)
+        return value.text if value.present == ALWAYS else f"if({value.present}, {value.text}, NULL)"
+    match subject.form:
+        case Form.DURATION:
+            return f"greatest({subject.column}, 0)"
+        case Form.INSTANT:
+            return f"toUnixTimestamp64Nano({subject.column})"
+    return subject.column
+
+
+def _order(subject: Subject | None) -> str:
+    """By the bytes of the text that is shown, an absent group last."""
+    if not isinstance(subject, Field):
+        return "grp ASC NULLS LAST"
+    match subject.form:
+        case Form.DURATION | Form.NAMES:
+            return field_value(subject).text.replace(subject.column, "grp")
+    # Instants and ids are ordered as their texts are.
+    absent = f"NOT ({field_value(subject).present.replace(subject.column, 'grp')}), " if subject.optional else ""
+    return f"{absent}grp"
+
+
+def _among(key: str, groups: tuple[GroupKey, ...], bindings: Bindings) -> str:
+    texts = tuple(each for each in groups if isinstance(each, str))
+    integers = tuple(each for each in groups if isinstance(each, int))
+    ids = [bindings.id(each) for each in groups if isinstance(each, bytes)]
+    tests = []
+    if texts:
+        tests.append(f"ifNull(has({bindings.texts(texts)}, {key}), 0)")
+    if integers:
+        tests.append(f"has({bindings.int64s(integers)}, toInt64({key}))")
+    if ids:
+        tests.append(f"{key} IN ({', '.join(ids)})")
+    if None in groups:
+        tests.append(f"isNull({key})")
+    return f"({' OR '.join(tests)})"
+
+
+def _step(steps: Steps | None, bindings: Bindings) -> str:
+    if steps is None:
+        return _ONE_STEP
+    since = f"toUnixTimestamp64Nano(start_time) - {bindings.int64(steps.origin_ns)}"
+    return f"toUInt16(intDiv({since}, {bindings.int64(steps.width_ns)}))"
+
+
+def _buckets(whole: Window, bindings: Bindings) -> str:
+    bucket = f"toStartOfFiveMinutes({SPANS.time})"
+    return f"{bucket} >= {bindings.bucket(whole.from_ns)} AND {bucket} <= {bindings.bucket(whole.to_ns - 1)}"
