@@ -277,26 +277,35 @@ class ListPairs(_Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyPairs(_Statement):
-    """For each source its values that `least` spans have. Sources are own attributes by key as they are stored on the
-    span alone, or subjects.
-    """
+class _Keyed(_Statement):
+    """On values of `sources`: own attributes by key, as they are stored on the span alone, or subjects."""
 
     cohort: Cohort
     sources: tuple[str, ...] | tuple[Subject, ...]
+
+    def __post_init__(self) -> None:
+        _Statement.__post_init__(self)
+        if not self.sources:
+            raise ValueError("values need a source")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyPairs(_Keyed):
+    """For each source its values that `least` spans have; how often it occurs, and in how many values."""
+
     least: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyCounts(_Statement):
-    """How many spans have each of the pairs in `hashes`; for the sources at the places `counted` also how many other
-    values there are, as far as that matters.
-    """
+class KeyCounts(_Keyed):
+    """How many spans have each of the pairs in `hashes`."""
 
-    cohort: Cohort
-    sources: tuple[str, ...] | tuple[Subject, ...]
     hashes: tuple[int, ...]
-    counted: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyValues(_Keyed):
+    """How many values each source has, as far as that matters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -464,6 +473,7 @@ Statement = (
     | FieldPairs
     | ListPairs
     | KeyPairs
+    | KeyValues
     | KeyCounts
     | ConditionCounts
 )

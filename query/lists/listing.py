@@ -5,8 +5,8 @@ fetch    reads slices of time, newest first, until the page is full
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -15,25 +15,31 @@ from chassis.cursor import CursorSigner
 from chassis.errors import BadRequest
 from chassis.validation import Issues
 from query.asking.filters import conditions
-from query.asking.parameters import FILTERS_PATH, ListRequest, read_list
+from query.asking.instant import HOUR
+from query.asking.parameters import FILTERS_PATH, ListRequest, read_list, read_page
 from query.asking.window import Window, slices
-from query.fields import SPANS, Signal, trace_id_bytes
-from query.rows import LogCore, SpanCore, fitting, text_size
+from query.fields import ERRORS, SPANS, Signal, trace_id_bytes
+from query.rows import LogCore, Occurrence, SpanCore, fitting, text_size
+from query.sql import names
 from query.store import MAX_RESULT_BYTES, Store
 from query.trace.reading import trace_windows
-from query.tree import Condition, Listing, Position
+from query.tree import Attribute, Condition, IsId, Listing, Position, Subject
 
 _SHRINK: Final = 4
+
+M = TypeVar("M")
+_WORTH_ASKING: Final = HOUR  # from this length of a slice on, the roll-up is asked which attributes there are
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Whose rows, of which signal; `trace_id` when the path names a trace."""
+    """Whose rows, of which signal; `trace_id` when the path names a trace, `fingerprint` when it names an error."""
 
     org_id: str
     project_id: int
     signal: Signal
     trace_id: bytes | None = None
+    fingerprint: bytes | None = None
 
 
 class Page(NamedTuple):
@@ -70,6 +76,10 @@ class Plan:
     binding: bytes
 
     @property
+    def subjects(self) -> tuple[Subject, ...]:
+        return tuple(condition.subject for condition in self.conditions)
+
+    @property
     def trace_named(self) -> bool:
         return self.place.trace_id is not None or self.request.trace_text is not None
 
@@ -77,9 +87,9 @@ class Plan:
 def plan(query: Mapping[str, str], place: Place, signer: CursorSigner, now_ns: int) -> Plan:
     """Check everything that can be checked without the store; BadRequest names each offending field."""
     issues = Issues()
-    request = read_list(query, issues)
-    binding = _binding(request, place)
-    mark = _open(signer, request.cursor, binding, issues)
+    request = read_list(query, issues) if place.signal.code else read_page(query, issues)
+    binding = binding_of(request, place)
+    mark = open_cursor(signer, request.cursor, binding, _Mark, issues)
     if mark is None:
         own_time = request.trace_text is not None or place.trace_id is not None
         window = None if own_time and not request.time.given else request.time.resolve(now_ns, "query", issues)
@@ -89,6 +99,8 @@ def plan(query: Mapping[str, str], place: Place, signer: CursorSigner, now_ns: i
         after = Position(mark.time_ns, mark.trace_id, mark.span_id, mark.batch_id, mark.row)
     tests = conditions(request.filters, place.signal, now_ns, FILTERS_PATH, issues)
     issues.raise_if_any()
+    if place.fingerprint is not None:
+        tests = (Condition(ERRORS.fields["fingerprint"], IsId((place.fingerprint,))), *tests)
     return Plan(place, request, tests, now_ns, window, after, mark is not None, binding)
 
 
@@ -113,8 +125,12 @@ async def _fill(store: Store, plan: Plan, trace_id: bytes | None, window: Window
     limit, rows, budget = plan.request.limit, list[tuple[Any, ...]](), store.max_page_bytes
     if plan.after is not None:
         window = Window(window.from_ns, min(window.to_ns, plan.after.time_ns + 1))
+    known = _every_name(plan)
     for part in slices(window):
-        found, cut = await _read(store, plan, trace_id, part, limit + 1 - len(rows), budget, bool(rows))
+        if known and plan.place.signal is SPANS and part.to_ns - part.from_ns > _WORTH_ASKING:
+            known = await store.known(plan.place.project_id, part, plan.subjects)
+        place = replace(_statement(plan, trace_id, part), known=known)
+        found, cut = await read_bounded(store, place, limit + 1 - len(rows), budget, bool(rows))
         rows += found
         budget -= sum(map(text_size, found))
         if len(rows) > limit:
@@ -124,25 +140,17 @@ async def _fill(store: Store, plan: Plan, trace_id: bytes | None, window: Window
     return rows, False
 
 
-async def _read(
-    store: Store, plan: Plan, trace_id: bytes | None, part: Window, wanted: int, budget: int, begun: bool
+async def read_bounded(
+    store: Store, statement: Listing, wanted: int, budget: int, begun: bool
 ) -> tuple[list[tuple[Any, ...]], bool]:
     """At most `wanted` rows of one slice, and whether they were cut short: rows of more than `budget` bytes are read in
     fewer. A page that has `begun` may end before the next row; the first row of a page may have any size.
     """
     asked = wanted
     while True:
-        statement = Listing(
-            project_id=plan.place.project_id,
-            signal=plan.place.signal,
-            window=part,
-            conditions=plan.conditions,
-            trace_id=trace_id,
-            after=plan.after,
-            limit=asked,
-        )
+        largest = MAX_RESULT_BYTES if asked == 1 and not begun else max(budget, 1)
         try:
-            rows = await store.rows(statement, MAX_RESULT_BYTES if asked == 1 and not begun else max(budget, 1))
+            rows = await store.rows(replace(statement, limit=asked), largest)
         except QueryTooLarge:
             if asked == 1 and begun:
                 return [], True
@@ -152,6 +160,22 @@ async def _read(
         else:
             kept = fitting(rows, budget, begun=begun)
             return kept, len(kept) < len(rows) or len(rows) == asked < wanted
+
+
+def _statement(plan: Plan, trace_id: bytes | None, part: Window) -> Listing:
+    return Listing(
+        project_id=plan.place.project_id,
+        signal=plan.place.signal,
+        window=part,
+        conditions=plan.conditions,
+        trace_id=trace_id,
+        after=plan.after,
+        limit=1,
+    )
+
+
+def _every_name(plan: Plan) -> frozenset[str]:
+    return frozenset(name for each in plan.subjects if isinstance(each, Attribute) for name in names(each.key))
 
 
 async def _window(store: Store, plan: Plan, trace_id: bytes | None) -> Window | None:
@@ -174,18 +198,19 @@ def _trace_id(plan: Plan) -> bytes | None:
     return trace_id if plan.place.trace_id in (None, trace_id) else None
 
 
-def _open(signer: CursorSigner, cursor: str | None, binding: bytes, issues: Issues) -> _Mark | None:
+def open_cursor(signer: CursorSigner, cursor: str | None, binding: bytes, mark: type[M], issues: Issues) -> M | None:
+    """What a cursor carries; None without one, and after recording why it does not open."""
     if cursor is None:
         return None
     try:
-        return signer.open(cursor, binding, _Mark)
+        return signer.open(cursor, binding, mark)
     except BadRequest as error:
         for issue in error.details or ():
             issues.add(issue.path, issue.message, issue.code)
         return None
 
 
-def _binding(request: ListRequest, place: Place) -> bytes:
+def binding_of(request: ListRequest, place: Place) -> bytes:
     """What a cursor belongs to: another list, project, organization, time or filter opens none of its cursors."""
     time = request.time
     return msgspec.msgpack.encode(
@@ -194,6 +219,7 @@ def _binding(request: ListRequest, place: Place) -> bytes:
             place.org_id,
             place.project_id,
             place.trace_id,
+            place.fingerprint,
             (time.from_text, time.to_text, time.hours),
             request.trace_text,
             request.filters_text,
@@ -206,5 +232,8 @@ def _position(row: tuple[Any, ...], signal: Signal) -> tuple[int, bytes, bytes, 
     if signal is SPANS:
         span = SpanCore._make(row[: len(SpanCore._fields)])
         return span.start_ns, span.trace_id, span.span_id, span.batch_id, span.row
+    if signal is ERRORS:
+        occurrence = Occurrence._make(row)
+        return occurrence.time_ns, occurrence.trace_id, occurrence.span_id, occurrence.batch_id, occurrence.row
     log = LogCore._make(row[: len(LogCore._fields)])
     return log.time_ns, log.trace_id, log.span_id, log.batch_id, log.row

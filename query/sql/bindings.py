@@ -9,22 +9,38 @@ _BUCKET_SECONDS: Final = BUCKET // 10**9
 
 
 class Query(NamedTuple):
-    """SQL text and the values of its parameters by name."""
+    """SQL text and the values of its parameters by name.
+
+    `guarded`: the last column of a row is true when an attribute is where the statement did not look; then the answer
+    is void, and the statement is to be asked again with `known=None`.
+    """
 
     sql: str
     parameters: dict[str, object]
+    guarded: bool = False
 
 
 class Bindings:
-    """Binds values; each distinct value of a type is one parameter."""
+    """Binds values; each distinct value of a type is one parameter.
 
-    def __init__(self) -> None:
+    `known` are the attributes that are worth looking for (`query.tree`), `overlooked` the SQL for rows that have one
+    elsewhere, in order of appearance.
+    """
+
+    def __init__(self, known: frozenset[str] | None = None) -> None:
+        self.known = known
+        self.overlooked: dict[str, None] = {}
         self.values: dict[str, object] = {}
         self._places: dict[tuple[str, object], str] = {}
 
     def used(self, sql: str) -> dict[str, object]:
         """The values that `sql` has a place for: of an attribute more is bound than every test asks for."""
         return {name: value for name, value in self.values.items() if f"{{{name}:" in sql}
+
+    @property
+    def guard(self) -> str | None:
+        """The last column of a guarded statement."""
+        return f"({' OR '.join(self.overlooked)})" if self.overlooked else None
 
     def text(self, value: str) -> str:
         return self._bind("String", value)

@@ -9,10 +9,11 @@ from query.tree import Statement
 
 
 def select(columns: Iterable[str], table: str, where: Iterable[str], tail: Iterable[str], bindings: Bindings) -> Query:
-    """A whole statement; `tail` is what follows WHERE."""
-    lines = [f"SELECT {', '.join(columns)}", f"FROM {table}", "WHERE " + "\n  AND ".join(where), *tail]
+    """A whole statement; `tail` is what follows WHERE. Its rows end with the guard, if it has one."""
+    shown = [*columns, bindings.guard] if bindings.guard else columns
+    lines = [f"SELECT {', '.join(shown)}", f"FROM {table}", "WHERE " + "\n  AND ".join(where), *tail]
     sql = "\n".join(lines) + "\n"
-    return Query(sql, bindings.used(sql))
+    return Query(sql, bindings.used(sql), guarded=bindings.guard is not None)
 
 
 def project(statement: Statement, bindings: Bindings) -> str:

@@ -30,19 +30,24 @@ _MAX_INT128: Final = 2**127 - 1
 
 
 def condition_sql(condition: Condition, bindings: Bindings) -> str:
-    """One condition, in parentheses where it needs them."""
+    """One condition, in parentheses where it needs them. It also holds for rows that have the key where nobody looks
+    for it (`values.places`), so that they are seen.
+    """
+    overlooked: list[str] = []
     if isinstance(condition.subject, Attribute):
-        sql = _attribute(condition.subject.key, condition.test, bindings)
+        found, overlooked = places(condition.subject.key, bindings)
+        sql = _attribute(found, condition.test, bindings)
     else:
         sql = _field(condition.subject, condition.test, bindings)
-    return f"NOT ({sql})" if condition.negated else f"({sql})"
+    sql = f"NOT ({sql})" if condition.negated else f"({sql})"
+    return f"({' OR '.join([sql, *overlooked])})" if overlooked else sql
 
 
-def _attribute(key: str, test: Test, bindings: Bindings) -> str:
+def _attribute(found: list[Value], test: Test, bindings: Bindings) -> str:
     """The first place that has the key decides."""
     if isinstance(test, Exists):
-        return " OR ".join(value.present for value in places(key, bindings))
-    arms = ", ".join(f"{value.present}, {_test(value, test, bindings)}" for value in places(key, bindings))
+        return " OR ".join(value.present for value in found)
+    arms = ", ".join(f"{value.present}, {_test(value, test, bindings)}" for value in found)
     return f"multiIf({arms}, {NEVER})"
 
 

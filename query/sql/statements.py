@@ -32,6 +32,7 @@ from query.tree import (
     FieldPairs,
     KeyCounts,
     KeyPairs,
+    KeyValues,
     KnownError,
     KnownKeys,
     LatestErrors,

@@ -25,11 +25,23 @@ class Value(NamedTuple):
     number: str
 
 
+class _Place(NamedTuple):
+    """One place of a key. `name` is that of the roll-up of keys; `rare`: an item's own attribute that is spelled like
+    one of its resource or scope, which hardly anybody sends.
+    """
+
+    value: Value
+    name: str
+    rare: bool = False
+
+
 def value_of(subject: Subject, bindings: Bindings) -> Value:
     """One value of whatever place has it: for groups and figures. What it is where it is absent means nothing."""
     if not isinstance(subject, Attribute):
         return field_value(subject)
-    found = list(places(subject.key, bindings))
+    found, _ = places(subject.key, bindings)
+    if len(found) == 1:
+        return found[0]
     return Value(
         present=f"({' OR '.join(each.present for each in found)})",
         text=_first(found, [each.text for each in found], "''"),
@@ -44,22 +56,36 @@ def _first(found: list[Value], values: list[str], otherwise: str) -> str:
     return f"multiIf({arms}, {otherwise})"
 
 
-def places(key: str, bindings: Bindings) -> Iterator[Value]:
-    """Where `key` is looked for: as it stands in `attributes` of the API, then as `resource.<key>` stands there."""
-    yield from _named(key, bindings)
-    yield from _named(_RESOURCE + key, bindings)
+def places(key: str, bindings: Bindings) -> tuple[list[Value], list[str]]:
+    """Where `key` is looked for, first to last: as it stands in `attributes` of the API, then as `resource.<key>`
+    stands there. And the places that are left out for having nothing, as SQL for rows that prove otherwise: each costs
+    the reading of a column. `bindings.overlooked` collects these, see `query.sql.Query.guarded`.
+    """
+    found = [*_named(key, bindings), *_named(_RESOURCE + key, bindings)]
+    if bindings.known is None:
+        return [each.value for each in found], []
+    kept = [each for each in found if each.name in bindings.known and not each.rare]
+    kept = kept or [next(each for each in found if not each.rare)]
+    overlooked = [each.value.present for each in found if each not in kept]
+    bindings.overlooked.update(dict.fromkeys(overlooked))
+    return [each.value for each in kept], overlooked
 
 
-def _named(name: str, bindings: Bindings) -> Iterator[Value]:
+def names(key: str) -> tuple[str, str]:
+    """The names under which the roll-up of keys may know what `key` asks for."""
+    return key, _RESOURCE + key
+
+
+def _named(name: str, bindings: Bindings) -> Iterator[_Place]:
     """Where `attributes` of the API takes the value `name` from: the item itself before its resource and scope."""
-    yield _own(name, bindings)
+    yield _Place(_own(name, bindings), name, rare=name.startswith((_RESOURCE, _SCOPE)))
     if name.startswith(_RESOURCE):
-        yield _listed("resource", name.removeprefix(_RESOURCE), bindings)
+        yield _Place(_listed("resource", name.removeprefix(_RESOURCE), bindings), name)
     if name.startswith(_SCOPE):
-        yield _listed("scope", name.removeprefix(_SCOPE), bindings)
+        yield _Place(_listed("scope", name.removeprefix(_SCOPE), bindings), name)
     column = _SCOPE_COLUMNS.get(name)
     if column is not None:
-        yield Value(f"{column} != ''", column, NEVER, NEVER)
+        yield _Place(Value(f"{column} != ''", column, NEVER, NEVER), name)
 
 
 def _own(key: str, bindings: Bindings) -> Value:

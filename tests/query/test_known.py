@@ -1,0 +1,83 @@
+"""Attributes are looked for where the roll-up knows them; what it does not know is found all the same."""
+
+import itertools
+
+import pytest
+
+from chassis.clickhouse import ClickHouse
+from chassis.validation import Issues
+from query.asking.filters import conditions, parse_filters
+from query.asking.instant import HOUR, SECOND
+from query.asking.window import Window
+from query.fields import SPANS
+from query.settings import QuerySettings
+from query.sql import emit, names
+from query.store import Store
+from query.tree import Attribute, Condition, Exists, Listing
+from tests.query.conftest import NOW, PROJECT, Explore, Loader, span
+
+WINDOW = Window(NOW - HOUR, NOW)
+NAMES = ("host", "resource.host", "resource.resource.host", "scope.name", "resource.scope.name")
+FILTERS = ("host:a", "-host:a", "has:host", "!has:host", "resource.host:a", "scope.name:a -host:*b*", "host:<2")
+
+
+async def load(loader: Loader) -> None:
+    """Each combination of places that may have the key."""
+    for number, (own, spelled, given) in enumerate(itertools.product(("", "a", "b"), ("", "a", "1"), ("", "a", "b"))):
+        attributes = {"host": own, "resource.host": spelled, "scope.name": spelled}
+        await loader.spans(
+            span(
+                number + 1,
+                name=f"{own}-{spelled}-{given}",
+                attributes={key: each for key, each in attributes.items() if each},
+            ),
+            resource={"host": given} if given else None,
+        )
+
+
+def listing(text: str, known: frozenset[str] | None) -> Listing:
+    tests = conditions(parse_filters(text, "f", Issues()), SPANS, NOW, "f", Issues())
+    return Listing(project_id=PROJECT, signal=SPANS, window=WINDOW, conditions=tests, limit=100, known=known)
+
+
+@pytest.fixture
+def store(clickhouse: ClickHouse) -> Store:
+    return Store(clickhouse, QuerySettings())
+
+
+async def test_what_is_known_never_changes_an_answer(loader: Loader, store: Store) -> None:
+    await load(loader)
+    for text in FILTERS:
+        everything = await store.rows(listing(text, None))
+        for known in (frozenset(), frozenset(NAMES[:1]), frozenset(NAMES[1:2]), frozenset(NAMES)):
+            assert await store.rows(listing(text, known)) == everything, (text, known)
+
+
+async def test_the_roll_up_tells_what_is_worth_looking_for(loader: Loader, store: Store) -> None:
+    await loader.spans(span(1, attributes={"host": "a"}), resource={"zone": "b"})
+    asked = [Attribute(key) for key in ("host", "zone", "nowhere")]
+    assert await store.known(PROJECT, WINDOW, asked) == {"host", "resource.zone"}
+    assert await store.known(PROJECT, Window(NOW - 3 * HOUR, NOW - 2 * HOUR), asked) == frozenset()
+    assert await store.known(PROJECT, WINDOW, [SPANS.fields["name"]]) == frozenset()
+
+
+def test_only_what_is_known_is_read() -> None:
+    condition = Condition(Attribute("host"), Exists())
+    whole = Listing(project_id=PROJECT, signal=SPANS, window=WINDOW, conditions=(condition,), limit=1)
+    assert not emit(whole).guarded
+    assert {"host", "resource.host"} == set(names("host"))
+    rare = emit(listing("host:a", frozenset(names("host"))))
+    assert rare.guarded
+    assert rare.sql.count("attributes[") == 1
+    assert rare.sql.count("extract(resource") == 1
+    assert emit(listing("host:a", frozenset({"host"}))).sql.count("extract(resource") == 0
+    assert emit(listing("host:a", frozenset({"resource.host"}))).sql.count("attributes[") == 0
+
+
+@pytest.mark.parametrize("own", ["host", "resource.host"])
+async def test_a_list_of_long_ago_finds_it_wherever_it_is(loader: Loader, explore: Explore, own: str) -> None:
+    await loader.spans(span(1, name="old", start=NOW - 20 * HOUR, attributes={own: "a"}))
+    await loader.spans(span(2, name="older", start=NOW - 21 * HOUR), resource={"host": "a"})
+    await loader.spans(span(3, name="other", start=NOW - 60 * SECOND), resource={"host": "b"})
+    assert await explore.names(filters="host:a") == ["old", "older"]
+    assert await explore.names(filters="-host:a") == ["other"]
