@@ -1,4 +1,4 @@
-"""Texts that people choose, as bodies take them; each says in words what it must be."""
+"""Texts of bodies and answers; those that people choose say in words what they must be."""
 
 from typing import Annotated
 
@@ -23,6 +23,14 @@ Name = Annotated[
         max_length=MAX_NAME_LENGTH,
         pattern=NAME_PATTERN,
         description="Must consist of printable characters, without spaces at its ends.",
+    ),
+]
+Moment = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$",
+        description="A time in UTC, to the millisecond.",
+        extra_json_schema={"format": "date-time"},
     ),
 ]
 SensitiveWord = Annotated[

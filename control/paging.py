@@ -1,15 +1,28 @@
 """Keyset pages: `?limit=` (1 to 100, 25 by default) and `?cursor=` in, `{data, nextCursor, hasMore}` out."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 from aiohttp import web
+from msgspec import Meta
 
 from chassis.cursor import MAX_CURSOR_LENGTH, CursorSigner
+from chassis.operation import Parameter
 from chassis.validation import Issues, bounded_int, bounded_text
 
 DEFAULT_LIMIT: Final = 25
 MAX_LIMIT: Final = 100
+
+PAGE: Final = (
+    Parameter("limit", "query", Annotated[int, Meta(ge=1, le=MAX_LIMIT)], "Items of a page.", default=DEFAULT_LIMIT),
+    Parameter(
+        "cursor",
+        "query",
+        Annotated[str, Meta(min_length=1, max_length=MAX_CURSOR_LENGTH)],
+        "`nextCursor` of the page before, of the same list.",
+    ),
+)
+NextCursor = Annotated[str | None, Meta(description="Ask with it as `cursor` for the next page. Null: there is none.")]
 
 T = TypeVar("T")
 

@@ -1,36 +1,38 @@
 """`/orgs/{orgSlug}/projects`: list, create, show, change."""
 
 from dataclasses import dataclass
-from typing import Annotated, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 from aiohttp import web
+from msgspec import Meta
 
 from chassis.access import bearer, reach
 from chassis.cursor import CursorSigner
 from chassis.errors import NotFound
 from chassis.identity import registry
 from chassis.identity.checks import Checks
-from chassis.identity.registry import MAX_SENSITIVE_WORDS, Project
+from chassis.identity.registry import MAX_SENSITIVE_WORDS
+from chassis.operation import Answer, Body, Operation, Tag, json_content
 from chassis.relational import format_time
 from chassis.validation import read_json
 from chassis.web import Route, json_response
-from control.names import Name, SensitiveWord, Slug
-from control.paging import page_body, requested_page
+from control.names import Moment, Name, SensitiveWord, Slug
+from control.paging import PAGE, NextCursor, page_body, requested_page
 from proto.identity import Scope
 
 B = TypeVar("B")
 
 
 class NewProject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Body of a creation."""
+    """A project to be made."""
 
     slug: Slug
     name: Name
 
 
 class ProjectChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Body of a change; what is not given stays. `sensitiveWords` replaces the whole list."""
+    """What changes of a project; what is not given stays. `sensitiveWords` replaces the whole list."""
 
     name: Name | msgspec.UnsetType = msgspec.UNSET
     sensitive_words: (
@@ -38,14 +40,43 @@ class ProjectChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
     ) = msgspec.UNSET
 
 
-class ProjectBody(msgspec.Struct, frozen=True, rename="camel"):
-    """A project as the API shows it; the id is a decimal string."""
+class Project(msgspec.Struct, frozen=True, rename="camel"):
+    """A project of an organization."""
 
-    id: str
-    slug: str
-    name: str
-    sensitive_words: tuple[str, ...]
-    created_at: str
+    id: Annotated[str, Meta(pattern="^[0-9]+$")]
+    slug: Slug
+    name: Name
+    sensitive_words: Annotated[
+        tuple[SensitiveWord, ...],
+        Meta(description="Parts of attribute keys whose values are scrubbed, besides those that always are."),
+    ]
+    created_at: Moment
+
+
+class ProjectPage(msgspec.Struct, rename="camel"):
+    """A page of projects, by slug."""
+
+    data: list[Project]
+    next_cursor: NextCursor
+    has_more: bool
+
+
+TAG: Final = Tag("projects", "Projects of an organization.")
+LIST: Final = Operation("listProjects", TAG, (Answer("A page.", json_content(ProjectPage)),), PAGE)
+CREATE: Final = Operation(
+    "createProject",
+    TAG,
+    (Answer("The project.", json_content(Project), 201),),
+    body=Body(json_content(NewProject), example={"slug": "checkout", "name": "Checkout"}),
+    refused=(409,),
+)
+SHOW: Final = Operation("showProject", TAG, (Answer("The project.", json_content(Project)),))
+CHANGE: Final = Operation(
+    "changeProject",
+    TAG,
+    (Answer("The project as it is now.", json_content(Project)),),
+    body=Body(json_content(ProjectChange), example={"sensitiveWords": ["iban"]}),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +92,14 @@ class Projects:
         """Every route of this resource with its scope."""
         every, one = "/orgs/{orgSlug}/projects", "/orgs/{orgSlug}/projects/{projectSlug}"
         return [
-            Route("GET", every, self.list, bearer(Scope.PROJECTS_READ)),
-            Route("POST", every, self.create, bearer(Scope.PROJECTS_WRITE)),
-            Route("GET", one, self.show, bearer(Scope.PROJECTS_READ)),
-            Route("PATCH", one, self.change, bearer(Scope.PROJECTS_WRITE)),
+            Route("GET", every, self.list, bearer(Scope.PROJECTS_READ), operation=LIST),
+            Route("POST", every, self.create, bearer(Scope.PROJECTS_WRITE), operation=CREATE),
+            Route("GET", one, self.show, bearer(Scope.PROJECTS_READ), operation=SHOW),
+            Route("PATCH", one, self.change, bearer(Scope.PROJECTS_WRITE), operation=CHANGE),
         ]
 
     async def list(self, request: web.Request) -> web.StreamResponse:
-        """200 `{data, nextCursor, hasMore}`, by slug."""
+        """List projects, by slug."""
         org_id = reach(request).org_id
         binding = f"projects of {org_id}".encode()
         page = requested_page(request, self.cursors, binding)
@@ -77,7 +108,10 @@ class Projects:
         return json_response(page_body(found, page, project_body, lambda one: one.slug, self.cursors, binding))
 
     async def create(self, request: web.Request) -> web.StreamResponse:
-        """201 with the project; 409 when the organization has one of this slug."""
+        """Create a project.
+
+        409 when the organization has one of this slug.
+        """
         body = await self._read(request, NewProject)
         async with self.checks.database.write() as connection:
             made = await registry.create_project(connection, reach(request).org_id, body.slug, body.name)
@@ -85,13 +119,13 @@ class Projects:
         return json_response(project_body(made), status=201)
 
     async def show(self, request: web.Request) -> web.StreamResponse:
-        """200 with the project."""
+        """Show a project."""
         async with self.checks.database.read() as connection:
             found = await registry.find_project(connection, reach(request).org_id, request.match_info["projectSlug"])
         return json_response(project_body(_existing(found)))
 
     async def change(self, request: web.Request) -> web.StreamResponse:
-        """200 with the project as it is now."""
+        """Change a project."""
         body = await self._read(request, ProjectChange)
         async with self.checks.database.write() as connection:
             changed = await registry.change_project(
@@ -108,9 +142,9 @@ class Projects:
         return await read_json(request, shape, max_bytes=self.max_body_bytes, timeout_s=self.body_timeout_s)
 
 
-def project_body(project: Project) -> ProjectBody:
+def project_body(project: registry.Project) -> Project:
     """As the API shows it."""
-    return ProjectBody(
+    return Project(
         id=str(project.id),
         slug=project.slug,
         name=project.name,
@@ -119,7 +153,7 @@ def project_body(project: Project) -> ProjectBody:
     )
 
 
-def _existing(project: Project | None) -> Project:
+def _existing(project: registry.Project | None) -> registry.Project:
     if project is None:
         raise NotFound
     return project

@@ -80,7 +80,7 @@ class Answers:
         return self._response(request, error.status, CONTENT_TYPES["json"], body)
 
     async def preflight(self, request: web.Request) -> web.Response:
-        """`OPTIONS`: whether a browser page may send."""
+        """Tell a browser whether its page may send."""
         answer = web.Response(status=204)
         self._allow_origin(request, answer)
         if "Access-Control-Allow-Origin" in answer.headers:

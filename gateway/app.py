@@ -13,6 +13,7 @@ from chassis.access import project_key, public
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from chassis.web import Route, Service
+from gateway import operations
 from gateway.answers import Answers
 from gateway.batches.availability import Availability, Store
 from gateway.batches.background import Background
@@ -26,7 +27,8 @@ from gateway.handlers import Exporter
 from gateway.outcomes import Ledger, Metrics
 from gateway.settings import GatewaySettings
 
-PATHS: Final = ("/v1/traces", "/v1/logs")
+TRACES: Final = "/v1/traces"
+LOGS: Final = "/v1/logs"
 DRAIN_DERIVED_S: Final = 3.0
 DRAIN_BACKGROUND_S: Final = 5.0
 MAX_THREADS: Final = 4
@@ -115,9 +117,15 @@ def _storing(
 
 def _routes(exporter: Exporter, answers: Answers, settings: GatewaySettings) -> list[Route]:
     routes = [
-        Route("POST", path, handler, project_key(), render_error=answers.refusal)
-        for path, handler in zip(PATHS, (exporter.traces, exporter.logs), strict=True)
+        Route("POST", path, handler, project_key(), render_error=answers.refusal, operation=operation)
+        for path, handler, operation in (
+            (TRACES, exporter.traces, operations.EXPORT_TRACES),
+            (LOGS, exporter.logs, operations.EXPORT_LOGS),
+        )
     ]
     if settings.cors_origins:
-        routes += [Route("OPTIONS", path, answers.preflight, public(), render_error=answers.refusal) for path in PATHS]
+        routes += [
+            Route("OPTIONS", path, answers.preflight, public(), render_error=answers.refusal, operation=operation)
+            for path, operation in ((TRACES, operations.PREFLIGHT_TRACES), (LOGS, operations.PREFLIGHT_LOGS))
+        ]
     return routes

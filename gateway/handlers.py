@@ -78,11 +78,17 @@ class Exporter:
         self._json_lane = asyncio.Lock()
 
     async def traces(self, request: web.Request) -> web.Response:
-        """Take spans."""
+        """Take spans.
+
+        Every item is stored or rejected with a reason, one by one; a 200 means that the accepted ones are stored.
+        """
         return await self._export("traces", request)
 
     async def logs(self, request: web.Request) -> web.Response:
-        """Take log records."""
+        """Take log records.
+
+        Every item is stored or rejected with a reason, one by one; a 200 means that the accepted ones are stored.
+        """
         return await self._export("logs", request)
 
     async def _export(self, signal: Signal, request: web.Request) -> web.Response:
