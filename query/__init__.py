@@ -1,10 +1,10 @@
 """The query service: reads telemetry back. The path of one request, `GET .../explore/spans?hours=3&filters=...`:
 
-    chassis.web            401 / 404 / 403 before anything of the request is looked at; the reach names the project
+    chassis.web            429 / 401 / 404 / 403 before the request itself is looked at; the reach names the project
     lists.listing.plan     query string -> Plan: time, filters, cursor, limit; every fault of it at once         -> 400
       asking                 what was written, in either encoding of the filters
       tree                   what is meant, as frozen values; a statement cannot be made without its project
-    answers.take_place     a place among the answers in memory, kept until this one is written            -> 503
+    answers.take_place     a place among the answers in memory and its principal's, kept until it is written    -> 503
     lists.listing.fetch    slices of time, newest first, until the page is full, in rows or in bytes
       sql.emit               the one place that turns a statement into SQL, all values bound
       store.Store.rows       one read under limits of time, memory, rows and bytes                           -> 503, 400
