@@ -9,7 +9,6 @@ always, the pair is counted there; else the way a filter reads it, which costs m
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
@@ -29,6 +28,7 @@ from query.tree import (
     FieldPairs,
     KeyCounts,
     KeyPairs,
+    KeyValues,
     ListPairs,
     OneOf,
     Subject,
@@ -99,8 +99,12 @@ class _Sources:
     def values(self) -> tuple[str, ...] | tuple[Subject, ...]:
         return tuple(self.read_as.values())  # type: ignore[return-value]  # all of one kind
 
-    def without(self, keys: frozenset[str]) -> "_Sources":
-        kept = {key: value for key, value in self.read_as.items() if key not in keys}
+    def key_of(self, source: str | int) -> str:
+        """The key of a row, which says what it was read as, or at which place."""
+        return spelled(source) if isinstance(source, str) else self.keys[source]
+
+    def only(self, keys: frozenset[str]) -> "_Sources":
+        kept = {key: value for key, value in self.read_as.items() if key in keys}
         return replace(self, read_as=kept)  # type: ignore[arg-type]  # all of one kind, as before
 
     def left_out(self, key: str, occurrences: int, distinct: int) -> bool:
@@ -233,8 +237,8 @@ async def _read(comparison: Comparison, sources: _Sources) -> Found:
         project_id=comparison.project_id, cohort=comparison.spike, sources=sources.values, least=comparison.least
     )
     candidates, cut = list[_Candidate](), False
-    for place, occurrences, distinct, pairs in await comparison.store.rows(statement):
-        key = sources.keys[place]
+    for source, occurrences, distinct, pairs in await comparison.store.rows(statement):
+        key = sources.key_of(source)
         if sources.usual and is_identifier(occurrences, distinct):
             unique |= {key}
         if not sources.left_out(key, occurrences, distinct):
@@ -252,33 +256,36 @@ async def _judged(comparison: Comparison, sources: _Sources) -> tuple[_Sources, 
         return sources, frozenset()
     sample = replace(comparison.spike, one_in=comparison.spike.one_in * one_in)
     statement = KeyPairs(project_id=comparison.project_id, cohort=sample, sources=sources.values, least=_NEVER)
-    rows = [(sources.keys[place], *counts) for place, *counts, _ in await comparison.store.rows(statement)]
+    rows = [(sources.key_of(source), *counts) for source, *counts, _ in await comparison.store.rows(statement)]
     unique = frozenset(key for key, occurrences, distinct in rows if is_identifier(occurrences, distinct))
-    return sources.without(frozenset(row[0] for row in rows if sources.left_out(*row))), unique
+    return sources.only(frozenset(row[0] for row in rows if not sources.left_out(*row))), unique
 
 
 async def _counted(comparison: Comparison, sources: _Sources, candidates: Sequence[_Candidate]) -> tuple[Counted, ...]:
     """The candidates with their spans of the baseline; without numbers of which the baseline has too many."""
     if not candidates:
         return ()
-    names = {each.key for each in candidates}
-    counted = tuple(n for n, key in enumerate(sources.keys) if sources.usual and key in names & sources.numeric)
+    hashes = tuple(each.pair for each in candidates)
     statement = KeyCounts(
-        project_id=comparison.project_id,
-        cohort=comparison.baseline,
-        sources=sources.values,
-        hashes=tuple(each.pair for each in candidates),
-        counted=counted,
+        project_id=comparison.project_id, cohort=comparison.baseline, sources=sources.values, hashes=hashes
     )
-    counts, values = dict[int, int](), Counter[str]()
-    for place, pair, spans, distinct in await comparison.store.rows(statement):
-        counts[pair] = spans
-        values[sources.keys[place]] += distinct
+    counts = dict(await comparison.store.rows(statement))
+    crowded = await _crowded(comparison, sources, frozenset(each.key for each in candidates))
     return tuple(
         Counted(each.key, each.value, each.spans, counts.get(each.pair, 0))
         for each in candidates
-        if not (each.key in sources.numeric and sources.usual and values[each.key] > MAX_NUMBERS)
+        if each.key not in crowded
     )
+
+
+async def _crowded(comparison: Comparison, sources: _Sources, keys: frozenset[str]) -> frozenset[str]:
+    """Which of `keys` are numbers of which the baseline has too many."""
+    asked = sources.only(keys & sources.numeric) if sources.usual else sources.only(frozenset())
+    if not asked.keys:
+        return frozenset()
+    statement = KeyValues(project_id=comparison.project_id, cohort=comparison.baseline, sources=asked.values)
+    rows = await comparison.store.rows(statement)
+    return frozenset(asked.key_of(source) for source, distinct in rows if distinct > MAX_NUMBERS)
 
 
 async def _recounted(comparison: Comparison, found: Found, letters: Mapping[str, frozenset[str]]) -> Found:

@@ -5,7 +5,7 @@ their hashes. So what is grouped is the spike, whatever the length of the baseli
 
     field_pairs       own fields and scopes' names, dictionaries all: one read, a grouping set for each
     list_pairs        lists that are one text (docs/codec.md 2): grouped whole, then taken apart, once per distinct list
-    key_pairs, key_counts
+    key_pairs, key_counts, key_values
                       attributes of spans, one row per attribute, grouped by hash; or subjects in the same way
 """
 
@@ -26,6 +26,7 @@ from query.tree import (
     FieldPairs,
     KeyCounts,
     KeyPairs,
+    KeyValues,
     ListPairs,
     Wanted,
 )
@@ -41,7 +42,7 @@ SCOPE_FIELDS: Final = ("scope.name", "scope.version")
 LISTS: Final = ("attribute_types", "resource", "scope")
 _SCOPE_VALUES: Final = tuple(Value(f"{column} != ''", column, "0", "0") for column in ("scope_name", "scope_version"))
 
-_Statement = CohortSize | FieldPairs | ListPairs | KeyPairs | KeyCounts | ConditionCounts
+_Statement = CohortSize | FieldPairs | ListPairs | KeyPairs | KeyCounts | KeyValues | ConditionCounts
 
 
 def cohort_size(statement: CohortSize) -> Query:
@@ -104,7 +105,7 @@ LIMIT {MAX_KEYS + 1}
 
 
 def key_pairs(statement: KeyPairs) -> Query:
-    """Rows: (source's place, occurrences, distinct values, values with enough spans, MAX_VALUES_OF_KEY + 1 of them at
+    """Rows: (source, occurrences, distinct values, values with enough spans, MAX_VALUES_OF_KEY + 1 of them at
     most: (hash, value, spans), most spans first).
     """
     bindings = Bindings()
@@ -124,18 +125,26 @@ ORDER BY source
 
 
 def key_counts(statement: KeyCounts) -> Query:
-    """Rows: (source's place, hash, spans, values); hash 0 for the values that are not among the hashes, with how many
-    of them there are, MAX_NUMBERS + 1 for more.
-    """
+    """Rows: (hash, spans), for the hashes that any span has."""
     bindings = Bindings()
-    asked = f"pair IN {bindings.uint64s(statement.hashes)}"
-    others = f"source IN {bindings.uint32s(statement.counted)}"
-    sql = f"""SELECT source, if({asked}, pair, 0) AS asked, count(), uniqUpTo({MAX_NUMBERS})(pair)
+    asked = bindings.uint64s(statement.hashes)
+    sql = f"""SELECT pair, count()
+FROM (
+{_hashes(statement, bindings)})
+WHERE pair IN {asked}
+GROUP BY pair
+"""
+    return _query(sql, bindings)
+
+
+def key_values(statement: KeyValues) -> Query:
+    """Rows: (source, distinct values up to MAX_NUMBERS, one more for more)."""
+    bindings = Bindings()
+    sql = f"""SELECT source, uniqUpTo({MAX_NUMBERS})(pair)
 FROM (
 {_sources(statement, bindings)})
-WHERE {asked} OR {others}
-GROUP BY source, asked
-ORDER BY source, asked
+GROUP BY source
+ORDER BY source
 """
     return _query(sql, bindings)
 
@@ -147,23 +156,32 @@ def condition_counts(statement: ConditionCounts) -> Query:
     return _query(f"SELECT {counts}\n{_spans(statement, bindings)}\n", bindings)
 
 
-def _sources(statement: KeyPairs | KeyCounts, bindings: Bindings) -> str:
-    """One row per span and source that is there: the source's place, its value, and the hash of both."""
+def _sources(statement: KeyPairs | KeyCounts | KeyValues, bindings: Bindings) -> str:
+    """One row per span and source that is there: the source (its key, or its place among subjects), its value, and the
+    hash of both.
+    """
     keys = tuple(each for each in statement.sources if isinstance(each, str))
     if keys:
-        named = bindings.texts(keys)
-        return f"""SELECT toUInt32(indexOf({named}, key) - 1) AS source, value, cityHash64(key, value) AS pair
+        return f"""SELECT key AS source, value, cityHash64(key, value) AS pair
 FROM (SELECT mapKeys(attributes) AS keys, mapValues(attributes) AS texts
 {_spans(statement, bindings)})
 ARRAY JOIN keys AS key, texts AS value
-WHERE key IN {named}"""
+WHERE key IN {bindings.texts(keys)}"""
     found = [value_of(each, bindings) for each in statement.sources if not isinstance(each, str)]
     texts, present = ",\n  ".join(f"toString({each.text})" for each in found), ", ".join(each.present for each in found)
-    return f"""SELECT toUInt32(source) AS source, value, cityHash64(source, value) AS pair
+    return f"""SELECT source, value, cityHash64(source, value) AS pair
 FROM (SELECT [{texts}] AS texts, [{present}] AS places
 {_spans(statement, bindings)})
 ARRAY JOIN range({len(found)}) AS source, texts AS value, places AS present
 WHERE present"""
+
+
+def _hashes(statement: KeyCounts, bindings: Bindings) -> str:
+    """The hashes alone: of attributes made in their arrays, before there is a row for each, which costs half."""
+    if not isinstance(statement.sources[0], str):
+        return _sources(statement, bindings)
+    pairs = "arrayMap((key, value) -> cityHash64(key, value), mapKeys(attributes), mapValues(attributes))"
+    return f"SELECT arrayJoin({pairs}) AS pair\n{_spans(statement, bindings)}"
 
 
 def _spans(statement: _Statement, bindings: Bindings) -> str:

@@ -179,6 +179,7 @@ _EMITTERS: Final[Mapping[type, Callable[[Any], Query]]] = {
     FieldPairs: compare.field_pairs,
     ListPairs: compare.list_pairs,
     KeyPairs: compare.key_pairs,
+    KeyValues: compare.key_values,
     KeyCounts: compare.key_counts,
     ConditionCounts: compare.condition_counts,
 }
