@@ -30,6 +30,15 @@ Instant = Annotated[
 Millis = Annotated[msgspec.Raw, raw("Milliseconds, to the nanosecond.", type="number", minimum=0)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
+class Range(msgspec.Struct):
+    """A window of time; `to` does not belong to it."""
+
+    from_: Instant = msgspec.field(name="from")
+    to: Instant
+
+
 _TYPED: Final = (
     'each value has the type it was sent with; NaN and infinities are texts, bytes are `{"bytesValue": base64}`.'
 )

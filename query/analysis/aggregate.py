@@ -26,7 +26,7 @@ from query.asking.filters import Filter, WrittenFilter, check_filters, check_key
 from query.asking.instant import format_instant
 from query.asking.window import MAX_HOURS, Window
 from query.fields import SPANS
-from query.formats import Count, Instant
+from query.formats import Count, Range
 from query.settings import QuerySettings
 from query.store import Store
 from query.tree import Aggregation, Condition, Fn, Subject
@@ -50,13 +50,6 @@ class AggregateRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel
     filters: list[WrittenFilter] | None = None
     limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT)] | None = None
     interval_minutes: Annotated[int, Meta(ge=1, le=MAX_MINUTES)] | None = None
-
-
-class Range(msgspec.Struct):
-    """What the figures are about; half-open."""
-
-    from_: Instant = msgspec.field(name="from")
-    to: Instant
 
 
 class Group(msgspec.Struct):
