@@ -14,7 +14,6 @@ from chassis.errors import NotFound
 from chassis.identity import registry
 from chassis.identity.checks import Checks
 from chassis.identity.model import Reach
-from chassis.identity.registry import ProjectKey
 from chassis.operation import Answer, Body, Operation, Parameter, Tag, json_content
 from chassis.relational import format_time
 from chassis.validation import read_json
@@ -32,7 +31,7 @@ class NewKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: Name
 
 
-class Key(msgspec.Struct, frozen=True, rename="camel"):
+class ProjectKey(msgspec.Struct, frozen=True, rename="camel"):
     """A project key, without its secret."""
 
     id: Annotated[str, Meta(pattern=f"^{_KEY_ID.pattern}$")]
@@ -43,7 +42,7 @@ class Key(msgspec.Struct, frozen=True, rename="camel"):
     revoked_at: Moment | None
 
 
-class MadeKey(Key, frozen=True, rename="camel"):
+class MadeKey(ProjectKey, frozen=True, rename="camel"):
     """A key just made: the one answer that holds its secret, alone and inside a DSN."""
 
     key: Annotated[str, Meta(description="The secret. It is shown this once.")]
@@ -53,7 +52,7 @@ class MadeKey(Key, frozen=True, rename="camel"):
 class KeyPage(msgspec.Struct, rename="camel"):
     """A page of keys, newest first."""
 
-    data: list[Key]
+    data: list[ProjectKey]
     next_cursor: NextCursor
     has_more: bool
 
@@ -130,9 +129,9 @@ class Keys:
         return web.Response(status=204)
 
 
-def key_body(key: ProjectKey) -> Key:
+def key_body(key: registry.ProjectKey) -> ProjectKey:
     """As the API shows it."""
-    return Key(
+    return ProjectKey(
         id=key.id,
         name=key.name,
         hint=key.hint,

@@ -5,7 +5,7 @@ read
   totals     spans of both sides; beyond the scan ceiling both are sampled at one rate
   pairs      values that enough spans of the spike have, counted on both sides
   scores     shares and what follows from them; what chance explains is dropped
-Answer
+SpanComparison
 """
 
 from dataclasses import dataclass
@@ -75,8 +75,10 @@ class Finding(msgspec.Struct, rename="camel"):
     contribution: float
 
 
-class Answer(msgspec.Struct, rename="camel"):
-    """Specification 4.2."""
+class SpanComparison(msgspec.Struct, rename="camel"):
+    """What is over-represented in the spike, the most telling first. `disclaimer`: what this cannot show, in words."""
+
+    # Specification 4.2.
 
     spike: Side
     baseline: Side
@@ -136,7 +138,7 @@ def plan(raw: bytes, now_ns: int) -> Plan:
     return planned
 
 
-async def read(store: Store, project_id: int, plan: Plan, max_scan_rows: int) -> Answer:
+async def read(store: Store, project_id: int, plan: Plan, max_scan_rows: int) -> SpanComparison:
     """The comparison. Raises StoreErrors."""
     sizes = await _sizes(store, project_id, plan, max_scan_rows)
     least = plan.min_spike_count or default_min_spike_count(sizes.spike)
@@ -224,9 +226,9 @@ async def _size(
     return int(size)
 
 
-def _answer(plan: Plan, sizes: _Sizes, least: int, found: Found) -> Answer:
+def _answer(plan: Plan, sizes: _Sizes, least: int, found: Found) -> SpanComparison:
     ranked = _ranked(sizes, [each for each in found.pairs if each.spike >= least])
-    return Answer(
+    return SpanComparison(
         spike=_side(plan.spike, sizes.spike),
         baseline=_side(plan.baseline, sizes.baseline),
         attributes=[_finding(pair, figures) for pair, figures in ranked[: plan.limit]],

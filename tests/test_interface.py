@@ -1,0 +1,110 @@
+"""The document of every deployment: each route is in it, whole, under names that clients can be generated with."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
+from openapi_spec_validator import validate
+
+from chassis.reference.fields import Schemas
+from chassis.reference.page import page
+from chassis.telemetry import Telemetry
+from sluice.options import Options
+from sluice.services import EVERY, assemble
+
+DEPLOYMENTS = (EVERY, *((name,) for name in EVERY))
+REFUSED_BY_ANY = {"400", "500"}
+REFUSED_BEHIND_BEARER = {"401", "403", "404", "429", "503"}
+NO_BODY = {"204"}
+
+
+@pytest.fixture(params=DEPLOYMENTS, ids="+".join)
+def application(request: pytest.FixtureRequest, tmp_path: Path) -> web.Application:
+    """As the command puts it together, not started."""
+    environment = {"SLUICE_DATA": str(tmp_path), "SLUICE_GATEWAY_CORS_ORIGINS": "*"}
+    options = Options(environment, None, {})
+    return assemble(request.param, options, options.chassis(), Telemetry("test"))
+
+
+@pytest.fixture
+async def document(application: web.Application) -> Any:
+    """Its `/openapi.json`."""
+    (resource,) = (each for each in application.router.resources() if each.canonical == "/openapi.json")
+    (route,) = resource
+    answer = await route.handler(make_mocked_request("GET", "/openapi.json"))
+    assert isinstance(answer, web.Response)
+    assert isinstance(answer.body, bytes)
+    return msgspec.json.decode(answer.body)
+
+
+def operations(document: Any) -> list[tuple[str, Any]]:
+    return [
+        (f"{method} {path}", operation)
+        for path, item in document["paths"].items()
+        for method, operation in item.items()
+    ]
+
+
+def test_the_document_is_openapi(document: Any) -> None:
+    validate(document)
+
+
+def test_every_route_is_described(application: web.Application, document: Any) -> None:
+    routes = {
+        f"{route.method.lower()} {route.resource.canonical}"
+        for route in application.router.routes()
+        if route.resource is not None and route.method != "*"
+    }
+    assert {name for name, _ in operations(document)} == routes
+
+
+def test_every_operation_says_what_it_answers_and_how_it_refuses(document: Any) -> None:
+    for name, operation in operations(document):
+        assert re.fullmatch("[A-Z][^`]+[^.]", operation["summary"]), name
+        answers = operation["responses"]
+        own = {status: answer for status, answer in answers.items() if "$ref" not in answer}
+        assert any(status.startswith("2") for status in own), name
+        for status, answer in own.items():
+            bare = status in NO_BODY or name.startswith("head ")
+            assert bool(answer["content"]) is not bare, (name, status)
+        assert set(answers) >= REFUSED_BY_ANY, name
+        if {"bearerAuth"} in map(set, operation["security"]):
+            assert set(answers) >= REFUSED_BEHIND_BEARER, name
+        if "requestBody" in operation:
+            assert set(answers) >= {"413", "415"}, name
+
+
+def test_every_parameter_and_structure_has_words(document: Any) -> None:
+    for name, operation in operations(document):
+        for parameter in operation["parameters"]:
+            assert parameter["description"].endswith("."), (name, parameter["name"])
+    for name, schema in document["components"]["schemas"].items():
+        assert re.fullmatch("[A-Z][A-Za-z]+", name), name
+        assert schema.get("description"), name
+        assert not schema["description"].startswith(("Specification", "A dataclass")), name
+
+
+def test_examples_are_valid(document: Any) -> None:
+    """What people copy first: the examples of parameters and bodies, against their own schemas."""
+    validator = pytest.importorskip("jsonschema").Draft202012Validator
+    for name, operation in operations(document):
+        given = [(each["schema"], each["example"]) for each in operation["parameters"] if "example" in each]
+        content = operation.get("requestBody", {}).get("content", {}).values()
+        given += [(each["schema"], each["example"]) for each in content if "example" in each]
+        for schema, example in given:
+            whole = {**schema, "components": document["components"]}
+            assert [error.message for error in validator(whole).iter_errors(example)] == [], name
+
+
+def test_the_page_shows_every_operation(document: Any) -> None:
+    text = page(document).decode()
+    for name, operation in operations(document):
+        assert f'<article id="{operation["operationId"]}">' in text, name
+    assert all(f">{tag['name']}</h2>" in text for tag in document["tags"])
+    schemas = Schemas(document)
+    for name in document["components"]["schemas"]:
+        assert schemas.type_of({"$ref": f"#/components/schemas/{name}"})
