@@ -3,7 +3,7 @@ store.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from chassis.validation import Issues, bounded_int, bounded_text, single
@@ -13,6 +13,7 @@ from query.asking.window import MAX_HOURS, TimeRange
 DEFAULT_LIMIT: Final = 50
 MAX_LIMIT: Final = 200
 MAX_TRACE_ID: Final = 64
+MAX_SPAN_ID: Final = 64
 MAX_CURSOR: Final = 500
 FILTERS_PATH: Final = "query.filters"
 
@@ -29,16 +30,27 @@ class ListRequest:
     limit: int
 
 
+def read_time(query: Mapping[str, str], issues: Issues) -> TimeRange:
+    """The time of a request as it was written; faults are recorded in `issues`."""
+    return TimeRange(
+        from_text=single(query, "from", issues),
+        to_text=single(query, "to", issues),
+        hours=bounded_int(query, "hours", 1, 1, MAX_HOURS, issues) if "hours" in query else None,
+    )
+
+
 def read_list(query: Mapping[str, str], issues: Issues) -> ListRequest:
     """The parameters of a list; faults are recorded in `issues`, and then the result is not to be used."""
+    trace_text = bounded_text(query, "traceId", 1, MAX_TRACE_ID, issues)
+    return replace(read_page(query, issues), trace_text=trace_text)
+
+
+def read_page(query: Mapping[str, str], issues: Issues) -> ListRequest:
+    """Likewise, of a list that knows no traces."""
     filters_text = single(query, "filters", issues) or ""
     return ListRequest(
-        time=TimeRange(
-            from_text=single(query, "from", issues),
-            to_text=single(query, "to", issues),
-            hours=bounded_int(query, "hours", 1, 1, MAX_HOURS, issues) if "hours" in query else None,
-        ),
-        trace_text=bounded_text(query, "traceId", 1, MAX_TRACE_ID, issues),
+        time=read_time(query, issues),
+        trace_text=None,
         filters_text=filters_text,
         filters=parse_filters(filters_text, FILTERS_PATH, issues),
         cursor=bounded_text(query, "cursor", 1, MAX_CURSOR, issues),

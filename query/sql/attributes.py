@@ -1,0 +1,119 @@
+"""Which attribute keys spans carry: in whole buckets from the roll-up, in parts of buckets from the spans themselves.
+
+Both count with one meaning (docs/codec.md 5), so that their counts add up: each name of `attributes` of the API once
+for a span, by the value that stands there.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from proto.storage.lists import AFTER_KEY, BEFORE_KEY, ESCAPES
+from query.asking.filters import MAX_KEY
+from query.asking.window import Window
+from query.fields import SPANS
+from query.sql.bindings import Bindings, Query
+from query.sql.clauses import project, select, within
+from query.sql.values import value_of
+from query.tree import AttributeKeys, Tally
+
+_LISTS: Final = "attribute_types, resource, scope, scope_name, scope_version"
+_NOT_FINITE: Final = "('NaN', 'Infinity', '-Infinity')"
+_RESOURCE: Final = "resource."
+
+
+def attribute_keys(statement: AttributeKeys) -> Query:
+    """Rows of name, spans that carry it, those where it is a number, and the same two of `resource.<name>`."""
+    bindings = Bindings()
+    parts = "\nUNION ALL\n".join(_parts(statement, bindings))
+    own = "(key, spans, numbers, 0, 0)"
+    beneath = f"(substring(key, {len(_RESOURCE) + 1}), 0, 0, spans, numbers)"
+    sql = (
+        "SELECT place.1 AS name, sum(place.2) AS carried, sum(place.3), sum(place.4) AS beneath, sum(place.5)\n"
+        f"FROM (\n{parts}\n)\n"
+        f"ARRAY JOIN if(startsWith(key, '{_RESOURCE}'), [{own}, {beneath}], [{own}]) AS place\n"
+        "GROUP BY name\n"
+        f"HAVING carried > 0 AND lengthUTF8(name) BETWEEN 1 AND {bindings.uint32(MAX_KEY)}\n"
+        "ORDER BY carried + beneath DESC, name\n"
+        f"LIMIT {bindings.uint64(statement.limit)}\n"
+    )
+    return Query(sql, bindings.used(sql))
+
+
+def tally(statement: Tally) -> Query:
+    """One row: all spans, then for each of `present` those where it is there, for each of `numbers` where it is one."""
+    bindings = Bindings()
+    columns = ["count()"]
+    columns += [f"countIf({value_of(subject, bindings).present})" for subject in statement.present]
+    columns += [f"countIf({value_of(subject, bindings).numeric})" for subject in statement.numbers]
+    where = [project(statement, bindings), *within(SPANS, statement.window, bindings)]
+    return select(columns, SPANS.table, where, (), bindings)
+
+
+def _parts(statement: AttributeKeys, bindings: Bindings) -> Iterator[str]:
+    """What is added up: rows of key, spans and numbers."""
+    mine = project(statement, bindings)
+    if statement.whole is not None:
+        yield _rolled_up(mine, statement.whole, bindings)
+    if statement.edges:
+        edges = " OR ".join(f"({' AND '.join(within(SPANS, edge, bindings))})" for edge in statement.edges)
+        yield _carried(f"{mine} AND ({edges})", bindings)
+        yield _not_finite(f"{mine} AND ({edges})", bindings)
+
+
+def _rolled_up(mine: str, whole: Window, bindings: Bindings) -> str:
+    buckets = f"bucket >= {bindings.bucket(whole.from_ns)} AND bucket <= {bindings.bucket(whole.to_ns - 1)}"
+    return (
+        "SELECT CAST(key, 'String') AS key, toInt64(sum(spans)) AS spans, toInt64(sum(numeric)) AS numbers\n"
+        f"FROM attribute_keys WHERE {mine} AND {buckets}\n"
+        "GROUP BY attribute_keys.key"
+    )
+
+
+def _carried(where: str, bindings: Bindings) -> str:
+    """Every list is taken apart once for all spans that share it. Of equal names the first counts, as in the API."""
+    found = ",\n    ".join(
+        (
+            _entries("attribute_types", "", bindings),
+            _entries("resource", _RESOURCE, bindings),
+            _entries("scope", "scope.", bindings),
+            "if(scope_name != '', [('scope.name', 0)], [])",
+            "if(scope_version != '', [('scope.version', 0)], [])",
+        )
+    )
+    return (
+        "SELECT entry.1 AS key, toInt64(sum(rows)) AS spans, toInt64(sum(rows * entry.2)) AS numbers\n"
+        f"FROM (SELECT arrayConcat(\n    {found}) AS found, rows\n"
+        f"FROM (SELECT {_LISTS}, count() AS rows FROM spans\nWHERE {where}\nGROUP BY {_LISTS}))\n"
+        "ARRAY JOIN arrayFilter((each, n) -> indexOf(found.1, each.1) = n, found, arrayEnumerate(found)) AS entry\n"
+        "GROUP BY key"
+    )
+
+
+def _not_finite(where: str, bindings: Bindings) -> str:
+    """A list of types does not tell a finite double from another: those that are not are taken off again. The Map is
+    read only where a span has doubles.
+    """
+    before, double = bindings.text(BEFORE_KEY), bindings.text(f"{AFTER_KEY}d{BEFORE_KEY}")
+    key = "name"
+    for escaped, plain in reversed(ESCAPES):
+        key = f"replaceAll({key}, {bindings.text(plain)}, {bindings.text(escaped)})"
+    is_double = f"position(attribute_types, concat({before}, {key}, {double})) > 0"
+    return (
+        "SELECT arrayJoin(arrayFilter(\n"
+        f"    (name, text) -> text IN {_NOT_FINITE} AND {is_double},\n"
+        "    mapKeys(attributes), mapValues(attributes))) AS key, 0 AS spans, -1 AS numbers\n"
+        f"FROM spans WHERE {where} AND position(attribute_types, {double}) > 0"
+    )
+
+
+def _entries(column: str, prefix: str, bindings: Bindings) -> str:
+    """The attributes of a list (`proto.storage.lists`) as an array of name, and whether it is a number."""
+    name = "pair[1]"
+    for escaped, plain in ESCAPES:
+        name = f"replaceAll({name}, {bindings.text(escaped)}, {bindings.text(plain)})"
+    finite = f"(startsWith(pair[2], 'd') AND substring(pair[2], 2) NOT IN {_NOT_FINITE})"
+    return (
+        f"arrayMap(pair -> (concat('{prefix}', {name}), startsWith(pair[2], 'i') OR {finite}),\n"
+        f"        arrayMap(entry -> splitByChar({bindings.text(AFTER_KEY)}, entry),\n"
+        f"            arrayFilter(entry -> entry != '', splitByChar({bindings.text(BEFORE_KEY)}, {column}))))"
+    )

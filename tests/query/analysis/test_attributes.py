@@ -1,0 +1,303 @@
+"""The keys of spans: counted like filters find them, whether by the roll-up or from the spans."""
+
+import itertools
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
+
+from query.analysis.attributes import split
+from query.asking.window import BUCKET, Window
+from query.fields import SPANS
+from query.settings import QuerySettings
+from tests.query.conftest import (
+    HOUR,
+    NOW,
+    OTHER_PATH,
+    OTHER_PROJECT,
+    SECOND,
+    Explore,
+    Loader,
+    issues,
+    key_values,
+    span,
+)
+
+EDGE = NOW // BUCKET * BUCKET - 6 * BUCKET
+ALWAYS = ("name", "kind", "environment", "statusCode", "durationMs", "startTime", "traceId", "spanId")
+
+
+async def listed(explore: Explore, **query: Any) -> dict[str, tuple[int, bool]]:
+    """Spans and numeric by key."""
+    rows = await explore.data("/attributes", **query)
+    assert all(list(row) == ["key", "spans", "numeric"] for row in rows)
+    assert rows == sorted(rows, key=lambda row: (-row["spans"], row["key"]))
+    return {row["key"]: (row["spans"], row["numeric"]) for row in rows}
+
+
+async def test_the_keys_of_a_few_spans(loader: Loader, explore: Explore) -> None:
+    scope = InstrumentationScope(name="otel", attributes=key_values({"tier": 3}))
+    await loader.spans(
+        span(1, attributes={"http.route": "/a", "size": 1}, message="refused"),
+        span(2, attributes={"http.route": "", "size": 0.5}, parent=1),
+        span(3, attributes={"size": math.nan, "name": "shadow", "attr:x": True}),
+        resource={"service.name": "cart", "pid": 7},
+        scope=scope,
+    )
+    await loader.spans(span(4, attributes={"foreign": 1}), project=OTHER_PROJECT)
+    found = (await explore.get("/attributes")).json
+    assert found == {
+        "data": [
+            {"key": key, "spans": spans, "numeric": numeric}
+            for key, spans, numeric in [
+                ("durationMs", 3, True),
+                ("environment", 3, False),
+                ("kind", 3, False),
+                ("name", 3, False),
+                ("resource.pid", 3, True),
+                ("resource.service.name", 3, False),
+                ("scope.name", 3, False),
+                ("scope.tier", 3, True),
+                ("serviceName", 3, False),
+                ("size", 3, False),
+                ("spanId", 3, False),
+                ("startTime", 3, False),
+                ("statusCode", 3, False),
+                ("traceId", 3, False),
+                ("http.route", 2, False),
+                ("attr:attr:x", 1, False),
+                ("attr:name", 1, False),
+                ("parentSpanId", 1, False),
+                ("statusMessage", 1, False),
+            ]
+        ]
+    }
+
+
+async def test_no_spans_have_no_keys(loader: Loader, explore: Explore) -> None:
+    await loader.spans(span(attributes={"k": 1}))
+    nowhere: list[dict[str, Any]] = [{"base": OTHER_PATH}, {"to": "now-2h"}, {"from_": NOW, "to": NOW + SECOND}]
+    for query in nowhere:
+        answer = await explore.get("/attributes", **query)
+        assert (answer.status, answer.json) == (200, {"data": []})
+
+
+async def test_the_window_is_half_open_in_parts_of_buckets(loader: Loader, explore: Explore) -> None:
+    starts = (EDGE - 1, EDGE, EDGE + BUCKET - 1, EDGE + BUCKET, EDGE + BUCKET + 1)
+    await loader.spans(*(span(n, start=start, attributes={f"k{n}": n}) for n, start in enumerate(starts, 1)))
+
+    async def keys(start: int, end: int) -> str:
+        return "".join(sorted(key[1:] for key in await listed(explore, from_=start, to=end) if key[1:].isdigit()))
+
+    assert await keys(EDGE, EDGE + BUCKET) == "23"
+    assert await keys(EDGE - 1, EDGE + BUCKET + 1) == "1234"
+    assert await keys(EDGE + 1, EDGE + BUCKET + 2) == "345"
+    assert await keys(EDGE + 1, EDGE + BUCKET) == "3"
+    assert await keys(EDGE, EDGE + BUCKET - 1) == "2"
+    assert await keys(EDGE + 1, EDGE + BUCKET - 1) == ""
+    assert await keys(EDGE - HOUR, EDGE + HOUR) == "12345"
+
+
+@given(st.integers(0, 10**18), st.integers(1, 48 * HOUR))
+def test_whole_buckets_and_edges_are_the_window(start: int, length: int) -> None:
+    window = Window(start, start + length)
+    whole, edges = split(window)
+    parts = sorted([*edges, *([whole] if whole else [])], key=lambda part: part.from_ns)
+    assert [part.to_ns for part in parts[:-1]] == [part.from_ns for part in parts[1:]]
+    assert (parts[0].from_ns, parts[-1].to_ns) == (window.from_ns, window.to_ns)
+    assert whole is None or whole.from_ns % BUCKET == whole.to_ns % BUCKET == 0
+    assert all(edge.to_ns - edge.from_ns < BUCKET for edge in edges) or whole is None
+
+
+async def test_a_key_of_span_and_resource_counts_what_a_filter_finds(loader: Loader, explore: Explore) -> None:
+    """`both` is on the resource of all, `size` a number on spans and a text on the resource, `only` on resources."""
+    await loader.spans(
+        span(1, attributes={"both": 1, "size": 1, "resource.own": 1}),
+        span(2, attributes={"size": 2}),
+        span(3),
+        resource={"both": 2, "only": 3},
+    )
+    await loader.spans(span(4, attributes={"size": 3, "own": 1}), resource={"size": "large"})
+    for window in ({}, {"from_": NOW - NOW % BUCKET - HOUR, "to": NOW - NOW % BUCKET + BUCKET}):
+        found = await listed(explore, **window)
+        assert found["both"] == (3, True)
+        assert found["size"] == (3, True)
+        assert found["own"] == (2, True)
+        assert "only" not in found
+    await loader.spans(span(5), resource={"size": "large"})
+    assert (await listed(explore))["size"] == (4, False)
+
+
+class TestTwoKeys:
+    """With two attributes at most."""
+
+    @pytest.fixture
+    def query_settings(self) -> QuerySettings:
+        return QuerySettings(max_attribute_keys=2)
+
+    async def test_the_most_frequent_are_listed_and_the_rest_is_named(self, loader: Loader, explore: Explore) -> None:
+        await loader.spans(span(1, attributes={"a": 1, "b": 1}), span(2, attributes={"b": 1}))
+        answer = await explore.get("/attributes")
+        assert "X-Sluice-Truncated" not in answer.headers
+        await loader.spans(span(3, attributes={"c": 1}), span(4, attributes={"c": 1}), span(5, attributes={"c": 1}))
+        answer = await explore.get("/attributes")
+        assert answer.headers["X-Sluice-Truncated"] == "keys"
+        assert [row["key"] for row in answer.json["data"] if len(row["key"]) == 1] == ["c", "b"]
+        assert len(answer.json["data"]) == len(ALWAYS) + 2
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({"hours": 0}, [("query.hours", "too_small")]),
+        ({"hours": 721}, [("query.hours", "too_large")]),
+        ({"hours": "1.5"}, [("query.hours", "type")]),
+        ({"from_": "yesterday"}, [("query.from", "format")]),
+        ({"to": "1969-12-31T23:59:59Z"}, [("query.to", "format")]),
+        ({"from_": "now-1h", "to": "now-2h"}, [("query.from", "range")]),
+        ({"from_": "now-721h"}, [("query.from", "range")]),
+        (
+            {"from_": "x", "to": "y", "hours": "z"},
+            [("query.from", "format"), ("query.hours", "type"), ("query.to", "format")],
+        ),
+    ],
+)
+async def test_a_bad_time_is_refused(query: dict[str, Any], found: list[tuple[str, str]], explore: Explore) -> None:
+    assert sorted(issues(await explore.get("/attributes", **query))) == found
+
+
+async def test_the_bounds_of_time_are_within(explore: Explore) -> None:
+    within: list[dict[str, Any]] = [{"hours": 1}, {"hours": 720}, {"from_": "now-720h"}, {"from_": NOW - 1}, {"a": "b"}]
+    for query in within:
+        assert (await explore.get("/attributes", **query)).status == 200
+
+
+async def test_a_parameter_given_twice_is_refused(explore: Explore) -> None:
+    async with explore.client.get(
+        "/orgs/acme/projects/shop/explore/attributes?hours=1&hours=2&from=now-1h&from=now",
+        headers={"Authorization": "Bearer mine"},
+    ) as answer:
+        assert answer.status == 400
+        details = (await answer.json())["error"]["details"]
+    assert sorted((issue["path"], issue["code"]) for issue in details) == [
+        ("query.from", "repeated"),
+        ("query.hours", "repeated"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("token", "base", "status"), [("none", None, 401), ("blind", None, 403), ("foreign", None, 404)]
+)
+async def test_who_may_not_read_them(token: str, base: str | None, status: int, explore: Explore) -> None:
+    assert (await explore.get("/attributes", token=token)).status == status
+
+
+# --- generated spans against a plain model ----------------------------------------------------------------------------
+
+KEYS = st.sampled_from(
+    [
+        *("a", "b", "resource.a", "resource.resource.a", "scope.a", "resource.scope.a", "resource.b"),
+        *("", "resource.", "scope.", "name", "version", "scope.name", "scope.version", "resource.scope.name"),
+        *("durationMs", "serviceName", "attr:", "attr:a", "attr:attr:name", "resource.attr:a"),
+        *("\1", "\2", "\3", "\3A\1a\2i\1", "a\2d\1", "\0", "'", "\\", "%", "{p0:String}", "𝄞é", "x" * 256, "y" * 250),
+    ]
+)
+VALUES = st.sampled_from([1, -(2**63), True, "", "1", "NaN", "Infinity", 0.5, 1e300, math.nan, math.inf, -math.inf]) | (
+    st.sampled_from([None, b"\1\2", [1, "x"], {"k": 1.0}, "\1\2\3", "d\1"])
+)
+LISTS = st.dictionaries(KEYS, VALUES, max_size=6)
+STARTS = st.sampled_from(
+    [0, 1, BUCKET // 2, BUCKET - 1, BUCKET, BUCKET + 1, 2 * BUCKET - 1, 2 * BUCKET, 3 * BUCKET - 1]
+)
+
+
+@dataclass
+class Sent:
+    """Spans of one resource and scope, as (start, attributes)."""
+
+    resource: Mapping[str, Any]
+    scope: Mapping[str, Any]
+    scope_name: str
+    scope_version: str
+    spans: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)
+
+    def merged(self, own: Mapping[str, Any]) -> dict[str, Any]:
+        """What the API shows as `attributes`."""
+        named = {"scope.name": self.scope_name, "scope.version": self.scope_version}
+        return {
+            **{key: text for key, text in named.items() if text},
+            **{f"scope.{key}": value for key, value in self.scope.items()},
+            **{f"resource.{key}": value for key, value in self.resource.items()},
+            **own,
+        }
+
+
+SENT = st.builds(
+    Sent,
+    LISTS,
+    LISTS,
+    st.sampled_from(["", "otel"]),
+    st.sampled_from(["", "1"]),
+    st.lists(st.tuples(STARTS, LISTS), min_size=1, max_size=4),
+)
+PLACES = itertools.count(1)  # each example has a stretch of time to itself
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def expected(groups: list[Sent], low: int, high: int) -> dict[str, tuple[int, bool]]:
+    spans = [group.merged(own) for group in groups for start, own in group.spans if low <= start < high]
+    if not spans:
+        return {}
+    found = {name: (len(spans), name == "durationMs") for name in ALWAYS}
+    for name in {name for each in spans for name in each if 1 <= len(name) <= 256}:
+        values = [
+            each.get(name, each.get(f"resource.{name}")) for each in spans if name in each or f"resource.{name}" in each
+        ]
+        key = f"attr:{name}" if name in SPANS.fields or name.startswith("attr:") else name
+        found[key] = (len(values), all(map(is_number, values)))
+    return found
+
+
+async def load(loader: Loader, groups: list[Sent]) -> int:
+    """Where the examples' stretch of time begins."""
+    base = EDGE - next(PLACES) * 4 * BUCKET
+    numbers = itertools.count(1)
+    for group in groups:
+        scope = InstrumentationScope(
+            name=group.scope_name, version=group.scope_version, attributes=key_values(group.scope)
+        )
+        spans = (span(next(numbers), start=base + start, attributes=own) for start, own in group.spans)
+        await loader.spans(*spans, resource=group.resource, scope=scope)
+    return base
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(groups=st.lists(SENT, min_size=1, max_size=3), edges=st.tuples(STARTS, STARTS))
+async def test_roll_up_and_spans_count_alike(
+    groups: list[Sent], edges: tuple[int, int], loader: Loader, explore: Explore
+) -> None:
+    base = await load(loader, groups)
+    low, high = min(edges), max(edges) + 1
+    windows = ((low, high), (0, 3 * BUCKET), (0, BUCKET // 2), (1, 3 * BUCKET - 1))
+    for start, end in windows:
+        found = await listed(explore, from_=base + start, to=base + end)
+        assert found == expected(groups, start, end)
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(groups=st.lists(SENT, min_size=1, max_size=2))
+async def test_every_listed_key_finds_its_spans(groups: list[Sent], loader: Loader, explore: Explore) -> None:
+    base = await load(loader, groups)
+    window: dict[str, Any] = {"from_": base, "to": base + 3 * BUCKET}
+    for key, (spans, _) in (await listed(explore, **window)).items():
+        filters = json.dumps([{"key": key, "op": "exists"}])
+        assert len(await explore.data(filters=filters, limit=200, **window)) == spans, key
