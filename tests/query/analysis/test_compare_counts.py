@@ -1,0 +1,246 @@
+"""What a comparison counts, against a plain model of it over the same spans, and against the lists of the API."""
+
+import json
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Final
+
+import pytest
+from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
+
+from chassis.clickhouse import ClickHouse
+from query.analysis.scores import MIN_Z, Totals, score
+from tests.query.conftest import (
+    NOW,
+    OTHER_PROJECT,
+    SECOND,
+    Explore,
+    Loader,
+    key_values,
+    span,
+)
+
+SPIKE, BASELINE = {"from": "-10m", "to": "now"}, {"from": "-1h", "to": "-10m"}
+BODY: Final = {"spike": SPIKE, "baseline": BASELINE, "limit": 200}
+OWN_FIELDS: Final = ("name", "serviceName", "kind", "statusCode", "environment", "release")
+DUPLICATES: Final = {"resource.service.name", "resource.service.version", "resource.deployment.environment"}
+KINDS: Final = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
+TYPED: Final = (
+    *("", "200", "200.0", "0", "-0", "é😀", "true", "'; DROP TABLE spans --", "{p0:UInt64}", "a\1k\2s\3A", "%_\\"),
+    *(0, 3, 200, 10**16, 0.0, -0.0, 0.1, 200.0, 1e16, float("nan"), float("inf"), True, None, b"ab", [1]),
+)
+KEYS: Final = (
+    *("k", "l", "host", "resource.host", "resource.k", "scope.name", "name", "attr:k", "`'\"\\", "\1\2", "id"),
+    *("resource.service.name", "service.name", "", "n"),
+)
+
+
+@dataclass
+class Stored:
+    """A span as the API shows it: own fields that it has, and `attributes`."""
+
+    spike: bool
+    fields: dict[str, str]
+    shown: dict[str, Any] = field(default_factory=dict)
+
+
+def value_of(stored: Stored, key: str) -> Any:
+    """What a filter on `key` looks at; KeyError where it finds nothing."""
+    if key in OWN_FIELDS:
+        return stored.fields[key]
+    key = key.removeprefix("attr:")
+    return stored.shown[key] if key in stored.shown else stored.shown[f"resource.{key}"]
+
+
+def has(stored: Stored, key: str) -> bool:
+    try:
+        value_of(stored, key)
+    except KeyError:
+        return False
+    return True
+
+
+def equals(value: Any, text: str) -> bool:
+    return text_of(value) == text or (is_number(value) and number_of(text) == Fraction(value))
+
+
+def is_number(value: Any) -> bool:
+    return type(value) is int or (type(value) is float and value - value == 0)
+
+
+def number_of(text: str) -> Fraction | None:
+    try:
+        return Fraction(text)
+    except ValueError:
+        return None
+
+
+def text_of(value: Any) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case float():
+            return {"inf": "Infinity", "nan": "NaN"}.get(repr(value), repr(value).removesuffix(".0"))
+        case bytes() | list() | None:
+            return {"b'ab'": "YWI=", "[1]": "[1]", "None": ""}[repr(value)]
+    return str(value)
+
+
+def spelled(key: str) -> str:
+    """As a filter has to spell an attribute."""
+    return f"attr:{key}" if key == "name" or key.startswith("attr:") else key
+
+
+def compared_keys(stored: list[Stored]) -> list[str]:
+    names = {spelled(key) for each in stored for key in each.shown if key}
+    return [*OWN_FIELDS, *sorted(names - DUPLICATES)]
+
+
+def is_left_out(stored: list[Stored], key: str) -> bool:
+    """Identifiers, and numbers that have too many values."""
+    values = [value_of(each, key) for each in stored if has(each, key)]
+    sides = [
+        [text_of(value_of(each, key)) for each in stored if has(each, key) and each.spike is side]
+        for side in (True, False)
+    ]
+    numeric = all(type(value) in (int, float) for value in values)
+    unique = len(sides[0]) >= 20 and len(set(sides[0])) > 0.9 * len(sides[0])
+    return unique or (numeric and any(len(set(side)) > 50 for side in sides))
+
+
+def model(stored: list[Stored], keys: list[str] | None, least: int) -> tuple[int, list[dict[str, Any]]]:
+    """Pairs considered, and what an answer lists."""
+    totals = Totals(sum(each.spike for each in stored), sum(not each.spike for each in stored))
+    found, considered = [], 0
+    for key in keys or compared_keys(stored):
+        if not keys and key not in OWN_FIELDS and is_left_out(stored, key):
+            continue
+        spike = Counter(text_of(value_of(each, key)) for each in stored if each.spike and has(each, key))
+        for text, exact in spike.items():
+            if exact < least:
+                continue
+            considered += 1
+            s, b = (
+                sum(each.spike is side and has(each, key) and equals(value_of(each, key), text) for each in stored)
+                for side in (True, False)
+            )
+            figures = score(totals, s, b)
+            if figures.z > MIN_Z:
+                found.append((figures.rank, finding(key, text, s, b, figures)))
+    found.sort(key=lambda each: (*each[0], each[1]["key"], each[1]["value"]))
+    return considered, [each for _, each in found]
+
+
+def finding(key: str, text: str, s: int, b: int, figures: Any) -> dict[str, Any]:
+    return {
+        "key": key,
+        "value": text,
+        "spikeCount": s,
+        "baselineCount": b,
+        "spikeShare": figures.spike_share,
+        "baselineShare": figures.baseline_share,
+        "expectedCount": figures.expected,
+        "surplus": figures.surplus,
+        "lift": figures.lift,
+        "contribution": figures.contribution,
+    }
+
+
+async def stored_at_random(rng: random.Random, loader: Loader) -> list[Stored]:
+    """Spans of both windows. Each batch has a resource and a scope; each side prefers other values."""
+    stored, number = list[Stored](), 0
+    favourites = {side: rng.sample(TYPED, 3) for side in (True, False)}
+    for batch in range(16):
+        spike = batch % 2 == 0
+        resource = some(rng, ["k", "host", "resource.host", "\1\2"], favourites[spike])
+        if rng.random() < 0.7:
+            resource |= {"service.name": rng.choice("ab"), "service.version": rng.choice("12")}
+        if rng.random() < 0.5:
+            resource["deployment.environment"] = "prod"
+        scope_name, scope = rng.choice(["", "otel", "lib"]), some(rng, ["k", "name"], favourites[spike])
+        spans = []
+        for _ in range(rng.randint(5, 20)):
+            number += 1
+            own = some(rng, KEYS, favourites[spike]) | {"id": f"i{number}", "n": number % 60}
+            name, kind, status = rng.choice("xyz" if spike else "x"), rng.choice([1, 2]), rng.choice([0, 2])
+            start = NOW - (rng.randint(1, 599) if spike else rng.randint(601, 3599)) * SECOND
+            spans.append(span(number, name=name, kind=kind, status=status, start=start, attributes=own))
+            fields = own_fields(name, kind, status, resource)
+            stored.append(Stored(spike, fields, as_shown(own, resource, scope_name, scope)))
+        pb_scope = InstrumentationScope(name=scope_name, version="v" * spike, attributes=key_values(scope))
+        if spike:
+            for each in stored[-len(spans) :]:
+                each.shown.setdefault("scope.version", "v")
+        await loader.spans(*spans, resource=resource, scope=pb_scope)
+    return stored
+
+
+def some(rng: random.Random, keys: Any, favourites: list[Any]) -> dict[str, Any]:
+    """Some of the keys; most values are favourites."""
+    return {
+        key: rng.choice(favourites) if rng.random() < 0.7 else rng.choice(TYPED) for key in keys if rng.random() < 0.4
+    }
+
+
+def own_fields(name: str, kind: int, status: int, resource: dict[str, Any]) -> dict[str, str]:
+    fields = {
+        "name": name,
+        "kind": KINDS[kind],
+        "statusCode": ("UNSET", "OK", "ERROR")[status],
+        "environment": resource.get("deployment.environment", "unknown"),
+        "serviceName": resource.get("service.name"),
+        "release": resource.get("service.version"),
+    }
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def as_shown(own: Any, resource: Any, scope_name: str, scope: Any) -> dict[str, Any]:
+    shown = dict(own)
+    for key, value in resource.items():
+        shown.setdefault(f"resource.{key}", value)
+    for key, value in scope.items():
+        shown.setdefault(f"scope.{key}", value)
+    if scope_name:
+        shown.setdefault("scope.name", scope_name)
+    return shown
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_counts_are_those_of_a_plain_model(
+    seed: int, loader: Loader, explore: Explore, clickhouse: ClickHouse
+) -> None:
+    """Over parts as inserts leave them, and over a merged one, whose Maps are split by key."""
+    rng = random.Random(seed)
+    stored = await stored_at_random(rng, loader)
+    await loader.spans(*(span(n, name="foreign", start=NOW - SECOND) for n in range(1, 99)), project=OTHER_PROJECT)
+    await check(explore, stored, 5)
+    if seed == 0:
+        await clickhouse.command("ALTER TABLE spans MODIFY SETTING min_bytes_for_wide_part = 0")
+        await clickhouse.command("OPTIMIZE TABLE spans FINAL")
+        await check(explore, stored, 5)
+    await check(explore, stored, 1)
+    await check(explore, stored, 3, keys=["k", "attr:k", "resource.host", "name", "scope.name", "n", "id", "release"])
+
+
+async def check(explore: Explore, stored: list[Stored], least: int, keys: list[str] | None = None) -> None:
+    answer = await explore.post("/spans/compare", {**BODY, "minSpikeCount": least, "keys": keys})
+    assert answer.status == 200, answer.text
+    considered, attributes = model(stored, keys, least)
+    assert answer.json["attributes"] == attributes[:200]
+    assert answer.json["pairsConsidered"] == considered
+    assert answer.json["truncated"] is (len(attributes) > 200)
+    assert attributes
+
+
+async def test_each_finding_is_a_filter_that_finds_as_many_spans(loader: Loader, explore: Explore) -> None:
+    stored = await stored_at_random(random.Random(7), loader)
+    assert sum(each.spike for each in stored) <= 200
+    answer = (await explore.post("/spans/compare", BODY)).json
+    assert len(answer["attributes"]) > 10
+    for each in answer["attributes"]:
+        filters = json.dumps([{"key": each["key"], "op": "eq", "value": each["value"]}])
+        for side, count in ((SPIKE, each["spikeCount"]), (BASELINE, each["baselineCount"])):
+            rows = await explore.data(from_=side["from"], to=side["to"], filters=filters, limit=200)
+            assert len(rows) == count, each
