@@ -1,4 +1,4 @@
-"""The own fields of spans and log records: what the API calls them, and where and how the tables hold them."""
+"""The own fields of spans, log records and errors: what the API calls them, and where and how the tables hold them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,14 +36,15 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """A table of telemetry as explore lists it: its name, its time column, its code in trace_index and its own
-    fields.
+    """A table of telemetry as explore lists it: its name, its time column, its code in trace_index (0: none), its own
+    fields, and whether its rows carry `attributes`.
     """
 
     table: str
     time: str
     code: int
     fields: Mapping[str, Field]
+    attributes: bool = True
 
 
 def _by_name(*fields: Field) -> Mapping[str, Field]:
@@ -91,6 +92,24 @@ LOGS: Final = Signal(
 )
 
 
+ERRORS: Final = Signal(
+    "error_occurrences",
+    "time",
+    0,
+    _by_name(
+        Field("fingerprint", "fingerprint", Form.ID, size=16),
+        Field("type", "type", Form.TEXT, optional=True),
+        Field("message", "message", Form.TEXT, optional=True),
+        Field("source", "source", Form.TEXT),
+        *_SHARED,
+        Field("time", "time", Form.INSTANT),
+        Field("traceId", "trace_id", Form.ID, optional=True, size=16),
+        Field("spanId", "span_id", Form.ID, optional=True, size=8),
+    ),
+    attributes=False,
+)
+
+
 def trace_id_bytes(text: str) -> bytes | None:
     """A trace id of 32 hex digits, or of 16 filled with zeros on the left; None for any other text and for zeros."""
     return _id_bytes(text.rjust(32, "0") if len(text) == 16 else text, 16)
@@ -101,8 +120,15 @@ def span_id_bytes(text: str) -> bytes | None:
     return _id_bytes(text, 8)
 
 
+def fingerprint_bytes(text: str) -> bytes | None:
+    """A fingerprint of 32 hex digits; None for any other text."""
+    return _id_bytes(text, 16)
+
+
 def id_bytes(field: Field, text: str) -> bytes | None:
     """`text` as an id of the field's size; None when no stored id can equal it."""
+    if field.name == "fingerprint":
+        return fingerprint_bytes(text)
     return trace_id_bytes(text) if field.size == 16 else span_id_bytes(text)
 
 

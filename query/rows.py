@@ -93,8 +93,26 @@ class Skeleton(NamedTuple):
     row: int
 
 
+class Occurrence(NamedTuple):
+    """An error occurrence without its stack trace."""
+
+    time_ns: int
+    trace_id: bytes
+    span_id: bytes
+    type: str
+    message: str
+    source: str
+    service_name: str
+    environment: str
+    release: str
+    batch_id: int
+    row: int
+
+
 _SPAN_SQL: Final = {"start_ns": "toUnixTimestamp64Nano(start_time)", "duration_ns": "duration"}
 _LOG_SQL: Final = {"time_ns": "toUnixTimestamp64Nano(time)", "observed_ns": "toUnixTimestamp64Nano(observed_time)"}
+
+_OCCURRENCE_SQL: Final = {"time_ns": "toUnixTimestamp64Nano(time)"}
 
 
 def _select(names: tuple[str, ...], sql: dict[str, str]) -> tuple[str, ...]:
@@ -105,6 +123,8 @@ SPAN_SELECT: Final = _select(SpanCore._fields + Carried._fields, _SPAN_SQL)
 RECORD_SELECT: Final = _select(SpanCore._fields + Carried._fields + Origin._fields + SpanExtra._fields, _SPAN_SQL)
 LOG_SELECT: Final = _select(LogCore._fields + Carried._fields + Origin._fields, _LOG_SQL)
 SKELETON_SELECT: Final = _select(Skeleton._fields, _SPAN_SQL)
+OCCURRENCE_SELECT: Final = _select(Occurrence._fields, _OCCURRENCE_SQL)
+OCCURRENCE_RECORD_SELECT: Final = (*OCCURRENCE_SELECT, "stacktrace")
 ATTRIBUTE_SELECT: Final = ("batch_id", "row", *Carried._fields)
 
 

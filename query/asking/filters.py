@@ -117,10 +117,13 @@ def check_filters(written: Sequence[WrittenFilter], path: str, issues: Issues) -
 
 
 def condition(filter_: Filter, signal: Signal, now_ns: int, path: str, issues: Issues) -> Condition | None:
-    """What `filter_` means for `signal`; None after recording an issue at `path` (a bound that is no number or
-    time).
+    """What `filter_` means for `signal`; None after recording an issue at `path` (a bound that is no number or time, an
+    attribute where there are none).
     """
     subject = subject_of(filter_.key, signal)
+    if isinstance(subject, Attribute) and not signal.attributes:
+        issues.add(f"{path}.key", f"Must be one of {', '.join(signal.fields)}.", "not_allowed")
+        return None
     if filter_.op in _VALUELESS:
         test: Test | None = Exists()
     elif filter_.op in _ORDERS:

@@ -77,6 +77,16 @@ def slices(window: Window) -> Iterator[Window]:
         upper, width = lower, width * _SLICE_GROWTH
 
 
+def slices_upward(window: Window) -> Iterator[Window]:
+    """The same from the other end: oldest first."""
+    lower, width = window.from_ns, BUCKET
+    while lower < window.to_ns:
+        edge = (lower // BUCKET + 1) * BUCKET  # end of the oldest bucket
+        upper = min(window.to_ns, edge + width)
+        yield Window(lower, upper)
+        lower, width = upper, width * _SLICE_GROWTH
+
+
 def _instant(text: str, now_ns: int, path: str, issues: Issues) -> int | None:
     try:
         return parse_instant(text, now_ns)

@@ -18,7 +18,9 @@ _LOG_CORE: Final = len(LogCore._fields)
 _LOG_CARRIED: Final = _LOG_CORE + len(Carried._fields)
 
 
-class _StoredEvent(msgspec.Struct, rename="camel"):
+class StoredEvent(msgspec.Struct, rename="camel"):
+    """An event of a span as the tables hold it; 0 is the time of one that was sent without."""
+
     time_unix_nano: int
     name: str
     attributes: msgspec.Raw
@@ -34,7 +36,7 @@ class _StoredLink(msgspec.Struct, rename="camel"):
     flags: int
 
 
-_EVENTS: Final = msgspec.json.Decoder(list[_StoredEvent])
+_EVENTS: Final = msgspec.json.Decoder(list[StoredEvent])
 _LINKS: Final = msgspec.json.Decoder(list[_StoredLink])
 
 
@@ -52,13 +54,19 @@ def span_record(row: Sequence[Any]) -> SpanRecord:
         trace_state=extra.trace_state or None,
         flags=extra.flags,
         dropped_attributes_count=origin.dropped_attributes_count,
-        events=[_event(each) for each in _EVENTS.decode(extra.events)] if extra.events else [],
+        events=[_event(each) for each in events_of(row)],
         dropped_events_count=extra.dropped_events_count,
         links=[_link(each) for each in _LINKS.decode(extra.links)] if extra.links else [],
         dropped_links_count=extra.dropped_links_count,
         resource=_resource(carried, origin),
         scope=_scope(carried, origin),
     )
+
+
+def events_of(row: Sequence[Any]) -> list[StoredEvent]:
+    """The events of a row of RECORD_SELECT."""
+    events = SpanExtra._make(row[_ORIGIN:]).events
+    return _EVENTS.decode(events) if events else []
 
 
 def log(row: Sequence[Any]) -> Log:
@@ -143,7 +151,7 @@ def _scope(carried: Carried, origin: Origin) -> Scope:
     )
 
 
-def _event(stored: _StoredEvent) -> Event:
+def _event(stored: StoredEvent) -> Event:
     return Event(
         time=format_instant(stored.time_unix_nano),
         name=stored.name,

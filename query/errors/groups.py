@@ -1,0 +1,153 @@
+"""What is known of groups of errors: read for the few of a page, whatever their number in the window."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+from chassis.clickhouse import QueryTooLarge
+from query.asking.instant import format_instant
+from query.asking.window import Window
+from query.errors.ids import OccurrencePlace, occurrence_id
+from query.errors.shapes import EnvironmentExtent, ErrorGroup, ReleaseExtent, ServiceExtent, SourceExtent
+from query.rows import text_size
+from query.store import Store
+from query.tree import Condition, ErrorFacets, ErrorTraces, LatestErrors
+
+MAX_FACET: Final = 20  # values shown of each kind
+_WHOLE, _RELEASE, _ENVIRONMENT, _SERVICE, _SOURCE = range(5)  # the kinds of `query.sql.errors.facets`
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which occurrences count."""
+
+    project_id: int
+    window: Window
+    conditions: tuple[Condition, ...]
+
+
+class Facet(NamedTuple):
+    """A value of one kind in one group: how often, when first and last; and of the kind, how many values it has, and
+    which of them came first and last.
+    """
+
+    fingerprint: bytes
+    kind: int
+    value: str
+    occurrences: int
+    first_ns: int
+    last_ns: int
+    values: int
+    first_value: str
+    last_value: str
+
+
+class Latest(NamedTuple):
+    """The latest occurrence of a group."""
+
+    fingerprint: bytes
+    type: str
+    message: str
+    batch_id: int
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The rows about one group."""
+
+    facets: tuple[Facet, ...]
+    latest: Latest
+    traces: int
+    traces_exact: bool
+
+    @property
+    def size(self) -> int:
+        """About how many bytes of text it has."""
+        return text_size(self.latest) + sum(map(text_size, self.facets))
+
+
+async def read_groups(store: Store, asked: Asked, fingerprints: Sequence[bytes]) -> dict[bytes, Group]:
+    """Those of the groups that have an occurrence. Raises StoreErrors."""
+    if not fingerprints:
+        return {}
+    about: dict[str, Any] = {"project_id": asked.project_id, "window": asked.window, "conditions": asked.conditions}
+    rows = await store.rows(ErrorFacets(**about, fingerprints=tuple(fingerprints), limit=MAX_FACET))
+    facets = {each: tuple(found) for each, found in groupby(map(Facet._make, rows), lambda facet: facet.fingerprint)}
+    if not facets:
+        return {}
+    traces, exact = await _traces(store, ErrorTraces(**about, fingerprints=tuple(facets)))
+    latest = await _latest(store, asked, facets)
+    # A partition may have been dropped between two reads, and what is gone is not shown.
+    return {
+        each: Group(facets[each], latest[each], traces[each], exact)
+        for each in facets
+        if each in latest and each in traces
+    }
+
+
+def error_group(group: Group) -> dict[str, Any]:
+    """The fields of an ErrorGroup."""
+    kinds = {kind: tuple(found) for kind, found in groupby(group.facets, lambda facet: facet.kind)}
+    (whole,), latest, releases = kinds[_WHOLE], group.latest, kinds[_RELEASE]
+    return {
+        "fingerprint": whole.fingerprint.hex(),
+        "type": latest.type or None,
+        "message": latest.message or None,
+        **_extent(whole),
+        "first_release": releases[0].first_value or None,
+        "last_release": releases[0].last_value or None,
+        "latest_occurrence_id": occurrence_id(OccurrencePlace(whole.last_ns, latest.batch_id, latest.row)),
+        "traces": group.traces,
+        "traces_exact": group.traces_exact,
+        "releases": [ReleaseExtent(**_extent(each), release=each.value or None) for each in releases],
+        "release_count": releases[0].values,
+        "environments": [EnvironmentExtent(**_extent(each), environment=each.value) for each in kinds[_ENVIRONMENT]],
+        "environment_count": kinds[_ENVIRONMENT][0].values,
+        "services": [ServiceExtent(**_extent(each), service_name=each.value or None) for each in kinds[_SERVICE]],
+        "service_count": kinds[_SERVICE][0].values,
+        "sources": [SourceExtent(**_extent(each), source=each.value) for each in kinds[_SOURCE]],
+    }
+
+
+def no_occurrences(fingerprint: bytes, type_: str) -> dict[str, Any]:
+    """The fields of an ErrorGroup of which nothing is in the window."""
+    absent = ("message", "first_seen", "last_seen", "first_release", "last_release", "latest_occurrence_id")
+    return {
+        "fingerprint": fingerprint.hex(),
+        "type": type_ or None,
+        **dict.fromkeys(absent),
+        **dict.fromkeys(("count", "traces", "release_count", "environment_count", "service_count"), 0),
+        "traces_exact": True,
+        **{name: [] for name in ("releases", "environments", "services", "sources")},
+    }
+
+
+def shown(group: Group) -> ErrorGroup:
+    """A group as lists show it."""
+    return ErrorGroup(**error_group(group))
+
+
+def _extent(facet: Facet) -> dict[str, Any]:
+    return {
+        "count": facet.occurrences,
+        "first_seen": format_instant(facet.first_ns),
+        "last_seen": format_instant(facet.last_ns),
+    }
+
+
+async def _traces(store: Store, statement: ErrorTraces) -> tuple[dict[bytes, int], bool]:
+    """Traces by group, and whether that is exact: of tens of millions only an estimate has room."""
+    try:
+        return dict(await store.rows(statement)), True
+    except QueryTooLarge:
+        return dict(await store.rows(replace(statement, exact=False))), False
+
+
+async def _latest(store: Store, asked: Asked, facets: dict[bytes, tuple[Facet, ...]]) -> dict[bytes, Latest]:
+    places = tuple((each, found[0].last_ns) for each, found in facets.items())
+    times = [time_ns for _, time_ns in places]
+    window = Window(min(times), max(times) + 1)
+    statement = LatestErrors(project_id=asked.project_id, window=window, conditions=asked.conditions, places=places)
+    return {row[0]: Latest._make(row) for row in await store.rows(statement)}

@@ -1,0 +1,91 @@
+"""The endpoints of errors: each a column of steps from the request to one answer."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from chassis.access import reach
+from chassis.cursor import CursorSigner
+from chassis.errors import NotFound
+from query.answers import Answers, json_answer
+from query.errors import history, listing
+from query.errors.ids import occurrence_place
+from query.errors.listing import error_page
+from query.errors.occurrences import occurrence_page, occurrence_record, read_logs, read_occurrence
+from query.fields import ERRORS, fingerprint_bytes
+from query.lists.listing import Place, fetch, plan
+from query.paths import id_of, project_of
+from query.store import Store
+
+MAX_ID: Final = 64
+
+
+class Errors:
+    """The endpoints over one store. JSON is made off the loop, as everywhere in explore."""
+
+    def __init__(self, store: Store, answers: Answers, signer: CursorSigner, clock: Callable[[], int]) -> None:
+        self._store = store
+        self._answers = answers
+        self._signer = signer
+        self._clock = clock
+
+    async def groups(self, request: web.Request) -> web.StreamResponse:
+        """List errors, occurrences grouped by fingerprint.
+
+        The error that occurred last comes first, or the most frequent, or the one that began last.
+        """
+        place = Place(reach(request).org_id, project_of(request), ERRORS)
+        planned = listing.plan(request.query, place, self._signer, self._clock())
+        await self._answers.take_place(reach(request).principal_id)
+        async with self._store.reading():
+            page = await listing.fetch(self._store, self._signer, planned)
+        return json_answer(await asyncio.to_thread(lambda: msgspec.json.encode(error_page(page))))
+
+    async def group(self, request: web.Request) -> web.StreamResponse:
+        """Show one error, and how often it occurred over the window.
+
+        An error that did not occur in the window is there with a count of zero.
+        """
+        planned = history.plan(request.query, project_of(request), _fingerprint(request), self._clock())
+        await self._answers.take_place(reach(request).principal_id)
+        async with self._store.reading():
+            found = await history.read_history(self._store, planned)
+        if found is None:
+            raise NotFound
+        return json_answer(msgspec.json.encode(found))
+
+    async def occurrences(self, request: web.Request) -> web.StreamResponse:
+        """List the occurrences of an error, newest first.
+
+        Every stored occurrence that matches comes exactly once, whatever the ties.
+        """
+        project_id, fingerprint = project_of(request), _fingerprint(request)
+        place = Place(reach(request).org_id, project_id, ERRORS, fingerprint=fingerprint)
+        planned = plan(request.query, place, self._signer, self._clock())
+        await self._answers.take_place(reach(request).principal_id)
+        async with self._store.reading():
+            page = await fetch(self._store, self._signer, planned)
+            if not page.rows and await history.known_type(self._store, project_id, fingerprint) is None:
+                raise NotFound
+        return json_answer(await asyncio.to_thread(lambda: msgspec.json.encode(occurrence_page(page, fingerprint))))
+
+    async def occurrence(self, request: web.Request) -> web.StreamResponse:
+        """Show one occurrence with its stack trace, its span and the log records around it.
+
+        The records are those of its trace; where that has none, those of its service in its environment.
+        """
+        project_id, fingerprint = project_of(request), _fingerprint(request)
+        place, logs = id_of(request, "occurrenceId", MAX_ID, occurrence_place), read_logs(request.query)
+        await self._answers.take_place(reach(request).principal_id)
+        async with self._store.reading():
+            found = await read_occurrence(self._store, project_id, fingerprint, place, logs)
+        if found is None:
+            raise NotFound
+        return json_answer(await asyncio.to_thread(lambda: msgspec.json.encode(occurrence_record(found))))
+
+
+def _fingerprint(request: web.Request) -> bytes:
+    return id_of(request, "fingerprint", MAX_ID, fingerprint_bytes)

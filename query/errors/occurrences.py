@@ -1,0 +1,125 @@
+"""The occurrences of a group, and one of them whole."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from chassis.validation import Issues, bounded_int
+from query.asking.instant import format_instant
+from query.errors import shapes
+from query.errors.context import Around, log_context, read_around
+from query.errors.ids import OccurrencePlace, occurrence_id
+from query.fields import SPANS
+from query.lists.listing import Page
+from query.lists.records import StoredEvent, events_of, hex_id, span
+from query.rows import Occurrence
+from query.store import Store
+from query.trace.reading import trace_windows
+from query.tree import ErrorRecord, SpanRecords
+
+DEFAULT_LOGS: Final = 20
+MAX_LOGS: Final = 100
+_EXCEPTION: Final = "exception"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The rows about one occurrence."""
+
+    fingerprint: bytes
+    occurrence: Occurrence
+    stacktrace: str
+    raised_ns: int
+    span: tuple[Any, ...] | None
+    around: Around | None
+
+
+def read_logs(query: Mapping[str, str]) -> int:
+    """How many log records are wanted on each side. BadRequest outside of the bounds."""
+    issues = Issues()
+    logs = bounded_int(query, "logs", DEFAULT_LOGS, 1, MAX_LOGS, issues)
+    issues.raise_if_any()
+    return logs
+
+
+async def read_occurrence(
+    store: Store, project_id: int, fingerprint: bytes, place: OccurrencePlace, logs: int
+) -> Found | None:
+    """One occurrence with what was around it; None for an unknown one. Raises StoreErrors."""
+    rows = await store.rows(ErrorRecord(project_id=project_id, fingerprint=fingerprint, **place._asdict()))
+    if not rows:
+        return None
+    *cells, stacktrace = rows[0]
+    occurrence = Occurrence._make(cells)
+    its_span = await _read_span(store, project_id, occurrence)
+    raised_ns = _raised_ns(occurrence, its_span)
+    around = await read_around(store, project_id, occurrence, raised_ns, logs)
+    return Found(fingerprint, occurrence, stacktrace, raised_ns, its_span, around)
+
+
+def occurrence_page(page: Page, fingerprint: bytes) -> shapes.OccurrencePage:
+    """Rows of OCCURRENCE_SELECT as a page."""
+    data = [shapes.Occurrence(**_fields(Occurrence._make(row), fingerprint)) for row in page.rows]
+    return shapes.OccurrencePage(data, page.next_cursor, page.next_cursor is not None)
+
+
+def occurrence_record(found: Found) -> shapes.OccurrenceRecord:
+    """The whole occurrence as it is answered."""
+    return shapes.OccurrenceRecord(
+        **_fields(found.occurrence, found.fingerprint),
+        stacktrace=found.stacktrace or None,
+        raised_at=format_instant(found.raised_ns),
+        span=None if found.span is None else span(found.span),
+        logs=None if found.around is None else log_context(found.around),
+    )
+
+
+def _fields(occurrence: Occurrence, fingerprint: bytes) -> dict[str, Any]:
+    place = OccurrencePlace(occurrence.time_ns, occurrence.batch_id, occurrence.row)
+    return {
+        "id": occurrence_id(place),
+        "fingerprint": fingerprint.hex(),
+        "time": format_instant(occurrence.time_ns),
+        "type": occurrence.type or None,
+        "message": occurrence.message or None,
+        "source": occurrence.source,
+        "trace_id": hex_id(occurrence.trace_id),
+        "span_id": hex_id(occurrence.span_id),
+        "service_name": occurrence.service_name or None,
+        "environment": occurrence.environment,
+        "release": occurrence.release or None,
+    }
+
+
+def _raised_ns(occurrence: Occurrence, its_span: tuple[Any, ...] | None) -> int:
+    """The time of the span's event that it was: the occurrence itself has the span's start. Of several events that say
+    the same, the first.
+    """
+    if occurrence.source != "span" or its_span is None:
+        return occurrence.time_ns
+    raised = [each for each in events_of(its_span) if each.name == _EXCEPTION and each.time_unix_nano]
+    same = [
+        each for each in raised if _says(each, "type", occurrence.type) and _says(each, "message", occurrence.message)
+    ]
+    return next((each.time_unix_nano for each in same or raised), occurrence.time_ns)
+
+
+def _says(event: StoredEvent, name: str, text: str) -> bool:
+    attributes = msgspec.json.decode(event.attributes, type=dict[str, object])
+    return attributes.get(f"{_EXCEPTION}.{name}", "") == text
+
+
+async def _read_span(store: Store, project_id: int, occurrence: Occurrence) -> tuple[Any, ...] | None:
+    """The row of the span that it names, the earliest of those that share the id."""
+    if not any(occurrence.trace_id) or not any(occurrence.span_id):
+        return None
+    window = (await trace_windows(store, project_id, occurrence.trace_id)).get(SPANS.code)
+    if window is None:
+        return None
+    statement = SpanRecords(
+        project_id=project_id, trace_id=occurrence.trace_id, span_id=occurrence.span_id, window=window, limit=1
+    )
+    rows = await store.rows(statement)
+    return rows[0] if rows else None

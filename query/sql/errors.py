@@ -1,0 +1,156 @@
+"""Statements on error occurrences: groups by fingerprint, and one occurrence.
+
+A group is summed up in two steps: rows to cells of equal release, environment, service and source, a few for each
+group, and cells to facets. So a row is looked at once, and what costs more than counting is done on cells.
+"""
+
+from typing import Final
+
+from query.asking.instant import MAX_NANOS
+from query.asking.window import Window
+from query.fields import ERRORS
+from query.rows import OCCURRENCE_RECORD_SELECT
+from query.sql.bindings import Bindings, Query
+from query.sql.clauses import project, select, within
+from query.sql.conditions import condition_sql
+from query.tree import (
+    ErrorFacets,
+    ErrorOrder,
+    ErrorRanking,
+    ErrorRecord,
+    ErrorSeries,
+    ErrorTraces,
+    KnownError,
+    LatestErrors,
+)
+
+OfWindow = ErrorRanking | ErrorFacets | ErrorTraces | LatestErrors | ErrorSeries
+
+_TIME: Final = "toUnixTimestamp64Nano({})"
+_RANKS: Final = {
+    ErrorOrder.LAST_SEEN: _TIME.format("max(time)"),
+    ErrorOrder.COUNT: "toInt64(count())",
+    ErrorOrder.FIRST_SEEN: _TIME.format("min(time)"),
+}
+_HAS_TRACE: Final = "trace_id != toFixedString('', 16)"
+_TRACES: Final = {
+    True: f"uniqExactIf(reinterpretAsUInt128(trace_id), {_HAS_TRACE})",
+    False: f"uniqCombined64If(trace_id, {_HAS_TRACE})",
+}
+_NEWEST: Final = "trace_id DESC, span_id DESC, batch_id DESC, row DESC"  # of one fingerprint and time
+_CELL: Final = "fingerprint, release, environment, service_name, source"
+_KINDS: Final = ", ".join(
+    f"({kind}, {value})"
+    for kind, value in enumerate(
+        ("''", *(f"toString({column})" for column in ("release", "environment", "service_name", "source")))
+    )
+)
+_FACETS: Final = (
+    "fingerprint",
+    "tupleElement(facet, 1) AS kind",
+    "tupleElement(facet, 2) AS value",
+    "sum(occurrences) AS total",
+    _TIME.format("min(first)"),
+    _TIME.format("max(last)"),
+    "count() OVER (PARTITION BY fingerprint, kind)",
+    "argMinIf(value, (min(first), value), value != '') OVER (PARTITION BY fingerprint, kind)",
+    "argMaxIf(value, (max(last), value), value != '') OVER (PARTITION BY fingerprint, kind)",
+)
+_EVER: Final = Window(0, MAX_NANOS)
+
+
+def ranking(statement: ErrorRanking) -> Query:
+    """Rank and fingerprint."""
+    bindings = Bindings()
+    where = _where(statement, bindings)
+    columns = (f"{_RANKS[statement.order]} AS rank", "fingerprint")
+    tail = ["GROUP BY fingerprint"]
+    if statement.after is not None:
+        rank, fingerprint = statement.after
+        tail.append(f"HAVING (rank, fingerprint) < ({bindings.int64(rank)}, {bindings.id(fingerprint)})")
+    tail += ["ORDER BY rank DESC, fingerprint DESC", f"LIMIT {bindings.uint64(statement.limit)}"]
+    return select(columns, ERRORS.table, where, tail, bindings)
+
+
+def facets(statement: ErrorFacets) -> Query:
+    """Group, kind, value, how often, when first and last; of the kind how many values, the one that came first and the
+    one that came last. Kind 0 is the group as a whole.
+    """
+    bindings = Bindings()
+    where = "\n    AND ".join([*_where(statement, bindings), _among(statement.fingerprints, bindings)])
+    sql = (
+        f"SELECT {', '.join(_FACETS)}\n"
+        f"FROM (\n  SELECT {_CELL}, count() AS occurrences, min(time) AS first, max(time) AS last\n"
+        f"  FROM {ERRORS.table}\n  WHERE {where}\n  GROUP BY {_CELL}\n)\n"
+        f"ARRAY JOIN [{_KINDS}] AS facet\n"
+        "GROUP BY fingerprint, kind, value\n"
+        "ORDER BY fingerprint, kind, total DESC, value\n"
+        f"LIMIT {bindings.uint64(statement.limit)} BY fingerprint, kind\n"
+    )
+    return Query(sql, bindings.used(sql))
+
+
+def traces(statement: ErrorTraces) -> Query:
+    """Group and traces."""
+    bindings = Bindings()
+    where = [*_where(statement, bindings), _among(statement.fingerprints, bindings)]
+    columns = ("fingerprint", _TRACES[statement.exact])
+    return select(columns, ERRORS.table, where, ("GROUP BY fingerprint",), bindings)
+
+
+def latest(statement: LatestErrors) -> Query:
+    """Group, type, message, batch and row. Buckets and places are lists of constants: the sort key is searched for
+    them, as it is not for an array.
+    """
+    bindings = Bindings()
+    where = _where(statement, bindings)
+    buckets = dict.fromkeys(bindings.bucket(time_ns) for _, time_ns in statement.places)
+    places = (f"({bindings.id(each)}, {bindings.instant(time_ns)})" for each, time_ns in statement.places)
+    where.append(f"toStartOfFiveMinutes(time) IN ({', '.join(buckets)})")
+    where.append(f"(fingerprint, time) IN ({', '.join(places)})")
+    tail = (f"ORDER BY fingerprint, {_NEWEST}", "LIMIT 1 BY fingerprint")
+    return select(("fingerprint", "type", "message", "batch_id", "row"), ERRORS.table, where, tail, bindings)
+
+
+def series(statement: ErrorSeries) -> Query:
+    """Number of the interval, and how often."""
+    bindings = Bindings()
+    where = [*_where(statement, bindings), _among((statement.fingerprint,), bindings)]
+    interval = f"intDiv({_TIME.format('time')}, {bindings.int64(statement.interval_ns)})"
+    return select((f"{interval} AS number", "count()"), ERRORS.table, where, ("GROUP BY number",), bindings)
+
+
+def known(statement: KnownError) -> Query:
+    """The type, or no row."""
+    bindings = Bindings()
+    where = [
+        project(statement, bindings),
+        *within(ERRORS, _EVER, bindings),
+        _among((statement.fingerprint,), bindings),
+    ]
+    return select(("type",), ERRORS.table, where, ("LIMIT 1",), bindings)
+
+
+def record(statement: ErrorRecord) -> Query:
+    """The whole row."""
+    bindings = Bindings()
+    where = [
+        project(statement, bindings),
+        *within(ERRORS, Window(statement.time_ns, statement.time_ns + 1), bindings),
+        _among((statement.fingerprint,), bindings),
+        f"batch_id = {bindings.uint64(statement.batch_id)}",
+        f"row = {bindings.uint32(statement.row)}",
+    ]
+    return select(OCCURRENCE_RECORD_SELECT, ERRORS.table, where, ("LIMIT 1",), bindings)
+
+
+def _where(statement: OfWindow, bindings: Bindings) -> list[str]:
+    return [
+        project(statement, bindings),
+        *within(ERRORS, statement.window, bindings),
+        *(condition_sql(condition, bindings) for condition in statement.conditions),
+    ]
+
+
+def _among(fingerprints: tuple[bytes, ...], bindings: Bindings) -> str:
+    return f"fingerprint IN ({', '.join(bindings.id(each) for each in fingerprints)})"

@@ -1,0 +1,15 @@
+SELECT toUnixTimestamp64Nano(time), trace_id, span_id, type, message, source, service_name, environment, release, batch_id, row
+FROM error_occurrences
+WHERE project_id = {p0:UInt64}
+  AND toStartOfFiveMinutes(time) >= toDateTime({p1:UInt32}, 'UTC')
+  AND toStartOfFiveMinutes(time) <= toDateTime({p2:UInt32}, 'UTC')
+  AND time >= fromUnixTimestamp64Nano({p3:Int64}, 'UTC')
+  AND time < fromUnixTimestamp64Nano({p4:Int64}, 'UTC')
+ORDER BY time DESC, trace_id DESC, span_id DESC, batch_id DESC, row DESC
+LIMIT {p5:UInt64}
+-- p0 = 7
+-- p1 = 1795184400
+-- p2 = 1795188000
+-- p3 = 1795184400123456789
+-- p4 = 1795188000123456789
+-- p5 = 51
