@@ -135,6 +135,8 @@ def decode_mended(type_: type[T], raw: bytes, stand_ins: Mapping[str, Any], issu
         return found
     try:
         written = msgspec.json.decode(raw)
+        if not isinstance(written, dict):
+            return None
         sound = {
             field.encode_name: written[field.encode_name]
             for field in msgspec.structs.fields(type_)  # type: ignore[arg-type]  # a TypeError says that it has none

@@ -235,3 +235,10 @@ def test_a_body_that_cannot_be_mended_is_none(raw: bytes) -> None:
     issues = Issues()
     assert decode_mended(_Point, raw, {}, issues) is None
     assert len(issues) > 0
+
+
+@pytest.mark.parametrize("raw", [b"[1]", b"[null, null]", b'"AAA"', b"null", b"1"])
+def test_a_body_that_is_no_object_is_none_whatever_could_stand_in(raw: bytes) -> None:
+    issues = Issues()
+    assert decode_mended(_Point, raw, {"x": 0}, issues) is None
+    assert len(issues) > 0
