@@ -1,0 +1,22 @@
+SELECT source, uniqUpTo(50)(pair)
+FROM (
+SELECT key AS source, value, cityHash64(key, value) AS pair
+FROM (SELECT mapKeys(attributes) AS keys, mapValues(attributes) AS texts
+FROM spans
+WHERE project_id = {p0:UInt64}
+  AND (toStartOfFiveMinutes(start_time) >= toDateTime({p1:UInt32}, 'UTC') AND toStartOfFiveMinutes(start_time) <= toDateTime({p2:UInt32}, 'UTC') AND start_time >= fromUnixTimestamp64Nano({p3:Int64}, 'UTC') AND start_time < fromUnixTimestamp64Nano({p4:Int64}, 'UTC')
+    OR toStartOfFiveMinutes(start_time) >= toDateTime({p5:UInt32}, 'UTC') AND toStartOfFiveMinutes(start_time) <= toDateTime({p6:UInt32}, 'UTC') AND start_time >= fromUnixTimestamp64Nano({p7:Int64}, 'UTC') AND start_time < fromUnixTimestamp64Nano({p8:Int64}, 'UTC')))
+ARRAY JOIN keys AS key, texts AS value
+WHERE key IN {p9:Array(String)})
+GROUP BY source
+ORDER BY source
+-- p0 = 7
+-- p1 = 1795177200
+-- p2 = 1795184400
+-- p3 = 1795177200123456789
+-- p4 = 1795184400123456789
+-- p5 = 1795188000
+-- p6 = 1795191600
+-- p7 = 1795188000123456789
+-- p8 = 1795191600123456789
+-- p9 = ['http.status_code']
