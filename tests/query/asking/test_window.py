@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from chassis.errors import BadRequest
 from chassis.validation import Issues
 from query.asking.instant import HOUR, MAX_NANOS, SECOND, format_instant
-from query.asking.window import BUCKET, TimeRange, Window, slices
+from query.asking.window import BUCKET, TimeRange, Window, slices, slices_upward
 
 NOW = 1_795_188_000_123_456_789
 
@@ -68,4 +68,14 @@ def test_slices_cover_the_window_once_newest_first(from_ns: int, length: int) ->
     assert parts[-1].from_ns == window.from_ns
     assert all(newer.from_ns == older.to_ns for newer, older in pairwise(parts))
     assert all(part.from_ns % BUCKET == 0 for part in parts[:-1])
+    assert len(parts) <= 8
+
+
+@given(st.integers(0, MAX_NANOS - 1), st.integers(1, 720 * HOUR))
+def test_slices_upward_cover_it_oldest_first(from_ns: int, length: int) -> None:
+    window = Window(from_ns, min(from_ns + length, MAX_NANOS))
+    parts = list(slices_upward(window))
+    assert (parts[0].from_ns, parts[-1].to_ns) == (window.from_ns, window.to_ns)
+    assert all(older.to_ns == newer.from_ns for older, newer in pairwise(parts))
+    assert all(part.to_ns % BUCKET == 0 for part in parts[:-1])
     assert len(parts) <= 8
