@@ -7,6 +7,7 @@ for the next run.
 import argparse
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
@@ -16,7 +17,7 @@ from typing import Final
 from benchmarks.codec.__main__ import machine
 from benchmarks.explore.data import Data, prepare
 from benchmarks.explore.layouts import CONTRIB, SIGNOZ, SLUICE
-from benchmarks.explore.measure import ENDPOINT, Contest, Timed
+from benchmarks.explore.measure import ENDPOINT, Contest, Run, Timed
 from benchmarks.explore.served import Served
 from benchmarks.explore.shapes import Shape, shapes
 
@@ -71,26 +72,39 @@ def _print_head(data: Data, served: Served) -> None:
     print("| layout | insert, us CPU a span | merge, us CPU a span | bytes a span on disk |\n|---|---|---|---|")
     for cost in data.costs:
         print(f"| {cost.layout} | {cost.insert_us:.1f} | {cost.merge_us:.1f} | {cost.disk_bytes:.0f} |")
-    print("\n| shape | window | endpoint p50, p95 ms | by hand p50 | endpoint / by hand ", end="")
+    print("\nms until the last byte, in brackets ms of CPU of caller, service and engine; ratios likewise\n")
+    print("| shape | window | endpoint p50, p95 | by hand p50 | endpoint / by hand ", end="")
     print("| contrib p50 | contrib / endpoint | SigNoz p50 | SigNoz / endpoint |")
     print("|---|---|---|---|---|---|---|---|---|", flush=True)
 
 
 def _print_row(timed: Timed) -> None:
-    p50 = {name: median(timed.seconds[name]) * 1e3 for name in _COLUMNS if name in timed.seconds}
-    ours = p50.get(ENDPOINT)
+    middle = {name: _middle(timed.runs[name]) for name in _COLUMNS if name in timed.runs}
+    ours, hand = middle.get(ENDPOINT), middle[SLUICE]
     cells = [timed.shape.name, "trace" if timed.shape.trace else f"{timed.hours} h"]
     if ours is None:
-        cells += ["-", f"{p50[SLUICE]:.0f}", "-", f"{p50[CONTRIB]:.0f}", "-", f"{p50[SIGNOZ]:.0f}", "-"]
+        cells += ["-", _cell(hand), "-", _cell(middle[CONTRIB]), "-", _cell(middle[SIGNOZ]), "-"]
     else:
-        runs = sorted(timed.seconds[ENDPOINT])
-        p95 = runs[min(len(runs) - 1, int(len(runs) * 0.95))] * 1e3
-        cells += [f"{ours:.0f}, {p95:.0f}", f"{p50[SLUICE]:.0f}", f"{ours / p50[SLUICE]:.2f}"]
+        walls = sorted(run.wall for run in timed.runs[ENDPOINT])
+        p95 = walls[min(len(walls) - 1, int(len(walls) * 0.95))]
+        cells += [f"{ours.wall:.0f}, {p95:.0f} ({ours.cpu:.0f})", _cell(hand), _ratio(ours, hand)]
         for name in (CONTRIB, SIGNOZ):
-            cells += [f"{p50[name]:.0f}", f"{p50[name] / ours:.1f}"]
+            cells += [_cell(middle[name]), _ratio(middle[name], ours)]
     print(f"| {' | '.join(cells)} |", flush=True)
     for remark in timed.remarks:
         print(f"{timed.shape.name}, {timed.hours} h: {remark}", file=sys.stderr, flush=True)
+
+
+def _middle(runs: Sequence[Run]) -> Run:
+    return Run(median(run.wall for run in runs), median(run.cpu for run in runs))
+
+
+def _cell(run: Run) -> str:
+    return f"{run.wall:.0f} ({run.cpu:.0f})"
+
+
+def _ratio(one: Run, other: Run) -> str:
+    return f"{one.wall / other.wall:.2f} ({one.cpu / other.cpu:.2f})"
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ WITH identifiers AS
 (
     SELECT k FROM otel_traces ARRAY JOIN mapKeys(SpanAttributes) AS k, mapValues(SpanAttributes) AS v
     WHERE {window} AND Timestamp >= fromUnixTimestamp64Nano({spike}, 'UTC') AND cityHash64(TraceId) % 20 = 0
-    GROUP BY k HAVING count() >= 20 AND uniqExact(v) > 0.9 * uniqExact(TraceId)
+    GROUP BY k HAVING uniqExact(TraceId) >= 50 AND uniqExact(v) > 0.9 * uniqExact(TraceId)
 )
 SELECT any(k), any(v), countIf(recent) AS s, count() - s AS b
 FROM

@@ -91,7 +91,7 @@ WITH identifiers AS
 (
     SELECT k FROM signoz_index_v3 ARRAY JOIN mapKeys(attributes_string) AS k, mapValues(attributes_string) AS v
     WHERE {window} AND timestamp >= fromUnixTimestamp64Nano({spike}, 'UTC') AND ts_bucket_start >= intDiv({spike}, 1000000000) - 1800 AND cityHash64(trace_id) % 20 = 0
-    GROUP BY k HAVING count() >= 20 AND uniqExact(v) > 0.9 * uniqExact(trace_id)
+    GROUP BY k HAVING uniqExact(trace_id) >= 50 AND uniqExact(v) > 0.9 * uniqExact(trace_id)
 )
 SELECT any(k), any(v), countIf(recent) AS s, count() - s AS b
 FROM

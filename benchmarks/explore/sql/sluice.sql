@@ -115,7 +115,7 @@ WITH identifiers AS
 (
     SELECT k FROM spans ARRAY JOIN mapKeys(attributes) AS k, mapValues(attributes) AS v
     WHERE {window} AND start_time >= fromUnixTimestamp64Nano({spike}, 'UTC') AND toStartOfFiveMinutes(start_time) >= toStartOfFiveMinutes(fromUnixTimestamp64Nano({spike}, 'UTC')) AND cityHash64(trace_id) % 20 = 0
-    GROUP BY k HAVING count() >= 20 AND uniqExact(v) > 0.9 * uniqExact(trace_id)
+    GROUP BY k HAVING uniqExact(trace_id) >= 50 AND uniqExact(v) > 0.9 * uniqExact(trace_id)
 )
 SELECT any(k), any(v), countIf(recent) AS s, count() - s AS b
 FROM
