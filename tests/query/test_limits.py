@@ -18,6 +18,7 @@ from tests.query.conftest import FOREIGN_PATH, NOW, PATH, application, served
 TRACE = "0" * 31 + "1"
 LISTED = ["/spans", "/logs", "/attributes", f"/traces/{TRACE}/logs", f"/traces/{TRACE}/waterfall"]
 LISTED += [f"/traces/{TRACE}/spans/{'0' * 15}1"]
+LISTED += ["/errors", "/errors/1", "/errors/1/occurrences", "/errors/1/occurrences/1"]
 ANALYSED = ["/spans/aggregate", "/spans/compare"]
 NAMES = ("x-ratelimit-limit", "x-ratelimit-remaining")
 
