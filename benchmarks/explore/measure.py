@@ -18,8 +18,8 @@ ENDPOINT: Final = "endpoint"
 LAYOUTS: Final = (SLUICE, CONTRIB, SIGNOZ)
 _MINUTES: Final = {1: 1, 6: 10, 24: 30}  # a bucket of the series, by the hours of the window
 _SPIKE_NS: Final = 10 * 60 * 10**9
-# A list is read in slices of so many hours, newest first, until the page is full: as HyperDX and SigNoz do it, and by hand
-# as somebody would who looks for fifty rows among some hundred a second.
+# A list is read in slices of so many hours, newest first, until the page is full: as HyperDX and SigNoz do it, and by
+# hand as somebody would who looks for fifty rows among some hundred a second.
 _SLICES: Final = {SLUICE: (0.25, 2, 22), CONTRIB: (0.25, 6, 6, 12), SIGNOZ: (1, 2, 4, 8, 16)}
 _FEW_RUNS: Final = 3
 _ENOUGH_MS: Final = 20_000  # of one contestant in one row of the table
@@ -78,14 +78,14 @@ class Contest:
 
     def _timed(self, name: str, shape: Shape, hours: int) -> Run:
         places = self._places(shape, hours, next(self._shifts))
-        ask = self._asker(name, shape, hours, places)
+        ask = self._asker(name, shape, places)
         wall, cpu = time.perf_counter(), time.process_time()
         ask()
         return Run((time.perf_counter() - wall) * 1e3, (time.process_time() - cpu) * 1e3)
 
-    def _asker(self, name: str, shape: Shape, hours: int, places: Places) -> Callable[[], object]:
+    def _asker(self, name: str, shape: Shape, places: Places) -> Callable[[], object]:
         if name != ENDPOINT:
-            return lambda: self._rows(name, shape, hours, places)
+            return lambda: self._rows(name, shape, places)
         request = shape.request(places)
         return lambda: self._served.ask(request)
 
@@ -98,10 +98,10 @@ class Contest:
         if status != 200:
             raise Missing(f"{status} {body[:300].decode()}")
         ours = shape.of_answer(json.loads(body))
-        found = (_difference(each, ours, shape.of_rows(self._rows(each, shape, hours, places))) for each in LAYOUTS)
+        found = (_difference(each, ours, shape.of_rows(self._rows(each, shape, places))) for each in LAYOUTS)
         return [difference for difference in found if difference]
 
-    def _rows(self, layout: str, shape: Shape, hours: int, places: Places) -> list[tuple[Any, ...]]:
+    def _rows(self, layout: str, shape: Shape, places: Places) -> list[tuple[Any, ...]]:
         known = self._sql[layout]
         filter_ = known.get(shape.sql, "1")
         if shape.group != "spans" or shape.trace:
