@@ -22,9 +22,12 @@ _DUPLICATES: Final = frozenset(
 
 @dataclass
 class Known:
-    """A key in one place: how many spans have it there, and in which types (docs/codec.md 2)."""
+    """A key in one place: how many spans have it there, how many of them the baseline's, and in which types
+    (docs/codec.md 2).
+    """
 
     spans: int = 0
+    baseline: int = 0
     letters: frozenset[str] = frozenset()
 
 
@@ -35,10 +38,11 @@ class Catalogue:
     known: dict[Place, Known] = field(default_factory=dict)
     complete: bool = True
 
-    def add(self, place: Place, spans: int, letters: frozenset[str]) -> None:
+    def add(self, place: Place, spans: int, letters: frozenset[str], *, of_baseline: bool = False) -> None:
         """More spans that have a key in a place."""
         known = self.known.setdefault(place, Known())
         known.spans += spans
+        known.baseline += spans * of_baseline
         known.letters |= letters
 
     def places(self, key: str) -> list[Place]:

@@ -15,7 +15,8 @@ import msgspec
 
 from chassis.errors import BadRequest
 from chassis.validation import Issues, decode_mended
-from query.analysis.pairs import Comparison, Counted, Found, named_pairs, usual_pairs
+from query.analysis.comparison import Comparison, Counted, Found
+from query.analysis.pairs import named_pairs, usual_pairs
 from query.analysis.scores import MIN_Z, Score, Totals, default_min_spike_count, score
 from query.asking.bodies import Moment, time_range
 from query.asking.filters import Filter, WrittenFilter, check_filters, check_key, conditions

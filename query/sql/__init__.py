@@ -8,6 +8,7 @@ skip nothing.
     statements   one function per statement, but for those of
     attributes   which keys spans carry
     aggregate    figures of groups of spans, over time
+    compare      pairs of key and value of two cohorts of spans
     errors       groups of error occurrences
     values       where in a row the value of a subject is
     conditions   a condition on an own field or on an attribute
