@@ -433,11 +433,9 @@ class SpanCount(_Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aggregation(_Statement):
-    """`fn` over `subject` for the groups of spans in `window` that meet all conditions: the first `limit` groups by it,
-    each with the same for every step that has spans.
-
-    Without `group_by` all spans are one group, without `steps` all time is one step. `groups`: only these.
+class _OfGroups(_Statement):
+    """`fn` over `subject` for groups of the spans in `window` that meet all conditions; without `group_by` all of them
+    are one group.
     """
 
     window: Window
@@ -445,9 +443,29 @@ class Aggregation(_Statement):
     fn: Fn
     subject: Subject | None
     group_by: Subject | None
-    steps: Steps | None
-    groups: tuple[GroupKey, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregation(_OfGroups):
+    """The first `limit` groups by their figures, each with those of every step that has spans."""
+
+    steps: Steps
     limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRanking(_OfGroups):
+    """The first `limit` groups by their figures."""
+
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSeries(_OfGroups):
+    """Of each of `groups` (none: of all) the figures of every step that has spans."""
+
+    steps: Steps
+    groups: tuple[GroupKey, ...]
 
 
 Statement = (
@@ -469,6 +487,8 @@ Statement = (
     | Tally
     | SpanCount
     | Aggregation
+    | GroupRanking
+    | GroupSeries
     | CohortSize
     | FieldPairs
     | ListPairs

@@ -9,7 +9,7 @@ The figures are exact for the part that `range` names, up to the rounding of dou
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
@@ -29,7 +29,7 @@ from query.fields import SPANS
 from query.formats import Count, Range
 from query.settings import QuerySettings
 from query.store import Store
-from query.tree import Aggregation, Condition, Fn, Subject
+from query.tree import Aggregation, Condition, Fn, GroupKey, GroupRanking, GroupSeries, Subject
 
 DEFAULT_LIMIT: Final = 10
 MAX_LIMIT: Final = 100
@@ -39,7 +39,9 @@ Value = Annotated[Shown, Meta(extra_json_schema={"type": ["number", "null"]})]
 
 
 class AggregateRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """Specification 4.2. null means what absence means."""
+    """Which figures, of which spans. null means what absence means."""
+
+    # Specification 4.2.
 
     fn: Fn
     from_: Moment | None = msgspec.field(default=None, name="from")
@@ -84,7 +86,9 @@ class Limits(msgspec.Struct, rename="camel"):
 
 
 class Aggregate(msgspec.Struct, rename="camel"):
-    """Specification 4.2, exactly its keys."""
+    """The figures of the spans in `range`: of each group as a whole, and over time."""
+
+    # Specification 4.2, exactly its keys.
 
     fn: Fn
     field: str | None
@@ -118,11 +122,24 @@ class Plan:
         return _subject(self.request.group_by)
 
 
+class Row(NamedTuple):
+    """A group as the engine gives it: its steps are (number, spans, figure), `groups` is how many there are."""
+
+    key: GroupKey
+    spans: int
+    figure: Any
+    steps: Sequence[tuple[int, int, Any]]
+    groups: int
+
+
+_NO_SPANS: Final = Row(None, 0, None, (), 1)
+
+
 class Found(NamedTuple):
-    """The part of the window that was looked at, and the rows of the groups to show."""
+    """The part of the window that was looked at, and the groups to show."""
 
     part: Part
-    rows: Sequence[tuple[Any, ...]]
+    rows: Sequence[Row]
 
 
 def plan(raw: bytes, now_ns: int) -> Plan:
@@ -186,36 +203,35 @@ async def read(store: Store, settings: QuerySettings, project_id: int, asked: Pl
         rows = await store.rows(statement, max_groups=settings.max_group_cardinality)
     except QueryTooLarge:
         rows = await _in_two_scans(store, statement)
-    return Found(part, rows)
+    return Found(part, [Row._make(row) for row in rows])
 
 
 async def _in_two_scans(store: Store, statement: Aggregation) -> list[tuple[Any, ...]]:
-    """The same rows, but a group has a state of its own in the first scan only, and steps in the second only if it is
-    shown.
-    """
-    ranked = await store.rows(replace(statement, steps=None))
+    """The same rows. The first scan holds every group but no steps, the second the steps of the groups shown."""
+    parts = {field.name: getattr(statement, field.name) for field in fields(GroupRanking) if field.name != "limit"}
+    ranked = await store.rows(GroupRanking(**parts, limit=statement.limit))
     if not ranked:
-        return ranked
-    keys = None if statement.group_by is None else tuple(row[0] for row in ranked)
-    steps = {row[0]: row[3] for row in await store.rows(replace(statement, groups=keys))}
-    return [(*row[:3], steps.get(row[0], ()), *row[4:]) for row in ranked]
+        return []
+    groups = () if statement.group_by is None else tuple(row[0] for row in ranked)
+    series = dict(await store.rows(GroupSeries(**parts, steps=statement.steps, groups=groups)))
+    return [(*row[:3], series.get(row[0], ()), row[3]) for row in ranked]
 
 
 def answer(asked: Plan, found: Found, settings: QuerySettings) -> bytes:
     """The answer as JSON."""
     request, part = asked.request, found.part
-    rows = found.rows if asked.group_by is not None or found.rows else [(None, 0, None, (), 1)]
+    rows = found.rows if asked.group_by is not None or found.rows else (_NO_SPANS,)
     groups = [_group(row, asked) for row in rows]
-    group_count = int(rows[0][4]) if rows else 0
+    group_count = rows[0].groups if rows else 0
     begins = labels(part.window, asked.minutes)
-    shown_rows = list(zip(groups, rows, strict=True))[: settings.max_series]
+    series = [Series(group.group, _points(row.steps, begins, asked)) for group, row in zip(groups, rows, strict=True)]
     body = Aggregate(
         fn=request.fn,
         field=request.field,
         group_by=request.group_by,
         range=Range(format_instant(part.window.from_ns), format_instant(part.window.to_ns)),
         groups=groups,
-        series=[Series(group.group, _points(row[3], begins, asked)) for group, row in shown_rows],
+        series=series[: settings.max_series],
         scanned=part.spans,
         scan_truncated=part.truncated,
         group_count=group_count,
@@ -225,9 +241,8 @@ def answer(asked: Plan, found: Found, settings: QuerySettings) -> bytes:
     return msgspec.json.encode(body)
 
 
-def _group(row: Sequence[Any], asked: Plan) -> Group:
-    key, spans, figure = row[:3]
-    return Group(group_text(key, asked.group_by), _value(figure, spans, asked), spans)
+def _group(row: Row, asked: Plan) -> Group:
+    return Group(group_text(row.key, asked.group_by), _value(row.figure, row.spans, asked), row.spans)
 
 
 def _points(steps: Sequence[tuple[int, int, Any]], begins: Sequence[str], asked: Plan) -> list[Point]:

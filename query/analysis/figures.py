@@ -8,7 +8,6 @@ from query.asking.instant import format_instant, format_millis
 from query.fields import Field, Form
 from query.tree import Fn, GroupKey, Subject
 
-_DIGITS: Final = 15  # of sums and means of doubles; further ones would depend on the order of the spans
 _ZERO_OF_NOTHING: Final = frozenset({Fn.COUNT, Fn.COUNT_UNIQUE, Fn.SUM})
 
 Shown = int | float | msgspec.Raw | None
@@ -22,7 +21,7 @@ def shown(figure: Any, fn: Fn, subject: Subject | None) -> Shown:
         return int(figure)
     if isinstance(subject, Field):
         return msgspec.Raw(format_millis(int(figure)))
-    return _rounded(figure) if fn in (Fn.SUM, Fn.AVG) else float(figure)
+    return float(figure)
 
 
 def of_no_spans(fn: Fn) -> int | None:
@@ -44,8 +43,3 @@ def group_text(group: GroupKey, subject: Subject | None) -> str | None:
         case Form.INSTANT:
             return format_instant(int(group))
     return group.hex() if isinstance(group, bytes) else str(group)
-
-
-def _rounded(figure: float) -> float | None:
-    rounded = float(f"{figure:.{_DIGITS}g}")
-    return rounded if abs(rounded) != float("inf") else None

@@ -1,8 +1,10 @@
-"""Figures of groups of spans over time, from one scan: spans are put into cells (a group in a step), and a group's own
-figure is made of the states of its cells, so that no span is looked at twice.
+"""Figures of groups of spans, over time: spans are put into cells (a group in a step of time).
 
-    figures    what a cell keeps of its spans, and what its figure and the group's are made of
-    keys       what groups are told apart by: columns as they are stored, for texts would be made for every row
+In one scan a group's figure is made of the states of its cells, so that no span is looked at twice. Where that would be
+too much at once, groups are ranked without steps, and those that are shown are looked at again: the same figures.
+
+Groups are told apart by what is stored, for to make their texts would be dear for every span. What a cell keeps of its
+spans, and what its figure and the group's are made of, is `query.sql.figures`.
 """
 
 from typing import Final
@@ -14,10 +16,11 @@ from query.sql.clauses import project, within
 from query.sql.conditions import condition_sql
 from query.sql.figures import Figure, figure_of
 from query.sql.values import ALWAYS, field_value, value_of
-from query.tree import Aggregation, GroupKey, SpanCount, Steps, Subject
+from query.tree import Aggregation, GroupKey, GroupRanking, GroupSeries, SpanCount, Steps, Subject
+
+_OfGroups = Aggregation | GroupRanking | GroupSeries
 
 _ONE_GROUP: Final = "0"
-_ONE_STEP: Final = "0"
 
 
 def span_count(statement: SpanCount) -> Query:
@@ -27,8 +30,7 @@ def span_count(statement: SpanCount) -> Query:
     parts = [_buckets(statement.whole, bindings)] if statement.whole is not None else []
     parts += [" AND ".join(within(SPANS, edge, bindings)) for edge in statement.edges]
     counts = "\nUNION ALL ".join(f"SELECT count() AS spans FROM spans WHERE {mine} AND {part}" for part in parts)
-    sql = f"SELECT sum(spans) FROM (\n{counts})\n"
-    return Query(sql, bindings.used(sql))
+    return _query(f"SELECT sum(spans) FROM (\n{counts})\n", bindings)
 
 
 def aggregation(statement: Aggregation) -> Query:
@@ -38,31 +40,75 @@ def aggregation(statement: Aggregation) -> Query:
     A group is as its column holds it (for attributes a text or NULL), durations are nanoseconds.
     """
     bindings = Bindings(statement.known)
-    figure = figure_of(statement.fn, statement.subject, bindings)
-    cells = _cells(statement, figure, bindings)
-    guard = ", max(max(overlooked)) OVER () AS overlooked" if bindings.guard else ""
+    figure = figure_of(statement.fn, statement.subject, bindings, mergeable=True)
+    cells = _cells(statement, figure, (_key(statement.group_by, bindings), _step(statement.steps, bindings)), bindings)
+    noticed = _noticed("max(max(overlooked)) OVER ()", bindings)
     sql = f"""SELECT grp, sum(n) AS spans, {figure.of_group} AS figure,
-  groupArray((step, n, {figure.of_cell})) AS steps, count() OVER () AS groups{guard}
+  groupArray((step, n, {figure.of_cell})) AS steps, count() OVER () AS groups{noticed}
 FROM (
-{cells})
+{cells}
+GROUP BY grp, step)
 GROUP BY grp
-ORDER BY figure DESC NULLS LAST, {_order(statement.group_by)}
-LIMIT {bindings.uint64(statement.limit)}
-"""
-    return Query(sql, bindings.used(sql), guarded=bool(guard))
+{_first(statement, bindings)}"""
+    return _query(sql, bindings)
 
 
-def _cells(statement: Aggregation, figure: Figure, bindings: Bindings) -> str:
-    """Rows: (grp, step, n, what the figure keeps of a cell)."""
+def group_ranking(statement: GroupRanking) -> Query:
+    """Rows: (group, spans, figure, groups in all), ordered likewise."""
+    bindings = Bindings(statement.known)
+    figure = figure_of(statement.fn, statement.subject, bindings)
+    cells = _cells(statement, figure, (_key(statement.group_by, bindings),), bindings)
+    noticed = _noticed("max(overlooked) OVER ()", bindings)
+    sql = f"""SELECT grp, n, {figure.of_cell} AS figure, count() OVER () AS groups{noticed}
+FROM (
+{cells}
+GROUP BY grp)
+{_first(statement, bindings)}"""
+    return _query(sql, bindings)
+
+
+def group_series(statement: GroupSeries) -> Query:
+    """Rows: (group, steps as (number, spans, figure)), in no order."""
+    bindings = Bindings(statement.known)
+    figure = figure_of(statement.fn, statement.subject, bindings)
     key = _key(statement.group_by, bindings)
+    cells = _cells(statement, figure, (key, _step(statement.steps, bindings)), bindings)
+    if statement.groups:
+        among = _among(key, statement.groups, bindings)
+        cells += f"\n  AND ({among} OR {bindings.guard})" if bindings.guard else f"\n  AND ({among})"
+    sql = f"""SELECT grp, groupArray((step, n, {figure.of_cell})) AS steps{_noticed("max(overlooked)", bindings)}
+FROM (
+{cells}
+GROUP BY grp, step)
+GROUP BY grp
+"""
+    return _query(sql, bindings)
+
+
+def _cells(statement: _OfGroups, figure: Figure, keys: tuple[str, ...], bindings: Bindings) -> str:
+    """Rows: (grp, step where it is one of the keys, n, what the figure keeps of a cell); without GROUP BY."""
     where = [project(statement, bindings), *within(SPANS, statement.window, bindings)]
     where += [condition_sql(condition, bindings) for condition in statement.conditions]
-    if statement.groups is not None:
-        where.append(_among(key, statement.groups, bindings))
-    columns = [f"{key} AS grp", f"{_step(statement.steps, bindings)} AS step", "count() AS n", *figure.kept]
+    columns = [f"{key} AS {name}" for key, name in zip(keys, ("grp", "step"), strict=False)]
+    columns += ["count() AS n", *figure.kept]
     if bindings.guard:
         columns.append(f"max({bindings.guard}) AS overlooked")
-    return f"SELECT {', '.join(columns)}\nFROM spans\nWHERE " + "\n  AND ".join(where) + "\nGROUP BY grp, step"
+    shown = ",\n  ".join(columns)
+    return f"SELECT {shown}\nFROM spans\nWHERE " + "\n  AND ".join(where)
+
+
+def _first(statement: Aggregation | GroupRanking, bindings: Bindings) -> str:
+    limit = bindings.uint64(statement.limit)
+    return f"ORDER BY figure DESC NULLS LAST, {_order(statement.group_by)}\nLIMIT {limit}\n"
+
+
+def _noticed(overlooked: str, bindings: Bindings) -> str:
+    """The last column of a guarded statement."""
+    return f",\n  {overlooked}" if bindings.guard else ""
+
+
+def _query(sql: str, bindings: Bindings) -> Query:
+    return Query(sql, bindings.used(sql), guarded=bindings.guard is not None)
 
 
 def _key(subject: Subject | None, bindings: Bindings) -> str:
@@ -105,13 +151,11 @@ def _among(key: str, groups: tuple[GroupKey, ...], bindings: Bindings) -> str:
         tests.append(f"{key} IN ({', '.join(ids)})")
     if None in groups:
         tests.append(f"isNull({key})")
-    return f"({' OR '.join(tests)})"
+    return " OR ".join(tests)
 
 
-def _step(steps: Steps | None, bindings: Bindings) -> str:
-    if steps is None:
-        return _ONE_STEP
-    since = f"toUnixTimestamp64Nano(start_time) - {bindings.int64(steps.origin_ns)}"
+def _step(steps: Steps, bindings: Bindings) -> str:
+    since = f"toUnixTimestamp64Nano({SPANS.time}) - {bindings.int64(steps.origin_ns)}"
     return f"toUInt16(intDiv({since}, {bindings.int64(steps.width_ns)}))"
 
 

@@ -1,8 +1,8 @@
 """What a function makes of spans, in SQL: what a cell keeps of its spans, and the figures of a cell and of a group of
 cells. NULL where there is nothing to make a figure of.
 
-Figures over durations are exact: integers of nanoseconds. Those over numbers of attributes are doubles; sums of them
-hardly depend on the order of the spans (`sumKahan`) and not at all in the 15 digits that are shown.
+Figures over durations are exact: integers of nanoseconds, negative ones counted as 0 as they are shown. Those over
+numbers of attributes are doubles.
 """
 
 from typing import Final, NamedTuple
@@ -13,18 +13,19 @@ from query.sql.values import ALWAYS, NEVER, Value, value_of
 from query.tree import Fn, Subject
 
 _NOTHING: Final = "CAST(NULL, 'Nullable(Float64)')"
-_STATE: Final = "finalizeAggregation(s)"
 
 
 class Figure(NamedTuple):
-    """`kept`: columns of a cell beside `n`, its spans. `of_cell` is made of a cell's row, `of_group` of all rows."""
+    """`kept`: columns of a cell beside `n`, its spans. `of_cell` is made of a cell's row, `of_group` of several; where
+    it is not to be made, the figure is not `mergeable` and takes less memory.
+    """
 
     kept: tuple[str, ...]
     of_cell: str
     of_group: str
 
 
-def figure_of(fn: Fn, subject: Subject | None, bindings: Bindings) -> Figure:
+def figure_of(fn: Fn, subject: Subject | None, bindings: Bindings, *, mergeable: bool = False) -> Figure:
     """`fn` over `subject`; only count goes without."""
     if subject is None:
         return Figure((), "n", "sum(n)")
@@ -32,10 +33,11 @@ def figure_of(fn: Fn, subject: Subject | None, bindings: Bindings) -> Figure:
     if fn is Fn.COUNT:
         return _count(value)
     if fn is Fn.COUNT_UNIQUE:
-        return _count_unique(subject, value)
+        text = _distinct(subject) if isinstance(subject, Field) else value.text
+        return _aggregated("uniqExact", "", text, value.present, mergeable)
     if isinstance(subject, Field) and subject.form is Form.DURATION:
-        return _of_durations(fn, subject.column)
-    return Figure((), _NOTHING, _NOTHING) if value.numeric == NEVER else _of_numbers(fn, value)
+        return _of_durations(fn, f"greatest({subject.column}, 0)", mergeable)
+    return Figure((), _NOTHING, _NOTHING) if value.numeric == NEVER else _of_numbers(fn, value, mergeable)
 
 
 def _count(value: Value) -> Figure:
@@ -44,14 +46,8 @@ def _count(value: Value) -> Figure:
     return Figure((f"countIf({value.present}) AS m",), "m", "sum(m)")
 
 
-def _count_unique(subject: Subject, value: Value) -> Figure:
-    """Of a field the column itself: one value, one text."""
-    text = _distinct(subject) if isinstance(subject, Field) else value.text
-    kept = f"uniqExactStateIf({text}, {value.present}) AS s"
-    return Figure((kept,), _STATE, "uniqExactMerge(s)")
-
-
 def _distinct(field: Field) -> str:
+    """The column itself: one value, one text."""
     match field.form:
         case Form.DURATION:
             return f"greatest({field.column}, 0)"
@@ -60,38 +56,48 @@ def _distinct(field: Field) -> str:
     return field.column
 
 
-def _of_durations(fn: Fn, column: str) -> Figure:
-    """Nanoseconds; the mean is rounded to the nearest, half up. A negative duration counts as 0, as it is shown."""
-    shown = f"greatest({column}, 0)"
-    if fn in (Fn.SUM, Fn.AVG):
-        of_cell, of_group = ("s", "sum(s)") if fn is Fn.SUM else (_mean("s", "n"), _mean("sum(s)", "sum(n)"))
-        return Figure((f"sum(toInt128({shown})) AS s",), of_cell, of_group)
+def _of_durations(fn: Fn, column: str, mergeable: bool) -> Figure:
+    """Nanoseconds; the mean is rounded to the nearest, half up."""
+    if fn is Fn.SUM:
+        return Figure((f"sum(toInt128({column})) AS s",), "s", "sum(s)")
+    if fn is Fn.AVG:
+        return Figure((f"sum(toInt128({column})) AS s",), _mean("s", "n"), _mean("sum(s)", "sum(n)"))
     if fn in (Fn.MIN, Fn.MAX):
-        return Figure((f"{fn}({shown}) AS s",), "s", f"{fn}(s)")
-    level = _level(fn)
-    return Figure((f"quantileExactState({level})({shown}) AS s",), _STATE, f"quantileExactMerge({level})(s)")
+        return Figure((f"{fn}({column}) AS s",), "s", f"{fn}(s)")
+    return _aggregated("quantileExact", f"({_level(fn)})", column, ALWAYS, mergeable)
 
 
 def _mean(total: str, count: str) -> str:
     return f"intDiv(2 * {total} + {count}, 2 * toInt128({count}))"
 
 
-def _of_numbers(fn: Fn, value: Value) -> Figure:
-    numbers = f"countIf({value.numeric}) AS m"
-    if fn in (Fn.SUM, Fn.AVG):
-        kept, of_cell, of_group = f"sumKahanStateIf({value.number}, {value.numeric}) AS s", _STATE, "sumKahanMerge(s)"
+def _of_numbers(fn: Fn, value: Value, mergeable: bool) -> Figure:
+    """Over the finite numbers, of which a cell counts `m`."""
+    if fn in (Fn.MIN, Fn.MAX):
+        made = Figure((f"{fn}If({value.number}, {value.numeric}) AS s",), "s", f"{fn}If(s, m > 0)")
+    elif fn in (Fn.SUM, Fn.AVG):
+        made = _aggregated("sumKahan", "", value.number, value.numeric, mergeable)
         if fn is Fn.AVG:
-            of_cell, of_group = f"{of_cell} / m", f"{of_group} / sum(m)"
-        # Groups are ranked by the digits that are shown. Of cells only those of some groups are shown, so theirs wait.
-        of_group = f"toFloat64OrZero(printf('%.15g', {of_group}))"
-    elif fn in (Fn.MIN, Fn.MAX):
-        kept, of_cell = f"{fn}If({value.number}, {value.numeric}) AS s", "s"
-        of_group = f"{fn}If(s, m > 0)"
+            made = made._replace(of_cell=f"{made.of_cell} / m", of_group=f"{made.of_group} / sum(m)")
+        made = made._replace(of_cell=_digits(made.of_cell), of_group=_digits(made.of_group))
     else:
-        level = _level(fn)
-        kept = f"quantileExactStateIf({level})({value.number}, {value.numeric}) AS s"
-        of_cell, of_group = _STATE, f"quantileExactMerge({level})(s)"
-    return Figure((numbers, kept), _number("m", of_cell), _number("sum(m)", of_group))
+        made = _aggregated("quantileExact", f"({_level(fn)})", value.number, value.numeric, mergeable)
+    kept = (f"countIf({value.numeric}) AS m", *made.kept)
+    return Figure(kept, _number("m", made.of_cell), _number("sum(m)", made.of_group))
+
+
+def _aggregated(function: str, parameters: str, argument: str, condition: str, mergeable: bool) -> Figure:
+    """`function` over the rows where `condition` holds."""
+    suffix, arguments = ("", argument) if condition == ALWAYS else ("If", f"{argument}, {condition}")
+    if not mergeable:
+        return Figure((f"{function}{suffix}{parameters}({arguments}) AS s",), "s", "")
+    kept = f"{function}State{suffix}{parameters}({arguments}) AS s"
+    return Figure((kept,), "finalizeAggregation(s)", f"{function}Merge{parameters}(s)")
+
+
+def _digits(value: str) -> str:
+    """15 digits of a sum of doubles; those after them would depend on the order in which spans are read."""
+    return f"toFloat64OrZero(printf('%.15g', {value}))"
 
 
 def _number(count: str, value: str) -> str:

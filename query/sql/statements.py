@@ -14,7 +14,7 @@ from query.rows import (
     SPAN_SELECT,
 )
 from query.sql import compare, errors
-from query.sql.aggregate import aggregation, span_count
+from query.sql.aggregate import aggregation, group_ranking, group_series, span_count
 from query.sql.attributes import attribute_keys, tally
 from query.sql.bindings import Bindings, Query
 from query.sql.clauses import project, select, within
@@ -30,6 +30,8 @@ from query.tree import (
     ErrorSeries,
     ErrorTraces,
     FieldPairs,
+    GroupRanking,
+    GroupSeries,
     KeyCounts,
     KeyPairs,
     KeyValues,
@@ -173,6 +175,8 @@ _EMITTERS: Final[Mapping[type, Callable[[Any], Query]]] = {
     ErrorRecord: errors.record,
     SpanCount: span_count,
     Aggregation: aggregation,
+    GroupRanking: group_ranking,
+    GroupSeries: group_series,
     AttributeKeys: attribute_keys,
     Tally: tally,
     CohortSize: compare.cohort_size,

@@ -21,18 +21,26 @@ from chassis.validation import Issues
 from query import sql
 from query.asking.filters import Filter, Op, condition
 from query.asking.instant import HOUR, MAX_NANOS
-from query.asking.window import Window
+from query.asking.window import BUCKET, Window
 from query.fields import LOGS, SPANS, Signal
 from query.tree import (
+    Aggregation,
+    Attribute,
+    AttributeKeys,
+    Fn,
     Listing,
     Position,
     SpanRecords,
     Statement,
+    Tally,
     TraceAttributes,
     TraceBounds,
     TraceSize,
     TraceSkeleton,
 )
+from tests.query.analysis import aggregate_statements as aggregate
+from tests.query.analysis import compare_statements as compare
+from tests.query.errors import statements as errors
 
 NOW_NS = time.time_ns()
 GOLDEN = Path(__file__).parent / "sql"
@@ -144,6 +152,27 @@ SHAPES: dict[str, Statement] = {
     "trace_size": TraceSize(project_id=7, trace_id=TRACE, window=WINDOW),
     "trace_attributes": TraceAttributes(project_id=7, trace_id=TRACE, window=WINDOW, places=((1, 0), (2, 5))),
     "span_records": SpanRecords(project_id=7, trace_id=TRACE, span_id=SPAN, window=WINDOW, limit=20),
+    "attribute_keys": AttributeKeys(
+        project_id=7,
+        whole=Window(WINDOW.from_ns // BUCKET * BUCKET + BUCKET, WINDOW.to_ns // BUCKET * BUCKET),
+        edges=(
+            Window(WINDOW.from_ns, WINDOW.from_ns // BUCKET * BUCKET + BUCKET),
+            Window(WINDOW.to_ns // BUCKET * BUCKET, WINDOW.to_ns),
+        ),
+        limit=10_001,
+    ),
+    "attribute_keys_of_whole_buckets": AttributeKeys(
+        project_id=7, whole=Window(NOW // BUCKET * BUCKET - HOUR, NOW // BUCKET * BUCKET), edges=(), limit=10_001
+    ),
+    "tally": Tally(
+        project_id=7,
+        window=WINDOW,
+        present=(SPANS.fields["statusMessage"], SPANS.fields["parentSpanId"], Attribute("host")),
+        numbers=(Attribute("size"),),
+    ),
+    **errors.SHAPES,
+    **compare.SHAPES,
+    **aggregate.SHAPES,
 }
 
 
@@ -235,7 +264,12 @@ def test_every_window_has_its_buckets(from_ns: int, length: int) -> None:
     assert (high + 300) * 10**9 >= min(window.to_ns, 2**32 * 10**9 // 300 * 300)
 
 
-async def test_the_bucket_predicate_is_what_skips(clickhouse: ClickHouse, clickhouse_url: str, database: str) -> None:
+@pytest.mark.parametrize(
+    "statement", [spans(), aggregate.aggregation(Fn.P95, "durationMs", "name")], ids=["list", "aggregate"]
+)
+async def test_the_bucket_predicate_is_what_skips(
+    statement: Listing | Aggregation, clickhouse: ClickHouse, clickhouse_url: str, database: str
+) -> None:
     """With it a quarter of an hour of a day reads a fraction of the granules; without it all of them."""
     noon = (NOW_NS // (24 * HOUR) - 1) * 24 * HOUR + 12 * HOUR
     await clickhouse.command(
@@ -243,7 +277,7 @@ async def test_the_bucket_predicate_is_what_skips(clickhouse: ClickHouse, clickh
         f" SELECT 7, fromUnixTimestamp64Nano(toInt64({noon}) + toInt64(number) * 100000000, 'UTC'),"
         " toString(number % 5), toString(number % 7) FROM numbers(400000)"
     )
-    query = sql.emit(spans(window=Window(noon + HOUR, noon + HOUR + HOUR // 4)))
+    query = sql.emit(replace(statement, window=Window(noon + HOUR, noon + HOUR + HOUR // 4)))
     bare = "\n".join(line for line in query.sql.splitlines() if "toStartOfFiveMinutes" not in line)
     engine = open_client(parse(clickhouse_url, database), 30)
     try:

@@ -1,0 +1,23 @@
+SELECT grp, groupArray((step, n, s)) AS steps
+FROM (
+SELECT parent_span_id AS grp,
+  toUInt16(intDiv(toUnixTimestamp64Nano(start_time) - {p0:Int64}, {p1:Int64})) AS step,
+  count() AS n,
+  uniqExact(reinterpret(trace_id, 'UInt128')) AS s
+FROM spans
+WHERE project_id = {p2:UInt64}
+  AND toStartOfFiveMinutes(start_time) >= toDateTime({p3:UInt32}, 'UTC')
+  AND toStartOfFiveMinutes(start_time) <= toDateTime({p4:UInt32}, 'UTC')
+  AND start_time >= fromUnixTimestamp64Nano({p5:Int64}, 'UTC')
+  AND start_time < fromUnixTimestamp64Nano({p6:Int64}, 'UTC')
+  AND (parent_span_id IN (toFixedString(unhex({p7:String}), 8)))
+GROUP BY grp, step)
+GROUP BY grp
+-- p0 = 1795184400000000000
+-- p1 = 300000000000
+-- p2 = 7
+-- p3 = 1795184400
+-- p4 = 1795188000
+-- p5 = 1795184400123456789
+-- p6 = 1795188000123456789
+-- p7 = '0000000000000000'
