@@ -5,6 +5,7 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from chassis.operation import Answer, Body, Operation, Parameter, Tag, json_content
+from query import fields
 from query.analysis.aggregate import Aggregate, AggregateRequest
 from query.analysis.attributes import Keys
 from query.analysis.compare import CompareRequest, SpanComparison
@@ -15,6 +16,7 @@ from query.asking.window import DEFAULT_HOURS, MAX_HOURS
 from query.errors.handlers import MAX_ID
 from query.errors.occurrences import DEFAULT_LOGS, MAX_LOGS
 from query.errors.shapes import ErrorHistory, ErrorPage, OccurrencePage, OccurrenceRecord
+from query.fields import Signal
 from query.handlers import TRUNCATED
 from query.lists.shapes import LogPage, SpanPage
 from query.trace.reading import SpanDetail, Waterfall
@@ -48,14 +50,25 @@ HOURS: Final = Parameter(
     example=3,
 )
 TIME: Final = (FROM, TO, HOURS)
-FILTERS: Final = Parameter(
-    "filters",
-    "query",
-    Annotated[str, Meta(max_length=MAX_TEXT)],
-    'What must hold, all of it: `serviceName:cart durationMs:>100 -http.route:/health has:user.id`, or JSON: `[{"key": '
-    f'"http.route", "op": "eq", "value": "/cart"}}]`. At most {MAX_FILTERS} filters.',
-    example="durationMs:>100",
-)
+
+
+def _filters(signal: Signal, example: str) -> Parameter:
+    """The `filters` of a list; `example` is one that this signal takes."""
+    keys = ", ".join(f"`{name}`" for name in signal.fields)
+    return Parameter(
+        "filters",
+        "query",
+        Annotated[str, Meta(max_length=MAX_TEXT)],
+        "What must hold, all of it: `key:value`, `-key:value`, `key:*piece*`, `key:>1`, `has:key`, or JSON: "
+        f'`[{{"key": "key", "op": "eq", "value": "value"}}]`. At most {MAX_FILTERS} filters. Keys: {keys}'
+        f"{', or an attribute' if signal.attributes else ''}.",
+        example=example,
+    )
+
+
+FILTERS_OF_SPANS: Final = _filters(fields.SPANS, "serviceName:shop durationMs:>100")
+FILTERS_OF_LOGS: Final = _filters(fields.LOGS, "severityNumber:>=17")
+FILTERS_OF_ERRORS: Final = _filters(fields.ERRORS, "environment:production")
 LIMIT: Final = Parameter(
     "limit",
     "query",
@@ -113,7 +126,8 @@ RECORDS_AROUND: Final = Parameter(
     "Log records on each side.",
     default=DEFAULT_LOGS,
 )
-_LIST: Final = (*TIME, TRACE, FILTERS, LIMIT, CURSOR)
+_SPAN_LIST: Final = (*TIME, TRACE, FILTERS_OF_SPANS, LIMIT, CURSOR)
+_LOG_LIST: Final = (*TIME, TRACE, FILTERS_OF_LOGS, LIMIT, CURSOR)
 
 LIST_ATTRIBUTES: Final = Operation(
     "listAttributes",
@@ -157,10 +171,10 @@ COMPARE_SPANS: Final = Operation(
         },
     ),
 )
-LIST_SPANS: Final = Operation("listSpans", SPANS, (Answer("A page.", json_content(SpanPage)),), _LIST)
-LIST_LOGS: Final = Operation("listLogs", LOGS, (Answer("A page.", json_content(LogPage)),), _LIST)
+LIST_SPANS: Final = Operation("listSpans", SPANS, (Answer("A page.", json_content(SpanPage)),), _SPAN_LIST)
+LIST_LOGS: Final = Operation("listLogs", LOGS, (Answer("A page.", json_content(LogPage)),), _LOG_LIST)
 LIST_TRACE_LOGS: Final = Operation(
-    "listTraceLogs", TRACES, (Answer("A page.", json_content(LogPage)),), (TRACE_IN_PATH, *_LIST)
+    "listTraceLogs", TRACES, (Answer("A page.", json_content(LogPage)),), (TRACE_IN_PATH, *_LOG_LIST)
 )
 SHOW_WATERFALL: Final = Operation(
     "showWaterfall", TRACES, (Answer("The trace.", json_content(Waterfall)),), (TRACE_IN_PATH,)
@@ -169,16 +183,19 @@ SHOW_SPAN: Final = Operation(
     "showSpan", TRACES, (Answer("The span.", json_content(SpanDetail)),), (TRACE_IN_PATH, SPAN_IN_PATH)
 )
 LIST_ERRORS: Final = Operation(
-    "listErrors", ERRORS, (Answer("A page.", json_content(ErrorPage)),), (*TIME, FILTERS, SORT, LIMIT, CURSOR)
+    "listErrors", ERRORS, (Answer("A page.", json_content(ErrorPage)),), (*TIME, FILTERS_OF_ERRORS, SORT, LIMIT, CURSOR)
 )
 SHOW_ERROR: Final = Operation(
-    "showError", ERRORS, (Answer("The error.", json_content(ErrorHistory)),), (FINGERPRINT_IN_PATH, *TIME, FILTERS)
+    "showError",
+    ERRORS,
+    (Answer("The error.", json_content(ErrorHistory)),),
+    (FINGERPRINT_IN_PATH, *TIME, FILTERS_OF_ERRORS),
 )
 LIST_OCCURRENCES: Final = Operation(
     "listErrorOccurrences",
     ERRORS,
     (Answer("A page.", json_content(OccurrencePage)),),
-    (FINGERPRINT_IN_PATH, *TIME, FILTERS, LIMIT, CURSOR),
+    (FINGERPRINT_IN_PATH, *TIME, FILTERS_OF_ERRORS, LIMIT, CURSOR),
 )
 SHOW_OCCURRENCE: Final = Operation(
     "showErrorOccurrence",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
-from aiohttp import web
+from aiohttp import ClientResponse, web
 from aiohttp.test_utils import TestClient, TestServer
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -32,6 +32,7 @@ from proto.otlp.policy import Policy, Signal
 from proto.storage import tables
 from query.app import service
 from query.settings import QuerySettings
+from tests.query.announced import Interface
 
 MS: Final = 10**6
 SECOND: Final = 10**9
@@ -199,8 +200,11 @@ class Answer:
         return json.loads(self.text)
 
 
+_INTERFACES: Final[list[Interface]] = []
+
+
 class Explore:
-    """A client of the service."""
+    """A client of the service. Whatever it is answered is held against the service's document."""
 
     def __init__(self, client: TestClient[Any, Any]) -> None:
         self.client = client
@@ -210,14 +214,22 @@ class Explore:
         params = {name.rstrip("_"): str(value) for name, value in query.items() if value is not None}
         headers = {"Authorization": f"Bearer {token}"}
         async with self.client.get(f"{base}{path}", params=params, headers=headers) as answer:
-            return Answer(answer.status, answer.headers, await answer.text())
+            return await self._announced(answer, Answer(answer.status, answer.headers, await answer.text()))
 
     async def post(self, path: str, body: Any, *, token: str = "mine", base: str = PATH) -> Answer:
         """`body` as JSON; bytes as they are."""
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         async with self.client.post(f"{base}{path}", data=data, headers=headers) as answer:
-            return Answer(answer.status, answer.headers, await answer.text())
+            return await self._announced(answer, Answer(answer.status, answer.headers, await answer.text()))
+
+    async def _announced(self, received: ClientResponse, answer: Answer) -> Answer:
+        """The answer, which is one that the service's document announces; the document is the same in every test."""
+        if not _INTERFACES:
+            async with self.client.get("/openapi.json") as document:
+                _INTERFACES.append(Interface(await document.json()))
+        _INTERFACES[0].check(received.method, received.url.raw_path, answer.status, answer.headers, answer.text)
+        return answer
 
     async def data(self, path: str = "/spans", **query: Any) -> list[Any]:
         """The rows of one page that must succeed."""
