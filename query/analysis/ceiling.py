@@ -29,7 +29,7 @@ async def newest(store: Store, project_id: int, window: Window, max_spans: int) 
     It begins with a bucket; where the newest bucket alone has too many, with a second of it, and so on. Spans of one
     nanosecond are not told apart: all of the newest count, however many.
     """
-    spans = await _count(store, project_id, window)
+    spans = await count(store, project_id, window)
     if spans <= max_spans:
         return Part(window, spans, truncated=False)
     floor = window.from_ns
@@ -39,7 +39,7 @@ async def newest(store: Store, project_id: int, window: Window, max_spans: int) 
             return Part(Window(begin, window.to_ns), spans, truncated=True)
         floor = max(floor, (window.to_ns - 1) // step * step)
     last = Window(window.to_ns - 1, window.to_ns)
-    return Part(last, await _count(store, project_id, last), truncated=True)
+    return Part(last, await count(store, project_id, last), truncated=True)
 
 
 async def _earliest(store: Store, project_id: int, window: Window, step: int, max_spans: int) -> tuple[int | None, int]:
@@ -50,7 +50,7 @@ async def _earliest(store: Store, project_id: int, window: Window, step: int, ma
     found, spans = high, 0
     while found - low > 1:
         middle = (low + found) // 2
-        counted = await _count(store, project_id, Window(middle * step, window.to_ns))
+        counted = await count(store, project_id, Window(middle * step, window.to_ns))
         if counted <= max_spans:
             found, spans = middle, counted
         else:
@@ -58,7 +58,8 @@ async def _earliest(store: Store, project_id: int, window: Window, step: int, ma
     return (None, 0) if found == high else (found * step, spans)
 
 
-async def _count(store: Store, project_id: int, window: Window) -> int:
+async def count(store: Store, project_id: int, window: Window) -> int:
+    """How many spans a window has. Raises StoreErrors."""
     whole, edges = split(window)
     ((spans,),) = await store.rows(SpanCount(project_id=project_id, whole=whole, edges=edges))
     return int(spans)

@@ -15,6 +15,7 @@ import msgspec
 
 from chassis.errors import BadRequest
 from chassis.validation import Issues, decode_mended
+from query.analysis import ceiling
 from query.analysis.comparison import Comparison, Counted, Found
 from query.analysis.pairs import named_pairs, usual_pairs
 from query.analysis.scores import MIN_Z, Score, Totals, default_min_spike_count, score
@@ -205,21 +206,18 @@ def _window(written: CompareWindow, path: str, now_ns: int, issues: Issues) -> W
 
 
 async def _sizes(store: Store, project_id: int, plan: Plan, max_scan_rows: int) -> _Sizes:
-    """How many spans there are to compare. What the ceiling bounds are rows before filters: they are what is read."""
+    """How many spans there are to compare. What the ceiling bounds are spans before filters: they are what is read."""
     sides = ((plan.spike,), plan.rest)
-    spike, baseline = [await _size(store, project_id, side) for side in sides]
-    one_in = max(1, -(-(spike + baseline) // max_scan_rows))
+    sizes = [sum([await ceiling.count(store, project_id, window) for window in side]) for side in sides]
+    one_in = max(1, -(-sum(sizes) // max_scan_rows))
     if plan.conditions or one_in > 1:
-        spike, baseline = [await _size(store, project_id, side, plan.conditions, one_in) for side in sides]
+        sizes = [await _size(store, project_id, side, plan.conditions, one_in) for side in sides]
+    spike, baseline = sizes
     return _Sizes(spike, baseline, one_in)
 
 
 async def _size(
-    store: Store,
-    project_id: int,
-    windows: tuple[Window, ...],
-    conditions: tuple[Condition, ...] = (),
-    one_in: int = 1,
+    store: Store, project_id: int, windows: tuple[Window, ...], conditions: tuple[Condition, ...], one_in: int
 ) -> int:
     if not windows:
         return 0
