@@ -93,6 +93,11 @@ async def test_a_parameter_without_a_place_is_a_mistake(clickhouse: ClickHouse) 
             LIMITS._replace(max_rows_to_read=10),
             QueryTooLarge,
         ),
+        (
+            "SELECT number % 100000 AS key FROM numbers(1000000) GROUP BY key LIMIT 1",
+            LIMITS._replace(max_rows_to_group_by=10),
+            QueryTooLarge,
+        ),
         ("SELECT groupArray(number) FROM numbers(10000000)", LIMITS._replace(max_memory_bytes=10**7), QueryTooLarge),
         ("SELECT * FROM url('http://127.0.0.1:1/', CSV, 'a String')", LIMITS, StoreUnavailable),
         ("SELECT nonsense(1)", LIMITS, StoreRejected),
