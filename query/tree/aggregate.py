@@ -1,0 +1,85 @@
+"""Statements of figures over groups and steps of time."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from query.asking.window import Window
+from query.tree.base import BaseStatement
+from query.tree.conditions import Condition, Subject
+
+
+class Fn(StrEnum):
+    """What an aggregate makes of the spans of a group: specification 4.2, its two undisclosed values, and two more."""
+
+    COUNT = "count"
+    COUNT_UNIQUE = "count_unique"
+    SUM = "sum"
+    AVG = "avg"
+    MIN = "min"
+    MAX = "max"
+    P50 = "p50"
+    P75 = "p75"
+    P90 = "p90"
+    P95 = "p95"
+    P99 = "p99"
+    P999 = "p999"
+
+    @property
+    def thousandths(self) -> int | None:
+        """Of a percentile, how many thousandths of the values are at most as large: 950 for p95."""
+        return int(self[1:].ljust(3, "0")) if self[0] == "p" else None
+
+
+GroupKey = str | int | bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Time cut into steps of `width_ns`, number 0 beginning at `origin_ns`."""
+
+    origin_ns: int
+    width_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanCount(BaseStatement):
+    """How many spans there are in the whole buckets `whole` and in the parts of buckets `edges`."""
+
+    whole: Window | None
+    edges: tuple[Window, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfGroups(BaseStatement):
+    """`fn` over `subject` for groups of the spans in `window` that meet all conditions; without `group_by` all of them
+    are one group.
+    """
+
+    window: Window
+    conditions: tuple[Condition, ...]
+    fn: Fn
+    subject: Subject | None
+    group_by: Subject | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregation(_OfGroups):
+    """The first `limit` groups by their figures, each with those of every step that has spans."""
+
+    steps: Steps
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRanking(_OfGroups):
+    """The first `limit` groups by their figures."""
+
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSeries(_OfGroups):
+    """Of each of `groups` (none: of all) the figures of every step that has spans."""
+
+    steps: Steps
+    groups: tuple[GroupKey, ...]

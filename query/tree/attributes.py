@@ -1,0 +1,27 @@
+"""Statements about the keys that spans carry."""
+
+from dataclasses import dataclass
+
+from query.asking.window import Window
+from query.tree.base import BaseStatement
+from query.tree.conditions import Subject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttributeKeys(BaseStatement):
+    """The attribute keys of spans, most carried first, at most `limit`: in the whole buckets `whole`, which the roll-up
+    has, and in the parts of buckets `edges`, together one window.
+    """
+
+    whole: Window | None
+    edges: tuple[Window, ...]
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally(BaseStatement):
+    """How many spans `window` has; in how many each of `present` is there, and each of `numbers` is a number."""
+
+    window: Window
+    present: tuple[Subject, ...] = ()
+    numbers: tuple[Subject, ...] = ()

@@ -1,0 +1,104 @@
+"""Statements of a comparison, and the cohorts that they are about."""
+
+from dataclasses import dataclass
+
+from query.asking.window import Window
+from query.tree.base import BaseStatement
+from query.tree.conditions import Condition, Subject
+
+
+@dataclass(frozen=True, slots=True)
+class Cohort:
+    """The spans in any of `windows` (which do not overlap, and are not none) that meet all conditions; of them those
+    whose hash of trace, span, batch and row is divisible by `one_in`.
+    """
+
+    windows: tuple[Window, ...]
+    conditions: tuple[Condition, ...] = ()
+    one_in: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.windows:
+            raise ValueError("a cohort needs a window")
+
+
+@dataclass(frozen=True, slots=True)
+class AtLeast:
+    """Pairs of key and value that at least `spans` spans have, and whose value has a length that a filter may name."""
+
+    spans: int
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """The pairs with these hashes."""
+
+    hashes: tuple[int, ...]
+
+
+Wanted = AtLeast | OneOf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CohortSize(BaseStatement):
+    """How many spans a cohort has."""
+
+    cohort: Cohort
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldPairs(BaseStatement):
+    """Values of own fields, and all names and versions of scopes, each with its number of spans."""
+
+    cohort: Cohort
+    wanted: Wanted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListPairs(BaseStatement):
+    """Attributes of resources and scopes, each with its number of spans; and every key of theirs and of spans, with
+    how often, in how many values and in which types it occurs.
+    """
+
+    cohort: Cohort
+    wanted: Wanted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Keyed(BaseStatement):
+    """On values of `sources`: own attributes by key, as they are stored on the span alone, or subjects."""
+
+    cohort: Cohort
+    sources: tuple[str, ...] | tuple[Subject, ...]
+
+    def __post_init__(self) -> None:
+        BaseStatement.__post_init__(self)
+        if not self.sources:
+            raise ValueError("values need a source")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyPairs(_Keyed):
+    """For each source its values that `least` spans have; how often it occurs, and in how many values."""
+
+    least: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyCounts(_Keyed):
+    """How many spans have each of the pairs in `hashes`."""
+
+    hashes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyValues(_Keyed):
+    """How many values each source has, as far as that matters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionCounts(BaseStatement):
+    """How many spans of a cohort meet each of `tests`."""
+
+    cohort: Cohort
+    tests: tuple[Condition, ...]
