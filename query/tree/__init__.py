@@ -133,4 +133,4 @@ __all__ = [
     "TraceSize",
     "TraceSkeleton",
     "Wanted",
-,]
+]
