@@ -79,8 +79,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_scan_rows: Annotated[
         int,
         setting(
-            "Spans an aggregate or a comparison looks at; of more the newest, or for a comparison a sample, and it says "
-            "so.",
+            "Spans an aggregate or a comparison looks at; of more the newest, or for a comparison a sample, and it "
+            "says so.",
             unit="spans",
             ge=1,
             le=100_000_000,
