@@ -1,21 +1,21 @@
 SELECT toUnixTimestamp64Nano(max(time)) AS rank, fingerprint
 FROM error_occurrences
-WHERE project_id = {p3:UInt64}
-  AND toStartOfFiveMinutes(time) >= toDateTime({p4:UInt32}, 'UTC')
-  AND toStartOfFiveMinutes(time) <= toDateTime({p5:UInt32}, 'UTC')
-  AND time >= fromUnixTimestamp64Nano({p6:Int64}, 'UTC')
-  AND time < fromUnixTimestamp64Nano({p7:Int64}, 'UTC')
-  AND (environment = {p8:String})
+WHERE project_id = {p0:UInt64}
+  AND toStartOfFiveMinutes(time) >= toDateTime({p1:UInt32}, 'UTC')
+  AND toStartOfFiveMinutes(time) <= toDateTime({p2:UInt32}, 'UTC')
+  AND time >= fromUnixTimestamp64Nano({p3:Int64}, 'UTC')
+  AND time < fromUnixTimestamp64Nano({p4:Int64}, 'UTC')
+  AND (environment = {p5:String})
 GROUP BY fingerprint
-HAVING (rank, fingerprint) < ({p0:Int64}, toFixedString(unhex({p1:String}), 16))
+HAVING (rank, fingerprint) < ({p6:Int64}, toFixedString(unhex({p7:String}), 16))
 ORDER BY rank DESC, fingerprint DESC
-LIMIT {p2:UInt64}
--- p0 = 1795188000123456788
--- p1 = '000102030405060708090a0b0c0d0e0f'
--- p2 = 51
--- p3 = 7
--- p4 = 1795184400
--- p5 = 1795188000
--- p6 = 1795184400123456789
--- p7 = 1795188000123456789
--- p8 = 'prod'
+LIMIT {p8:UInt64}
+-- p0 = 7
+-- p1 = 1795184400
+-- p2 = 1795188000
+-- p3 = 1795184400123456789
+-- p4 = 1795188000123456789
+-- p5 = 'prod'
+-- p6 = 1795188000123456788
+-- p7 = '000102030405060708090a0b0c0d0e0f'
+-- p8 = 51

@@ -1,18 +1,18 @@
 SELECT fingerprint, type, message, batch_id, row
 FROM error_occurrences
-WHERE project_id = {p2:UInt64}
-  AND toStartOfFiveMinutes(time) >= toDateTime({p0:UInt32}, 'UTC')
-  AND toStartOfFiveMinutes(time) <= toDateTime({p1:UInt32}, 'UTC')
+WHERE project_id = {p0:UInt64}
+  AND toStartOfFiveMinutes(time) >= toDateTime({p1:UInt32}, 'UTC')
+  AND toStartOfFiveMinutes(time) <= toDateTime({p2:UInt32}, 'UTC')
   AND time >= fromUnixTimestamp64Nano({p3:Int64}, 'UTC')
   AND time < fromUnixTimestamp64Nano({p4:Int64}, 'UTC')
   AND (environment = {p5:String})
-  AND toStartOfFiveMinutes(time) IN (toDateTime({p0:UInt32}, 'UTC'), toDateTime({p1:UInt32}, 'UTC'))
+  AND toStartOfFiveMinutes(time) IN (toDateTime({p1:UInt32}, 'UTC'), toDateTime({p2:UInt32}, 'UTC'))
   AND (fingerprint, time) IN ((toFixedString(unhex({p6:String}), 16), fromUnixTimestamp64Nano({p3:Int64}, 'UTC')), (toFixedString(unhex({p7:String}), 16), fromUnixTimestamp64Nano({p8:Int64}, 'UTC')), (toFixedString(unhex({p9:String}), 16), fromUnixTimestamp64Nano({p10:Int64}, 'UTC')))
 ORDER BY fingerprint, trace_id DESC, span_id DESC, batch_id DESC, row DESC
 LIMIT 1 BY fingerprint
--- p0 = 1795184400
--- p1 = 1795188000
--- p2 = 7
+-- p0 = 7
+-- p1 = 1795184400
+-- p2 = 1795188000
 -- p3 = 1795184400123456789
 -- p4 = 1795188000123456789
 -- p5 = 'prod'
