@@ -1,7 +1,7 @@
-"""Prints exports and explores side by side: `python -m benchmarks.mixed [--seconds N] [--share S]`.
+"""Prints exports and explores side by side: `python -m benchmarks.mixed [--seconds N] [--share S] [NAME=VALUE ...]`.
 
 First what the gateway takes at most, for five seconds; then `share` of it alone, then the same with twenty heavy
-explores at once. The senders share the machine with what they measure.
+explores at once. The senders share the machine with what they measure. NAME=VALUE are settings of the product.
 """
 
 import argparse
@@ -23,24 +23,22 @@ def main() -> None:
     print(machine(), flush=True)
     with TemporaryDirectory(prefix="sluice-mixed-") as directory:
         # The limits of one principal are not what is measured: twenty people would have one each.
-        sluice = running(
-            Path(directory) / "data", Path(directory) / "log", SLUICE_ANALYSIS_RATE="0", SLUICE_API_RATE="0"
-        )
+        settings = {"SLUICE_ANALYSIS_RATE": "0", "SLUICE_API_RATE": "0", **arguments.settings}
+        sluice = running(Path(directory) / "data", Path(directory) / "log", **settings)
         try:
-            asyncio.run(_measure(sluice, arguments.seconds, arguments.share))
+            asyncio.run(_measure(sluice, arguments))
             sluice.stop()
         finally:
             sluice.kill()
 
 
-async def _measure(sluice: Sluice, seconds: float, share: float) -> None:
+async def _measure(sluice: Sluice, arguments: argparse.Namespace) -> None:
+    seconds: float = arguments.seconds
     exporters = Exporters(int(sluice.base_url.rpartition(":")[2]), sluice.key)
     await exporters.most()  # connections, caches, the first parts
     most = await exporters.most()
-    rate = most * share
-    print(
-        f"at most {most:.0f} exports a second of {SPANS} spans; {share:.0%} of it is sent: {rate * SPANS:.0f} spans/s\n"
-    )
+    rate = arguments.rate or most * arguments.share
+    print(f"at most {most:.0f} exports a second of {SPANS} spans; {rate:.0f} are sent: {rate * SPANS:.0f} spans/s\n")
     print("| exports | asked | by status | p50 ms | p99 ms | longest ms |\n|---|---|---|---|---|---|")
     begun = len(exporters.sent)
     await exporters.steady(rate, seconds)
@@ -69,7 +67,11 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mixed", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="of each phase")
     parser.add_argument("--share", type=float, default=0.6, help="of what the gateway takes at most")
-    return parser.parse_args()
+    parser.add_argument("--rate", type=float, default=0.0, help="exports a second, in the place of a share")
+    parser.add_argument("settings", nargs="*", type=lambda text: tuple(text.split("=", 1)), help="NAME=VALUE")
+    arguments = parser.parse_args()
+    arguments.settings = dict(arguments.settings)
+    return arguments
 
 
 if __name__ == "__main__":
