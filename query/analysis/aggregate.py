@@ -22,7 +22,7 @@ from query.analysis.buckets import MAX_MINUTES, MAX_POINTS, default_minutes, lab
 from query.analysis.ceiling import Part
 from query.analysis.figures import Shown, group_text, of_no_spans, shown
 from query.asking.bodies import Moment, time_range
-from query.asking.filters import Filter, WrittenFilter, check_filters, check_key, conditions, subject_of
+from query.asking.filters import Filter, KeyText, WrittenFilters, check_filters, check_key, conditions, subject_of
 from query.asking.instant import format_instant
 from query.asking.window import MAX_HOURS, Window
 from query.fields import SPANS
@@ -47,9 +47,9 @@ class AggregateRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel
     from_: Moment | None = msgspec.field(default=None, name="from")
     to: Moment | None = None
     hours: Annotated[int, Meta(ge=1, le=MAX_HOURS)] | None = None
-    field: str | None = None
-    group_by: str | None = None
-    filters: list[WrittenFilter] | None = None
+    field: KeyText | None = None
+    group_by: KeyText | None = None
+    filters: WrittenFilters | None = None
     limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT)] | None = None
     interval_minutes: Annotated[int, Meta(ge=1, le=MAX_MINUTES)] | None = None
 
@@ -65,7 +65,7 @@ class Group(msgspec.Struct):
 class Point(msgspec.Struct):
     """What starts in the interval that begins at `bucket`, as far as `range` goes."""
 
-    bucket: str
+    bucket: Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
     value: Value
     count: Count
 
@@ -155,9 +155,8 @@ def plan(raw: bytes, now_ns: int) -> Plan:
 
 def _plan(request: AggregateRequest, now_ns: int, issues: Issues) -> Plan | None:
     window = time_range(request.from_, request.to, request.hours).resolve(now_ns, "body", issues)
-    before = len(issues)
     filters = check_filters(request.filters or (), FILTERS_PATH, issues)
-    tests = conditions(filters, SPANS, now_ns, FILTERS_PATH, issues) if len(issues) == before else ()
+    tests = conditions(filters, SPANS, now_ns, FILTERS_PATH, issues)
     _check_keys(request, issues)
     minutes = None if window is None else _minutes(request, window, issues)
     return None if window is None or minutes is None else Plan(request, filters, tests, window, minutes)

@@ -42,12 +42,21 @@ MAX_VALUE: Final = 1024
 MAX_VALUES: Final = 100
 MAX_TEXT: Final = 4000
 ATTRIBUTE_PREFIX: Final = "attr:"
+# Bounds that `check_key` checks, for those who read about them.
+KeyText = Annotated[
+    str,
+    msgspec.Meta(
+        description=f"An own field, else an attribute; after `{ATTRIBUTE_PREFIX}` always the attribute.",
+        extra_json_schema={"minLength": 1, "maxLength": len(ATTRIBUTE_PREFIX) + MAX_KEY},
+    ),
+]
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([+-]?[0-9]{1,4}))?")
 
 
 class Op(StrEnum):
-    """The operators of specification 4.2, their three undisclosed values, and four extensions."""
+    """How a filter compares. What is not there meets neq, not_contains, not_in and not_exists."""
 
+    # Specification 4.2, its three undisclosed values (lte, exists, not_exists), and four extensions.
     EQ = "eq"
     NEQ = "neq"
     CONTAINS = "contains"
@@ -89,9 +98,15 @@ class Filter:
 class WrittenFilter(msgspec.Struct, forbid_unknown_fields=True):
     """A filter in JSON. `value`: none for exists and not_exists, a list only for in and not_in."""
 
-    key: Annotated[str, msgspec.Meta(min_length=1)]
+    key: Annotated[KeyText, msgspec.Meta(min_length=1)]
     op: Op
-    value: str | list[str] | None = None
+    value: Annotated[
+        str | Annotated[list[str], msgspec.Meta(extra_json_schema={"maxItems": MAX_VALUES})] | None,
+        msgspec.Meta(description=f"Each at most {MAX_VALUE} characters; for in and not_in one text may have commas."),
+    ] = None
+
+
+WrittenFilters = Annotated[list[WrittenFilter], msgspec.Meta(extra_json_schema={"maxItems": MAX_FILTERS})]
 
 
 def parse_filters(text: str, path: str, issues: Issues) -> tuple[Filter, ...]:
@@ -190,11 +205,11 @@ def _checked(
     if len(written) > MAX_FILTERS:
         issues.add(path, f"Must have at most {MAX_FILTERS} filters.", "too_many")
         return ()
-    checked = (_check(key, op, value, where, issues) for where, key, op, value in written)
-    return tuple(each for each in checked if each is not None)
+    return tuple(_check(key, op, value, where, issues) for where, key, op, value in written)
 
 
-def _check(key: str, op: Op, value: str | list[str] | None, path: str, issues: Issues) -> Filter | None:
+def _check(key: str, op: Op, value: str | list[str] | None, path: str, issues: Issues) -> Filter:
+    """As it was written; one at fault without its values, so that the faults of those after it have their places."""
     before = len(issues)
     _check_length(key, f"{path}.key", issues)
     values = _values(op, value, f"{path}.value", issues)
@@ -204,7 +219,7 @@ def _check(key: str, op: Op, value: str | list[str] | None, path: str, issues: I
         issues.add(f"{path}.value", f"Must have at most {MAX_VALUES} values.", "too_many")
     if not encodable(key, *values):
         issues.add(path, "Must be valid Unicode.", "format")
-    return Filter(key, op, values) if len(issues) == before else None
+    return Filter(key, op, values) if len(issues) == before else Filter(key, Op.EXISTS)
 
 
 def check_key(key: str, path: str, issues: Issues) -> None:

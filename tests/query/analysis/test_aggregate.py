@@ -325,6 +325,13 @@ WRONG: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
     ({"fn": "count", "filters": [{"key": "a", "op": "exists"}] * 21}, [("body.filters", "too_many")]),
     ({"fn": "count", "filters": [{"key": "a", "op": "gt", "value": "x"}]}, [("body.filters[0].value", "type")]),
     ({"fn": "count", "filters": [{"key": "a", "op": "regex", "value": "("}]}, [("body.filters[0].value", "format")]),
+    (
+        {
+            "fn": "avg",
+            "filters": [{"key": "k" * 257, "op": "eq", "value": "x"}, {"key": "a", "op": "gt", "value": "x"}],
+        },
+        [("body.field", "missing"), ("body.filters[0].key", "length"), ("body.filters[1].value", "type")],
+    ),
     ({"fn": "count", "group_by": "a"}, [("body.group_by", "unknown_field")]),
     (
         {"fn": "p42", "from": "x", "to": "y", "limit": 0, "groupBy": "", "extra": 1, "filters": [{"key": "a"}]},
