@@ -11,7 +11,7 @@
     lists.records          rows -> JSON, values exactly as they were sent
     200
 
-Errors (`errors`) and traces (`trace`) take the same road; `trace.waterfall` lays spans out as a tree, in a thread of
+Keys and figures (`analysis`), errors (`errors`) and traces (`trace`) take the same road; `trace.waterfall` lays spans out as a tree, in a thread of
 its own.
 
 The service only reads. A 200 shows what was stored when the query ran: every stored row that matches once, whatever
