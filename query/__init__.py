@@ -11,8 +11,8 @@
     lists.records          rows -> JSON, values exactly as they were sent
     200
 
-Keys and figures (`analysis`), errors (`errors`) and traces (`trace`) take the same road; `trace.waterfall` lays spans out as a tree, in a thread of
-its own.
+Keys and figures (`analysis`), errors (`errors`) and traces (`trace`) take the same road; `trace.waterfall` lays
+spans out as a tree, in a thread of its own.
 
 The service only reads. A 200 shows what was stored when the query ran: every stored row that matches once, whatever
 the ties at page edges. Rows that arrive later with an older time are not waited for.
