@@ -37,7 +37,7 @@ class ErrorBody(msgspec.Struct, rename="camel"):
 
 
 class Error(msgspec.Struct):
-    """What every refusal looks like (`chassis.errors.envelope`)."""
+    """What every refusal looks like."""
 
     error: ErrorBody
 

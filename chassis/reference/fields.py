@@ -44,6 +44,8 @@ class Schemas:
         if "$ref" in schema and "properties" in self.resolved(schema):
             return self.name(schema)
         schema = self.resolved(schema)
+        if isinstance(schema.get("type"), list):
+            return " or ".join(schema["type"])
         if "anyOf" in schema:
             return " or ".join(dict.fromkeys(self.type_of(each) for each in schema["anyOf"]))
         if schema.get("type") == "array":
@@ -60,7 +62,7 @@ class Schemas:
             _between(schema, "minimum", "maximum", ""),
             _between(schema, "minLength", "maxLength", "characters"),
             _between(schema, "minItems", "maxItems", "items"),
-            f"`{schema['pattern']}`" if len(schema.get("pattern", "")) in range(1, _MAX_PATTERN) else "",
+            schema.get("format") or _pattern(schema.get("pattern", "")),
             *(self.bounds_of(each) for each in schema.get("anyOf", ())),
             self._bounds_of_items(schema),
             f"default `{_plain(schema['default'])}`" if schema.get("default") is not None else "",
@@ -131,6 +133,10 @@ def _between(schema: Schema, low: str, high: str, unit: str) -> str:
     else:
         said = f"{least} to {most}" if least != most else f"{least}"
     return f"{said} {unit}".strip()
+
+
+def _pattern(pattern: str) -> str:
+    return f"`{pattern}`" if 0 < len(pattern) < _MAX_PATTERN else ""
 
 
 def _values(schema: Schema) -> str:

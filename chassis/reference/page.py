@@ -47,7 +47,9 @@ class _Page:
         header = element(
             "header", element("h1", info["title"]), paragraphs(info["description"]), element("p", download)
         )
-        main = element("main", header, *(self._area(tag) for tag in self._document["tags"]), self._credentials())
+        main = element(
+            "main", header, *(self._area(tag) for tag in self._document["tags"]), self._errors(), self._credentials()
+        )
         return element("html", head, element("body", self._navigation(), main), lang="en")
 
     def _navigation(self) -> Markup:
@@ -62,8 +64,8 @@ class _Page:
             areas.append(
                 joined(element("h2", element("a", tag["name"], href=f"#{_anchor(tag['name'])}")), element("ul", *lines))
             )
-        extra = element("h2", element("a", "credentials", href="#credentials"))
-        return element("nav", *areas, extra)
+        others = (element("h2", element("a", name, href=f"#{name}")) for name in ("errors", "credentials"))
+        return element("nav", *areas, *others)
 
     def _of(self, tag: str) -> list[_Entry]:
         return [each for each in self._entries if each.said["tags"] == [tag]]
@@ -140,16 +142,21 @@ class _Page:
     def _refusals(self, said: Mapping[str, Any]) -> Markup:
         shared = self._document["components"]["responses"]
         rows: list[tuple[str, ...]] = []
-        found: Mapping[str, Any] = {}
         for status, answer in said["responses"].items():
             if "$ref" in answer:
                 found = shared[answer["$ref"].rpartition("/")[2]]
                 names = [element("code", name) for name in found["headers"]]
                 rows.append((_status(status), inline(found["description"]), joined(*_between(names, " "))))
-        if not rows:
-            return Markup()
-        content = (self._content(media, each, open_=False) for media, each in found["content"].items())
-        return _titled("Refusals", joined(table(("Status", "When", "Headers"), rows), *content))
+        shape = element("p", "Their shape: ", element("a", "errors", href="#errors"), ".")
+        return _titled("Refusals", joined(table(("Status", "When", "Headers"), rows), shape) if rows else "")
+
+    def _errors(self) -> Markup:
+        """The shapes of refusals, each once."""
+        shapes = {}
+        for answer in self._document["components"]["responses"].values():
+            for media, content in answer["content"].items():
+                shapes[media, json.dumps(content)] = self._content(media, content, open_=True)
+        return element("section", element("h2", "Errors", id="errors"), *shapes.values())
 
     def _content(self, media: str, content: Mapping[str, Any], *, open_: bool) -> Markup:
         """A media type with the fields of its structure, and an example."""
@@ -183,7 +190,7 @@ class _Page:
             for name, scheme in schemes.items()
         ]
         heading = element("h2", "Credentials", id="credentials")
-        return element("section", heading, table(("Name", "Where", "How"), rows)) if rows else Markup()
+        return element("section", heading, table(("Name", "Where", "How"), rows))
 
 
 def page(document: Mapping[str, Any]) -> bytes:

@@ -20,7 +20,7 @@ from query.analysis.comparison import Comparison, Counted, Found
 from query.analysis.pairs import named_pairs, usual_pairs
 from query.analysis.scores import MIN_Z, Score, Totals, default_min_spike_count, score
 from query.asking.bodies import Moment, time_range
-from query.asking.filters import Filter, WrittenFilter, check_filters, check_key, conditions
+from query.asking.filters import Filter, KeyText, WrittenFilters, check_filters, check_key, conditions
 from query.asking.instant import InstantError, format_instant, parse_instant
 from query.asking.window import Window
 from query.fields import SPANS
@@ -48,8 +48,8 @@ class CompareRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel")
 
     spike: CompareWindow
     baseline: CompareWindow
-    filters: list[WrittenFilter] | None = None
-    keys: Annotated[list[str], msgspec.Meta(max_length=MAX_COMPARE_KEYS)] | None = None
+    filters: WrittenFilters | None = None
+    keys: Annotated[list[KeyText], msgspec.Meta(max_length=MAX_COMPARE_KEYS)] | None = None
     min_spike_count: Annotated[int, msgspec.Meta(ge=1, le=MAX_MIN_SPIKE_COUNT)] | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_FINDINGS)] | None = None
 

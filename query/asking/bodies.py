@@ -1,16 +1,20 @@
 """The JSON bodies of explore: what they share."""
 
 from decimal import Decimal
-from typing import Final
+from typing import Annotated, Final
 
 from aiohttp import web
+from msgspec import Meta
 
 from chassis.validation import read_json_bytes
 from query.asking.window import TimeRange
 
 MAX_BODY: Final = 256 * 2**10  # bytes; twenty filters of a hundred values each fit
 
-Moment = str | int | float  # a time as `query.asking.instant` reads it; numbers are epochs
+Moment = Annotated[
+    str | int | float,
+    Meta(description="A time: RFC 3339, an epoch in seconds to nanoseconds as text or number, `now`, or `now-15m`."),
+]
 
 
 def time_range(from_: Moment | None, to: Moment | None, hours: int | None = None) -> TimeRange:

@@ -9,8 +9,9 @@ from query.tree.conditions import Condition, Subject
 
 
 class Fn(StrEnum):
-    """What an aggregate makes of the spans of a group: specification 4.2, its two undisclosed values, and two more."""
+    """What is made of the spans of a group. pXX is a value that occurs; at least XX percent are not above it."""
 
+    # Specification 4.2, its two undisclosed values (p95, p99), and two extensions.
     COUNT = "count"
     COUNT_UNIQUE = "count_unique"
     SUM = "sum"
