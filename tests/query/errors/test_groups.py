@@ -86,6 +86,17 @@ def moment(at: int) -> dict[str, Any]:
     return {"count": 1, "firstSeen": format_instant(at), "lastSeen": format_instant(at)}
 
 
+@pytest.mark.parametrize("filters", ["", "message:matches", "-traceId:00000000000000000000000000000003"])
+async def test_the_latest_of_a_tie_is_the_first_that_its_list_shows(
+    filters: str, occurrences: Occurrences, explore: Explore
+) -> None:
+    same = [Raised(trace=trace, span=n, message="matches") for trace in (1, 2) for n in (1, 2)]
+    await occurrences.store(*same, Raised(trace=3, span=1, message="other"), same[3], Raised(at=NOW - HOUR))
+    (found,) = await explore.data("/errors", filters=filters)
+    first = (await explore.data(f"/errors/{fingerprint(1)}/occurrences", filters=filters))[0]
+    assert (found["latestOccurrenceId"], found["message"]) == (first["id"], first["message"])
+
+
 async def test_of_many_releases_the_most_frequent_are_shown_and_all_are_counted(
     occurrences: Occurrences, explore: Explore
 ) -> None:
