@@ -91,7 +91,7 @@ class Schemas:
             yield Field(
                 path,
                 self.type_of(part),
-                self.bounds_of(part) if self._structure(part) is None else "",
+                self.bounds_of(part),
                 key in structure.get("required", ()),
                 self._description(part),
             )
