@@ -16,6 +16,8 @@ JAVASCRIPT := tests/e2e/javascript
 KERNEL_SOURCES := $(wildcard proto/otlp/kernel/*.pyx proto/otlp/kernel/*.pxi) setup.py
 
 FUZZ_SECONDS ?= 20
+# A file of tests goes to one worker as a whole: what it starts, it starts once.
+WORKERS := --numprocesses logical --maxprocesses 4 --dist loadfile
 
 .PHONY: help setup run test test-optimized lint format fuzz bench lock clean
 
@@ -59,10 +61,10 @@ run: setup ## all services in one process, embedded stores, data in ./data
 	exec $(BIN)/sluice up
 
 test: $(JAVASCRIPT)/node_modules/.made $(VENV)/.dev ## the whole test suite
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(WORKERS) $(PYTEST_ARGS)
 
 test-optimized: $(JAVASCRIPT)/node_modules/.made $(VENV)/.dev ## the same under python -O: nothing may hang on an assert of ours
-	$(BIN)/python -O -m pytest -p no:cacheprovider $(PYTEST_ARGS)
+	$(BIN)/python -O -m pytest $(WORKERS) -p no:cacheprovider $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev ## ruff and mypy
 	$(BIN)/ruff check .
