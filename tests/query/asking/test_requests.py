@@ -248,7 +248,21 @@ async def test_attributes_too_large_to_read_at_once_are_read_in_parts(
     assert [row["attributes"] for row in found["rows"]] == [{"n": n} for n in range(1, 12)]
 
 
-async def test_a_read_that_its_client_abandons_is_cancelled(explore_url: str) -> None:
+COMPARED = {"spike": {"from": "-1h", "to": "now"}, "baseline": {"from": "-2h", "to": "-1h"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/spans", None),
+        ("/attributes", None),
+        ("/errors", None),
+        (f"/traces/{'1' * 32}/waterfall", None),
+        ("/spans/aggregate", {"fn": "count"}),
+        ("/spans/compare", COMPARED),
+    ],
+)
+async def test_a_read_that_its_client_abandons_is_cancelled(explore_url: str, path: str, body: object) -> None:
     reached, cancelled = asyncio.Event(), asyncio.Event()
 
     async def reply(_sql: str, _limits: QueryLimits) -> Rows:
@@ -262,9 +276,10 @@ async def test_a_read_that_its_client_abandons_is_cancelled(explore_url: str) ->
     settings, telemetry = ChassisSettings(), Telemetry("query")
     app = application(Scripted(explore_url, reply), QuerySettings(), [NOW])
     listener = bind("127.0.0.1", 0)
-    url = f"http://127.0.0.1:{listener.getsockname()[1]}{PATH}/spans"
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}{PATH}{path}"
     async with listening(app, listener, settings, telemetry), aiohttp.ClientSession() as client, asyncio.timeout(10):
-        asking = asyncio.ensure_future(client.get(url, headers={"Authorization": "Bearer mine"}))
+        method, headers = ("GET" if body is None else "POST"), {"Authorization": "Bearer mine"}
+        asking = asyncio.ensure_future(client.request(method, url, json=body, headers=headers))
         await reached.wait()
         asking.cancel()
         with suppress(asyncio.CancelledError):
