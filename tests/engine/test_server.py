@@ -136,6 +136,7 @@ def test_users_whose_profile_only_reads(engine: Engine) -> None:
             {"decompress": "1"},
         ),
     ],
+    ids=["plain", "gzip", "lz4", "frames"],
 )
 def test_data_of_an_insert(engine: Engine, body: bytes, headers: dict[str, str], parameters: dict[str, str]) -> None:
     ask(engine, b"CREATE OR REPLACE TABLE default.inserted (n UInt64) ENGINE = MergeTree ORDER BY n")

@@ -22,11 +22,16 @@ from tests.query.errors.statements import PRINT, WINDOW
 
 PLACED = Raised(batch=2**62)
 ONE = f"/errors/{fingerprint(1)}"
-ENDPOINTS = ["/errors", ONE, f"{ONE}/occurrences", f"{ONE}/occurrences/{PLACED.id}"]
+ENDPOINTS = {
+    "groups": "/errors",
+    "one group": ONE,
+    "occurrences": f"{ONE}/occurrences",
+    "one occurrence": f"{ONE}/occurrences/{PLACED.id}",
+}
 BAD = {"limit": "0", "filters": "[", "logs": "0"}
 
 
-@pytest.mark.parametrize("path", ENDPOINTS)
+@pytest.mark.parametrize("path", ENDPOINTS.values(), ids=ENDPOINTS)
 async def test_every_endpoint_is_guarded_before_it_looks_at_the_request(
     path: str, occurrences: Occurrences, explore: Explore
 ) -> None:
@@ -57,7 +62,7 @@ class Failing(ClickHouse):
         raise self._failure
 
 
-@pytest.mark.parametrize("path", ENDPOINTS)
+@pytest.mark.parametrize("path", ENDPOINTS.values(), ids=ENDPOINTS)
 @pytest.mark.parametrize(
     ("failure", "status"),
     [
