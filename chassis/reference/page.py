@@ -48,7 +48,7 @@ class _Page:
             "header", element("h1", info["title"]), paragraphs(info["description"]), element("p", download)
         )
         main = element(
-            "main", header, *(self._area(tag) for tag in self._document["tags"]), self._errors(), self._credentials()
+            "main", header, *(self._area(tag) for tag in self._document["tags"]), self._refusals(), self._credentials()
         )
         return element("html", head, element("body", self._navigation(), main), lang="en")
 
@@ -64,7 +64,7 @@ class _Page:
             areas.append(
                 joined(element("h2", element("a", tag["name"], href=f"#{_anchor(tag['name'])}")), element("ul", *lines))
             )
-        others = (element("h2", element("a", name, href=f"#{name}")) for name in ("errors", "credentials"))
+        others = (element("h2", element("a", name, href=f"#{name}")) for name in ("refusals", "credentials"))
         return element("nav", *areas, *others)
 
     def _of(self, tag: str) -> list[_Entry]:
@@ -147,16 +147,16 @@ class _Page:
                 found = shared[answer["$ref"].rpartition("/")[2]]
                 names = [element("code", name) for name in found["headers"]]
                 rows.append((_status(status), inline(found["description"]), joined(*_between(names, " "))))
-        shape = element("p", "Their shape: ", element("a", "errors", href="#errors"), ".")
+        shape = element("p", "Their shape: ", element("a", "refusals", href="#refusals"), ".")
         return _titled("Refusals", joined(table(("Status", "When", "Headers"), rows), shape) if rows else "")
 
-    def _errors(self) -> Markup:
+    def _refusals(self) -> Markup:
         """The shapes of refusals, each once."""
         shapes = {}
         for answer in self._document["components"]["responses"].values():
             for media, content in answer["content"].items():
                 shapes[media, json.dumps(content)] = self._content(media, content, open_=True)
-        return element("section", element("h2", "Errors", id="errors"), *shapes.values())
+        return element("section", element("h2", "Refusals", id="refusals"), *shapes.values())
 
     def _content(self, media: str, content: Mapping[str, Any], *, open_: bool) -> Markup:
         """A media type with the fields of its structure, and an example."""
