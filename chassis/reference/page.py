@@ -48,7 +48,7 @@ class _Page:
             "header", element("h1", info["title"]), paragraphs(info["description"]), element("p", download)
         )
         main = element(
-            "main", header, *(self._area(tag) for tag in self._document["tags"]), self._refusals(), self._credentials()
+            "main", header, *(self._area(tag) for tag in self._document["tags"]), self._shapes(), self._credentials()
         )
         return element("html", head, element("body", self._navigation(), main), lang="en")
 
@@ -150,7 +150,7 @@ class _Page:
         shape = element("p", "Their shape: ", element("a", "refusals", href="#refusals"), ".")
         return _titled("Refusals", joined(table(("Status", "When", "Headers"), rows), shape) if rows else "")
 
-    def _refusals(self) -> Markup:
+    def _shapes(self) -> Markup:
         """The shapes of refusals, each once."""
         shapes = {}
         for answer in self._document["components"]["responses"].values():

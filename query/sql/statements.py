@@ -121,9 +121,10 @@ def _trace_size(statement: TraceSize) -> Query:
 def _trace_attributes(statement: TraceAttributes) -> Query:
     bindings = Bindings()
     where = _trace(statement, statement.trace_id, statement.window, bindings)
-    batches = bindings.uint64s(tuple(batch for batch, _ in statement.places))
-    rows = bindings.uint32s(tuple(row for _, row in statement.places))
-    where.append(f"(batch_id, row) IN {_PLACES_FROM.format(batches=batches, rows=rows)}")
+    if statement.places:
+        batches = bindings.uint64s(tuple(batch for batch, _ in statement.places))
+        rows = bindings.uint32s(tuple(row for _, row in statement.places))
+        where.append(f"(batch_id, row) IN {_PLACES_FROM.format(batches=batches, rows=rows)}")
     return select(ATTRIBUTE_SELECT, SPANS.table, where, (), bindings)
 
 

@@ -23,7 +23,7 @@ from query.values import merged
 
 MAX_SAME_ID: Final = 20  # whole records shown of spans that share an id
 _SHRINK: Final = 4
-_CHUNK: Final = 250  # rows whose attributes are read at once: their places fit a URL
+_CHUNK: Final = 250  # rows that are asked for by their places, which fit a URL
 
 Attributes = Mapping[tuple[int, int], Carried]  # by batch and row
 
@@ -192,26 +192,31 @@ async def _read_skeleton(
 async def _read_attributes(
     store: Store, project_id: int, trace_id: bytes, spans: Sequence[Skeleton], budget: int
 ) -> dict[tuple[int, int], Carried]:
-    """What the spans carry, read in chunks until `budget` bytes of it are there; the rest of the spans is left out."""
+    """What the spans carry, until `budget` bytes of it are there; the rest of the spans is left out.
+
+    All at once where that fits, else in chunks: rows of small ones are asked for by their places, for each read of a
+    chunk decodes whole granules, whose other rows would be sent in vain.
+    """
     found: dict[tuple[int, int], Carried] = {}
-    at, chunk = 0, _CHUNK
+    at, chunk = 0, len(spans)
     while at < len(spans) and budget > 0:
         part = spans[at : at + chunk]
         statement = TraceAttributes(
             project_id=project_id,
             trace_id=trace_id,
             window=Window(part[0].start_ns, part[-1].start_ns + 1),
-            places=tuple((span.batch_id, span.row) for span in part),
+            places=tuple((span.batch_id, span.row) for span in part) if chunk <= _CHUNK else (),
         )
         try:
-            rows = await store.rows(statement, MAX_RESULT_BYTES if chunk == 1 else max(store.max_page_bytes, 1))
+            rows = await store.rows(statement, MAX_RESULT_BYTES if chunk == 1 else min(budget, MAX_RESULT_BYTES))
         except QueryTooLarge:
             if chunk == 1:
                 raise
-            chunk //= 2
+            chunk = max(1, chunk // _SHRINK)
             continue
         carried_by = {(batch_id, row): Carried._make(carried) for batch_id, row, *carried in rows}
-        for place in statement.places:
+        for span in part:
+            place = (span.batch_id, span.row)
             carried = carried_by.get(place)  # None: a partition was dropped between the two reads
             if carried is None:
                 continue

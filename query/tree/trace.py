@@ -32,7 +32,9 @@ class TraceSize(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceAttributes(BaseStatement):
-    """The attributes of the rows `places` (batch, row) of a trace; `window` holds their start times."""
+    """The attributes of the rows `places` (batch, row) of a trace; `window` holds their start times. Without places
+    those of all rows in the window.
+    """
 
     trace_id: bytes
     window: Window

@@ -151,6 +151,7 @@ SHAPES: dict[str, Statement] = {
     "trace_skeleton": TraceSkeleton(project_id=7, trace_id=TRACE, window=WINDOW, limit=10_001),
     "trace_size": TraceSize(project_id=7, trace_id=TRACE, window=WINDOW),
     "trace_attributes": TraceAttributes(project_id=7, trace_id=TRACE, window=WINDOW, places=((1, 0), (2, 5))),
+    "trace_attributes_all": TraceAttributes(project_id=7, trace_id=TRACE, window=WINDOW, places=()),
     "span_records": SpanRecords(project_id=7, trace_id=TRACE, span_id=SPAN, window=WINDOW, limit=20),
     "attribute_keys": AttributeKeys(
         project_id=7,
