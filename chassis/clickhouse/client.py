@@ -44,6 +44,7 @@ _INSERT_SETTINGS: Final[Mapping[str, str | int]] = {
     "max_insert_block_size": 1_048_576,
     "input_format_parallel_parsing": 0,
     "session_timezone": "UTC",
+    "priority": 1,
 }
 # Sent where the server knows them: older ones refuse the name.
 _INSERT_SETTINGS_IF_KNOWN: Final[Mapping[str, str | int]] = {"deduplicate_insert": "enable"}
@@ -59,6 +60,7 @@ _QUERY_SETTINGS: Final[Mapping[str, str | int]] = {
     "use_query_cache": 0,
     "precise_float_parsing": 1,  # numbers are read from their texts
     "cancel_http_readonly_queries_on_client_close": 1,
+    # A read pauses between blocks while an insert runs: nobody's telemetry waits for somebody's chart.
 }
 
 # The embedded client runs anything else as a command, with `SET readonly`, which then cannot be unset.
