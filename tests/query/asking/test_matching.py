@@ -273,7 +273,7 @@ async def test_random_filters_find_what_a_plain_model_finds(
 
 
 async def _check_random_filters(rng: random.Random, explore: Explore, stored: dict[str, dict[str, Any]]) -> None:
-    for _ in range(200):
+    for _ in range(80):
         filter_ = _filter(rng)
         wanted = sorted(name for name, shown in stored.items() if _holds(filter_, shown))
         assert await explore.names(filters=json.dumps([filter_]), from_="-2m") == wanted, filter_

@@ -18,7 +18,7 @@ WHERE project_id = {p0:UInt64}
   AND NOT (trace_id != toFixedString('', 16))
   AND (span_id IN (toFixedString(unhex({p13:String}), 8)))
   AND (toStartOfFiveMinutes(time) >= toDateTime({p14:UInt32}, 'UTC') AND time >= fromUnixTimestamp64Nano({p15:Int64}, 'UTC') AND toStartOfFiveMinutes(time) <= toDateTime({p16:UInt32}, 'UTC') AND time < fromUnixTimestamp64Nano({p17:Int64}, 'UTC'))
-  AND (multiIf(position(attribute_types, {p19:String}) > 0, attributes[{p18:String}] = {p20:String}, position(attribute_types, {p22:String}) > 0, attributes[{p21:String}] = {p20:String}, position(resource, {p19:String}) > 0, replaceAll(replaceAll(replaceAll(extract(resource, {p23:String}), '\x03A', '\x01'), '\x03B', '\x02'), '\x03C', '\x03') = {p20:String}, 0))
+  AND (multiIf(position(attribute_types, {p19:String}) > 0, attributes[{p18:String}] = {p23:String}, position(attribute_types, {p21:String}) > 0, attributes[{p20:String}] = {p23:String}, position(resource, {p19:String}) > 0, replaceAll(replaceAll(replaceAll(extract(resource, {p22:String}), '\x03A', '\x01'), '\x03B', '\x02'), '\x03C', '\x03') = {p23:String}, 0))
 ORDER BY time DESC, trace_id DESC, span_id DESC, batch_id DESC, row DESC
 LIMIT {p24:UInt64}
 -- p0 = 7
@@ -41,8 +41,8 @@ LIMIT {p24:UInt64}
 -- p17 = 1795187940123456790
 -- p18 = 'name'
 -- p19 = '\x01name\x02'
--- p20 = 'an attribute here'
--- p21 = 'resource.name'
--- p22 = '\x01resource.name\x02'
--- p23 = '(?s)\x01name\x02.([^\x01]*)'
+-- p20 = 'resource.name'
+-- p21 = '\x01resource.name\x02'
+-- p22 = '(?s)\x01name\x02.([^\x01]*)'
+-- p23 = 'an attribute here'
 -- p24 = 51
