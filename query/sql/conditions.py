@@ -47,6 +47,8 @@ def _attribute(found: list[Value], test: Test, bindings: Bindings) -> str:
     """The first place that has the key decides."""
     if isinstance(test, Exists):
         return " OR ".join(value.present for value in found)
+    if len(found) == 1:
+        return f"{found[0].present} AND ({_test(found[0], test, bindings)})"
     arms = ", ".join(f"{value.present}, {_test(value, test, bindings)}" for value in found)
     return f"multiIf({arms}, {NEVER})"
 
