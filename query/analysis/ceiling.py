@@ -11,7 +11,7 @@ from query.asking.window import BUCKET, Window
 from query.store import Store
 from query.tree import SpanCount
 
-# Where the part may begin: whole buckets are counted by the index. Shorter steps are for a bucket that is too large.
+# Where the part may begin: whole buckets are counted by the index. Shorter steps are for one that has too many.
 _STEPS: Final = (BUCKET, 10**9, 10**6, 10**3, 1)
 
 
@@ -24,38 +24,45 @@ class Part(NamedTuple):
 
 
 async def newest(store: Store, project_id: int, window: Window, max_spans: int) -> Part:
-    """The newest part of `window` with at most `max_spans` spans. Raises StoreErrors.
+    """The newest part of `window` with at most `max_spans` spans, and at least one. Raises StoreErrors.
 
-    It begins with a bucket; where the newest bucket alone has too many, with a second of it, and so on. Spans of one
-    nanosecond are not told apart: all of the newest count, however many.
+    It begins with a bucket; where that leaves less than half of what may be looked at, with a second, and so on. Spans
+    of one nanosecond are not told apart: all of the newest that has any count, however many.
     """
     spans = await count(store, project_id, window)
     if spans <= max_spans:
         return Part(window, spans, truncated=False)
-    floor = window.from_ns
+    edge = _Edge(window.from_ns, window.to_ns, 0)
     for step in _STEPS:
-        begin, spans = await _earliest(store, project_id, Window(floor, window.to_ns), step, max_spans)
-        if begin is not None:
-            return Part(Window(begin, window.to_ns), spans, truncated=True)
-        floor = max(floor, (window.to_ns - 1) // step * step)
-    last = Window(window.to_ns - 1, window.to_ns)
+        edge = await _narrowed(store, project_id, edge, window, step, max_spans)
+        if 2 * edge.spans >= max_spans:
+            break
+    if edge.spans:
+        return Part(Window(edge.fits, window.to_ns), edge.spans, truncated=True)
+    last = Window(edge.exceeds, window.to_ns)  # a nanosecond before `fits`, after which there is nothing
     return Part(last, await count(store, project_id, last), truncated=True)
 
 
-async def _earliest(store: Store, project_id: int, window: Window, step: int, max_spans: int) -> tuple[int | None, int]:
-    """The first multiple of `step` within the window from which on it has at most `max_spans`, and how many; None when
-    even the last has more. From the window's own begin on there are more.
-    """
-    low, high = window.from_ns // step, (window.to_ns - 1) // step + 1  # `low` has too many, `high` is not within
-    found, spans = high, 0
-    while found - low > 1:
-        middle = (low + found) // 2
+class _Edge(NamedTuple):
+    """From `exceeds` on a window has more spans than may be looked at, from `fits` on it has `spans`, which are not."""
+
+    exceeds: int
+    fits: int
+    spans: int
+
+
+async def _narrowed(store: Store, project_id: int, edge: _Edge, window: Window, step: int, max_spans: int) -> _Edge:
+    """The edge between two neighbouring multiples of `step`, or an end of the window where that is nearer."""
+    low, high = edge.exceeds // step, -(-edge.fits // step)
+    spans = edge.spans
+    while high - low > 1:
+        middle = (low + high) // 2
         counted = await count(store, project_id, Window(middle * step, window.to_ns))
         if counted <= max_spans:
-            found, spans = middle, counted
+            high, spans = middle, counted
         else:
             low = middle
-    return (None, 0) if found == high else (found * step, spans)
+    return _Edge(max(low * step, window.from_ns), min(high * step, window.to_ns), spans)
 
 
 async def count(store: Store, project_id: int, window: Window) -> int:
