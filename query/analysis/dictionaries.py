@@ -25,18 +25,22 @@ async def dictionaries(comparison: Comparison, catalogue: Catalogue) -> Found:
 
 
 async def _fields(comparison: Comparison, catalogue: Catalogue) -> Found:
-    project_id, rows = comparison.project_id, comparison.store.rows
-    wanted = AtLeast(comparison.least)
-    spike = await rows(FieldPairs(project_id=project_id, cohort=comparison.spike, wanted=wanted))
-    candidates = [Candidate(*row) for row in spike[:MAX_PAIRS] if row[3] >= comparison.least]
+    spike = await _of_fields(comparison, comparison.spike, AtLeast(comparison.least), catalogue)
+    candidates = spike[:MAX_PAIRS]
     asked = OneOf(tuple(each.pair for each in candidates))
-    baseline = await rows(FieldPairs(project_id=project_id, cohort=comparison.baseline, wanted=asked))
-    for key, _, _, spans in (*spike, *baseline):
-        if key in SCOPE_FIELDS:
-            catalogue.add((key, key), spans, _TEXT)
-    counts = {pair: spans for _, _, pair, spans in baseline}
+    baseline = await _of_fields(comparison, comparison.baseline, asked, catalogue)
+    counts = {each.pair: each.spans for each in baseline}
     pairs = tuple(Counted(each.key, each.value, each.spans, counts.get(each.pair, 0)) for each in candidates)
-    return Found(pairs, cut=len(spike) > MAX_PAIRS)
+    return Found(pairs, cut=max(len(spike), len(baseline)) > MAX_PAIRS)
+
+
+async def _of_fields(comparison: Comparison, cohort: Cohort, wanted: Wanted, catalogue: Catalogue) -> list[Candidate]:
+    """The pairs of one cohort; its scopes are added to the catalogue."""
+    rows = await comparison.store.rows(FieldPairs(project_id=comparison.project_id, cohort=cohort, wanted=wanted))
+    for key, _, _, spans, whole in rows:
+        if whole:
+            catalogue.add((key, key), spans, _TEXT)
+    return [Candidate(*row) for *row, whole in rows if not whole]
 
 
 class _Listed(NamedTuple):

@@ -52,25 +52,29 @@ def cohort_size(statement: CohortSize) -> Query:
 
 
 def field_pairs(statement: FieldPairs) -> Query:
-    """Rows: (key, value, hash, spans), most spans first, at most MAX_PAIRS + 1."""
+    """Rows: (key, value, hash, spans, is of the whole key), the latter of scopes alone; keys first, then most spans
+    first, at most MAX_PAIRS + 1 besides the keys.
+    """
     bindings = Bindings()
     columns = [field.column for field in FIELDS] + [value.text for value in _SCOPE_VALUES]
     keys = [field.name for field in FIELDS] + list(SCOPE_FIELDS)
     values = [field_value(field) for field in FIELDS] + list(_SCOPE_VALUES)
     masks = [(1 << len(columns)) - 1 - (1 << place) for place in reversed(range(len(columns)))]
     sets = ", ".join(f"({column})" for column in columns)
-    sql = f"""SELECT key, value, cityHash64(key, value) AS pair, spans
+    sql = f"""SELECT key, value, cityHash64(key, value) AS pair, sum(held) AS spans, grouping(value) AS whole
 FROM (
 SELECT grouping({", ".join(columns)}) AS place,
   {_by_place(masks, [_name(key) for key in keys])} AS key,
   {_by_place(masks, [value.text for value in values])} AS value,
   {_by_place(masks, [value.present for value in values])} AS present,
-  count() AS spans
+  count() AS held
 {_spans(statement, bindings)}
 GROUP BY GROUPING SETS ({sets}))
-WHERE present AND (key IN ({", ".join(map(_name, SCOPE_FIELDS))}) OR {_wanted(statement.wanted, bindings)})
-ORDER BY spans DESC, key, value
-LIMIT {MAX_PAIRS + 1}
+WHERE present
+GROUP BY GROUPING SETS ((key, value), (key))
+HAVING if(whole = 1, key IN ({", ".join(map(_name, SCOPE_FIELDS))}), {_wanted(statement.wanted, bindings)})
+ORDER BY whole DESC, spans DESC, key, value
+LIMIT {len(SCOPE_FIELDS) + MAX_PAIRS + 1}
 """
     return _query(sql, bindings)
 

@@ -48,7 +48,9 @@ class CohortSize(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldPairs(BaseStatement):
-    """Values of own fields, and all names and versions of scopes, each with its number of spans."""
+    """Values of own fields, names and versions of scopes, each with its number of spans; and how many spans have a
+    scope's name or version at all.
+    """
 
     cohort: Cohort
     wanted: Wanted

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 
 from chassis.clickhouse import ClickHouse
@@ -244,3 +245,22 @@ async def test_each_finding_is_a_filter_that_finds_as_many_spans(loader: Loader,
         for side, count in ((SPIKE, each["spikeCount"]), (BASELINE, each["baselineCount"])):
             rows = await explore.data(from_=side["from"], to=side["to"], filters=filters, limit=200)
             assert len(rows) == count, each
+
+
+async def test_scopes_that_nobody_asked_for_crowd_out_no_value_of_the_baseline(
+    loader: Loader, explore: Explore
+) -> None:
+    """The baseline has 5 200 names and versions of scopes, all more frequent than the one value that counts."""
+    await loader.spans(*(span(n, name="rare", start=NOW - SECOND) for n in range(1, 51)))
+    request = ExportTraceServiceRequest()
+    for n in range(2600):
+        scope = InstrumentationScope(name=f"s{n}", version=f"v{n}")
+        spans = [span(2 * n + each, start=NOW - 900 * SECOND) for each in (1, 2)]
+        request.resource_spans.add().scope_spans.add(scope=scope, spans=spans)
+    await loader.request("traces", request.SerializeToString())
+    await loader.spans(span(9999, name="rare", start=NOW - 900 * SECOND))
+    answer = (await explore.post("/spans/compare", BODY)).json
+    (rare,) = answer["attributes"]
+    assert (rare["key"], rare["value"], rare["spikeCount"], rare["baselineCount"]) == ("name", "rare", 50, 1)
+    assert rare["lift"] is not None
+    assert answer["truncated"] is False
