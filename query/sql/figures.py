@@ -2,7 +2,7 @@
 cells. NULL where there is nothing to make a figure of.
 
 Figures over durations are exact: integers of nanoseconds, negative ones counted as 0 as they are shown. Those over
-numbers of attributes are doubles.
+numbers of attributes are those of doubles: an integer beyond 2^53 counts as the double next to it.
 """
 
 from typing import Final, NamedTuple
@@ -13,6 +13,7 @@ from query.sql.values import ALWAYS, NEVER, Value, value_of
 from query.tree import Fn, Subject
 
 _NOTHING: Final = "CAST(NULL, 'Nullable(Float64)')"
+_EXACT: Final = 2**53  # below, every whole number is a double
 
 
 class Figure(NamedTuple):
@@ -96,8 +97,12 @@ def _aggregated(function: str, parameters: str, argument: str, condition: str, m
 
 
 def _digits(value: str) -> str:
-    """15 digits of a sum of doubles; those after them would depend on the order in which spans are read."""
-    return f"toFloat64OrZero(printf('%.15g', {value}))"
+    """15 digits of a sum of doubles; those after them would depend on the order in which spans are read. A whole number
+    that a double holds exactly keeps its 16th: it is the sum of whole numbers.
+    """
+    return (
+        f"if(abs({value}) < {_EXACT} AND trunc({value}) = {value}, {value}, toFloat64OrZero(printf('%.15g', {value})))"
+    )
 
 
 def _number(count: str, value: str) -> str:

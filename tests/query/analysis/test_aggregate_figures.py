@@ -116,7 +116,8 @@ def double(fn: Fn, numbers: list[float]) -> float | None:
         return None
     if fn in (Fn.SUM, Fn.AVG):
         total = math.fsum(numbers)
-        return float(f"{total if fn is Fn.SUM else total / len(numbers):.15g}")
+        made = total if fn is Fn.SUM else total / len(numbers)
+        return made if made.is_integer() and abs(made) < 2**53 else float(f"{made:.15g}")
     return ranked(fn, numbers)
 
 
@@ -284,3 +285,26 @@ async def test_every_figure_is_that_of_the_spans(
         answer = decoded(await explore.post("/spans/aggregate", request))
         assert answer["scanned"] == len(spans)
         check(answer, request, spans, 7)
+
+
+LARGE = (
+    ([1234567890123456], 1234567890123456, 1234567890123456, 1234567890123456),
+    ([1234567890123456, 1234567890123459, -3], 2469135780246912, 823045260082304, 1234567890123459),
+    ([2**53 - 2, 1], 2**53 - 1, 4.5035996273705e15, 2**53 - 2),
+    ([0.1, 0.2], 0.3, 0.15, 0.2),
+    ([-(2**52), -(2**52) + 1], -(2**53) + 1, -4.5035996273705e15, -(2**52) + 1),
+    # beyond 2^53 integers are the doubles next to them, and sums have 15 digits
+    ([2**53, 2**53 + 1], 1.80143985094820e16, 9.00719925474099e15, 2**53),
+    ([1700000000000000001], 1.7e18, 1.7e18, 1.7e18),
+)
+
+
+@pytest.mark.parametrize(("numbers", "total", "mean", "greatest"), LARGE)
+async def test_large_numbers_of_attributes(
+    numbers: list[float], total: float, mean: float, greatest: float, explore: Explore, loader: Loader
+) -> None:
+    """Whole numbers below 2^53 keep every digit, so that a mean of one number is its maximum."""
+    await loader.spans(*(span(n + 1, attributes={"v": number}) for n, number in enumerate(numbers)))
+    for fn, wanted in ((Fn.SUM, total), (Fn.AVG, mean), (Fn.MAX, greatest)):
+        answer = decoded(await explore.post("/spans/aggregate", {"fn": fn, "field": "v", "hours": 1}))
+        assert float(answer["groups"][0]["value"]) == wanted

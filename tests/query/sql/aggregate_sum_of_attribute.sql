@@ -1,5 +1,5 @@
-SELECT grp, sum(n) AS spans, if(sum(m) = 0 OR NOT isFinite(toFloat64OrZero(printf('%.15g', sumKahanMerge(s)))), NULL, toFloat64OrZero(printf('%.15g', sumKahanMerge(s))) + 0.) AS figure,
-  groupArray((step, n, if(m = 0 OR NOT isFinite(toFloat64OrZero(printf('%.15g', finalizeAggregation(s)))), NULL, toFloat64OrZero(printf('%.15g', finalizeAggregation(s))) + 0.))) AS steps, count() OVER () AS groups,
+SELECT grp, sum(n) AS spans, if(sum(m) = 0 OR NOT isFinite(if(abs(sumKahanMerge(s)) < 9007199254740992 AND trunc(sumKahanMerge(s)) = sumKahanMerge(s), sumKahanMerge(s), toFloat64OrZero(printf('%.15g', sumKahanMerge(s))))), NULL, if(abs(sumKahanMerge(s)) < 9007199254740992 AND trunc(sumKahanMerge(s)) = sumKahanMerge(s), sumKahanMerge(s), toFloat64OrZero(printf('%.15g', sumKahanMerge(s)))) + 0.) AS figure,
+  groupArray((step, n, if(m = 0 OR NOT isFinite(if(abs(finalizeAggregation(s)) < 9007199254740992 AND trunc(finalizeAggregation(s)) = finalizeAggregation(s), finalizeAggregation(s), toFloat64OrZero(printf('%.15g', finalizeAggregation(s))))), NULL, if(abs(finalizeAggregation(s)) < 9007199254740992 AND trunc(finalizeAggregation(s)) = finalizeAggregation(s), finalizeAggregation(s), toFloat64OrZero(printf('%.15g', finalizeAggregation(s)))) + 0.))) AS steps, count() OVER () AS groups,
   max(max(overlooked)) OVER ()
 FROM (
 SELECT trace_id AS grp,
@@ -14,7 +14,7 @@ WHERE project_id = {p7:UInt64}
   AND toStartOfFiveMinutes(start_time) <= toDateTime({p9:UInt32}, 'UTC')
   AND start_time >= fromUnixTimestamp64Nano({p10:Int64}, 'UTC')
   AND start_time < fromUnixTimestamp64Nano({p11:Int64}, 'UTC')
-  AND ((multiIf(position(attribute_types, {p1:String}) > 0, (position(attribute_types, concat({p1:String}, 'i')) > 0 OR (position(attribute_types, concat({p1:String}, 'd')) > 0 AND isFinite(toFloat64OrZero(attributes[{p0:String}])))) AND toFloat64OrZero(attributes[{p0:String}]) >= {p12:Float64}, 0)) OR position(attribute_types, {p3:String}) > 0 OR position(resource, {p1:String}) > 0)
+  AND ((position(attribute_types, {p1:String}) > 0 AND ((position(attribute_types, concat({p1:String}, 'i')) > 0 OR (position(attribute_types, concat({p1:String}, 'd')) > 0 AND isFinite(toFloat64OrZero(attributes[{p0:String}])))) AND toFloat64OrZero(attributes[{p0:String}]) >= {p12:Float64})) OR position(attribute_types, {p3:String}) > 0 OR position(resource, {p1:String}) > 0)
 GROUP BY grp, step)
 GROUP BY grp
 ORDER BY figure DESC NULLS LAST, grp
