@@ -8,7 +8,7 @@ from proto.storage.lists import AFTER_KEY, BEFORE_KEY, entries
 from query.analysis.catalogue import Catalogue, Place, key_of, spelled
 from query.analysis.comparison import Candidate, Comparison, Counted, Found, is_identifier
 from query.fields import SPANS
-from query.sql.compare import LISTS, MAX_KEYS, MAX_NUMBERS, MAX_PAIRS, SCOPE_FIELDS
+from query.sql.compare import LISTS, MAX_KEYS, MAX_NUMBERS, MAX_PAIRS
 from query.tree import AtLeast, Cohort, FieldPairs, ListPairs, OneOf, Wanted
 
 _TEXT: Final = frozenset("s")
