@@ -25,7 +25,7 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     ] = 30.0
     max_memory_bytes: Annotated[
         int, setting("Memory one read may take in ClickHouse.", unit="bytes", zero="no limit of ours", ge=0)
-    ] = 2**30
+    ] = 2 * 2**30
     max_threads: Annotated[
         int,
         setting("Threads one read may use in ClickHouse.", unit="threads", zero="ClickHouse chooses", ge=0, le=1_024),

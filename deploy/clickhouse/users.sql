@@ -21,7 +21,7 @@ GRANT SELECT ON sluice.* TO sluice_reader;
 CREATE SETTINGS PROFILE IF NOT EXISTS sluice_reader SETTINGS
     readonly = 2,
     max_execution_time = 30 MAX 600,
-    max_memory_usage = 1073741824 MAX 4294967296,
+    max_memory_usage = 2147483648 MAX 4294967296,
     max_concurrent_queries_for_user = 32 CONST
     TO sluice_reader;
 
