@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from chassis.access import Access, Bearer, ProjectKey
+from chassis.access import Access, Bearer, ProjectKey, Public
 from chassis.operation import Answer, Content, Operation, Parameter, Refusals
 
 API_VERSION: Final = "0.1.0"  # of the interface (specification 9)
@@ -166,16 +166,13 @@ class _Writer:
         return described | {"required": True, "content": content}
 
     def _responses(self, endpoint: Endpoint) -> dict[str, Any]:
-        said, rated = endpoint.operation, isinstance(endpoint.access, Bearer | ProjectKey)
-        written = {
-            str(answer.status): self._answer(answer, rated and answer.status < HTTPStatus.BAD_REQUEST)
-            for answer in said.answers
-        }
+        said, access = endpoint.operation, endpoint.access
+        written = {str(answer.status): self._answer(answer, _rated(access, answer.status)) for answer in said.answers}
         if endpoint.method == "HEAD":
             written = {status: each | {"content": {}} for status, each in written.items()}
         for status in sorted({*_statuses(endpoint), *said.refused}):
             if str(status) not in written:
-                written[str(status)] = self._refusal(status, said.refusals)
+                written[str(status)] = self._refusal(status, said.refusals, access)
         return dict(sorted(written.items()))
 
     def _answer(self, answer: Answer, rated: bool) -> dict[str, Any]:
@@ -185,11 +182,13 @@ class _Writer:
             "content": self._content(answer.content),
         }
 
-    def _refusal(self, status: int, refusals: Refusals) -> dict[str, Any]:
-        """A reference to the shared refusal, which is written at its first use."""
+    def _refusal(self, status: int, refusals: Refusals, access: Access) -> dict[str, Any]:
+        """A reference to the shared refusal, which is written at its first use. Where no credential is asked for it is
+        another one: nothing is counted there.
+        """
         name, description = _REFUSED[status]
-        name = refusals.prefix + name
-        answer = self._answer(Answer(description, refusals.content, status), status == HTTPStatus.TOO_MANY_REQUESTS)
+        name = ("Public" if isinstance(access, Public) else "") + refusals.prefix + name
+        answer = self._answer(Answer(description, refusals.content, status), _rated(access, status))
         self._share("responses", name, answer)
         return {"$ref": _REF.format(kind="responses", name=name)}
 
@@ -225,6 +224,13 @@ class _Writer:
     def _share(self, kind: str, name: str, component: Mapping[str, Any]) -> None:
         if self.components[kind].setdefault(name, component) != component:
             raise ValueError(f"two different {kind} are called {name}")
+
+
+def _rated(access: Access, status: int) -> bool:
+    """Whether an answer may tell how a limit stands: any to a good access token, and the refusal that the limit is."""
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        return True
+    return isinstance(access, Bearer) and status != HTTPStatus.UNAUTHORIZED
 
 
 def _own_headers(answer: Answer) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from query.answers import Answers
 from query.errors.handlers import Errors
 from query.handlers import Explore
 from query.settings import QuerySettings
-from query.store import Store
+from query.store import Stores
 
 SCOPE: Final = "explore:read"
 EXPLORE: Final = "/orgs/{orgSlug}/projects/{projectSlug}/explore"
@@ -35,12 +35,12 @@ def service(
     `clickhouse` is explore's own, with `settings.handles` handles and `settings.max_waiting` places in its queue, so
     that ingest never waits behind a read.
     """
-    store = Store(clickhouse, settings)
+    stores = Stores(clickhouse, settings)
     answers = Answers(
         settings.max_answers, settings.max_answers_per_principal, settings.max_waiting, settings.timeout_s
     )
-    explore = Explore(store, answers, signer, settings, clock)
-    errors = Errors(store, answers, signer, clock)
+    explore = Explore(stores, answers, signer, settings, clock)
+    errors = Errors(stores, answers, signer, clock)
 
     async def open_store(_app: web.Application) -> AsyncIterator[None]:
         await clickhouse.start()
@@ -94,4 +94,4 @@ def service(
             operation=operations.SHOW_OCCURRENCE,
         ),
     ]
-    return Service("query", routes, [open_store], [store])
+    return Service("query", routes, [open_store], [stores])

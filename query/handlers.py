@@ -19,7 +19,7 @@ from query.lists.listing import Page, Place, fetch, plan
 from query.lists.records import log_page, span_page
 from query.paths import id_of, project_of
 from query.settings import QuerySettings
-from query.store import Store
+from query.store import Stores
 from query.trace.reading import read_span, read_waterfall, trace_windows
 
 TRUNCATED: Final = "X-Sluice-Truncated"  # names what was cut short where the answer has no place to say so
@@ -28,17 +28,17 @@ PageShape = Callable[[Sequence[Sequence[Any]], str | None], object]
 
 
 class Explore:
-    """The endpoints over one store. JSON is made off the loop: a page, a trace or a span may hold many megabytes."""
+    """The endpoints over each principal's store. JSON is made off the loop: an answer may hold many megabytes."""
 
     def __init__(
         self,
-        store: Store,
+        stores: Stores,
         answers: Answers,
         signer: CursorSigner,
         settings: QuerySettings,
         clock: Callable[[], int],
     ) -> None:
-        self._store = store
+        self._stores = stores
         self._answers = answers
         self._signer = signer
         self._settings = settings
@@ -51,8 +51,8 @@ class Explore:
         """
         project_id, window = project_of(request), attributes.plan(request.query, self._clock())
         await self._answers.take_place(reach(request).principal_id)
-        async with self._store.reading():
-            found = await attributes.read(self._store, project_id, window, self._settings.max_attribute_keys)
+        async with self._stores.reading(reach(request).principal_id) as store:
+            found = await attributes.read(store, project_id, window, self._settings.max_attribute_keys)
         answer = json_answer(msgspec.json.encode(found.keys))
         if found.truncated:
             answer.headers[TRUNCATED] = "keys"
@@ -66,9 +66,9 @@ class Explore:
         project_id = project_of(request)
         asked = aggregate.plan(await read_raw(request, self._settings.timeout_s), self._clock())
         await self._answers.take_place(reach(request).principal_id)
-        async with self._store.reading():
-            await self._store.check_patterns(asked.filters, aggregate.FILTERS_PATH)
-            found = await aggregate.read(self._store, self._settings, project_id, asked)
+        async with self._stores.reading(reach(request).principal_id) as store:
+            await store.check_patterns(asked.filters, aggregate.FILTERS_PATH)
+            found = await aggregate.read(store, self._settings, project_id, asked)
         return json_answer(await asyncio.to_thread(aggregate.answer, asked, found, self._settings))
 
     async def compare(self, request: web.Request) -> web.StreamResponse:
@@ -79,9 +79,9 @@ class Explore:
         project_id = project_of(request)
         planned = compare.plan(await read_raw(request, self._settings.timeout_s), self._clock())
         await self._answers.take_place(reach(request).principal_id)
-        async with self._store.reading():
-            await self._store.check_patterns(planned.filters, compare.FILTERS_PATH)
-            answer = await compare.read(self._store, project_id, planned, self._settings.max_scan_rows)
+        async with self._stores.reading(reach(request).principal_id) as store:
+            await store.check_patterns(planned.filters, compare.FILTERS_PATH)
+            answer = await compare.read(store, project_id, planned, self._settings.max_scan_rows)
         return json_answer(msgspec.json.encode(answer))
 
     async def spans(self, request: web.Request) -> web.StreamResponse:
@@ -112,8 +112,8 @@ class Explore:
         """
         project_id, trace_id = project_of(request), _trace_id(request)
         await self._answers.take_place(reach(request).principal_id)
-        async with self._store.reading():
-            body = await read_waterfall(self._store, self._settings, project_id, trace_id)
+        async with self._stores.reading(reach(request).principal_id) as store:
+            body = await read_waterfall(store, self._settings, project_id, trace_id)
         if body is None:
             raise NotFound
         return json_answer(body)
@@ -125,8 +125,8 @@ class Explore:
         """
         project_id, trace_id, span_id = project_of(request), _trace_id(request), _span_id(request)
         await self._answers.take_place(reach(request).principal_id)
-        async with self._store.reading():
-            body = await read_span(self._store, project_id, trace_id, span_id)
+        async with self._stores.reading(reach(request).principal_id) as store:
+            body = await read_span(store, project_id, trace_id, span_id)
         if body is None:
             raise NotFound
         return json_answer(body)
@@ -138,10 +138,10 @@ class Explore:
         place = Place(reach(request).org_id, project_id, signal, trace_id)
         planned = plan(request.query, place, self._signer, self._clock())
         await self._answers.take_place(reach(request).principal_id)
-        async with self._store.reading():
-            if trace_id is not None and not await trace_windows(self._store, project_id, trace_id):
+        async with self._stores.reading(reach(request).principal_id) as store:
+            if trace_id is not None and not await trace_windows(store, project_id, trace_id):
                 raise NotFound
-            page = await fetch(self._store, self._signer, planned)
+            page = await fetch(store, self._signer, planned)
         return json_answer(await asyncio.to_thread(_encoded, page, shape))
 
 

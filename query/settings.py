@@ -15,6 +15,16 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     handles: Annotated[
         int, setting("Reads that run at once; each holds a connection to ClickHouse.", unit="reads", ge=1, le=64)
     ] = 2
+    handles_per_principal: Annotated[
+        int,
+        setting(
+            "So many of them for one principal; where others wait too, principals take turns.",
+            unit="reads",
+            zero="no limit of its own",
+            ge=0,
+            le=64,
+        ),
+    ] = 1
     max_waiting: Annotated[
         int,
         setting("Reads that may wait for their turn; one more is answered 503.", unit="reads", zero="none waits", ge=0),
@@ -26,6 +36,10 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_memory_bytes: Annotated[
         int, setting("Memory one read may take in ClickHouse.", unit="bytes", zero="no limit of ours", ge=0)
     ] = 2 * 2**30
+    max_read_rows: Annotated[
+        int,
+        setting("Rows one read may look at in ClickHouse; beyond it 400.", unit="rows", zero="no limit of ours", ge=0),
+    ] = 2_000_000_000
     max_threads: Annotated[
         int,
         setting("Threads one read may use in ClickHouse.", unit="threads", zero="ClickHouse chooses", ge=0, le=1_024),

@@ -22,6 +22,7 @@ from query.asking.filters import Filter, Op
 from query.asking.window import Window
 from query.settings import QuerySettings
 from query.tree import Attribute, KnownKeys, Statement, Subject
+from query.turns import Turns
 
 MAX_RESULT_ROWS: Final = 100_000
 MAX_RESULT_BYTES: Final = 128 * 2**20  # twice what one body may hold: every stored row can be read alone
@@ -30,19 +31,19 @@ _LIMITS_OF_PATTERNS: Final = QueryLimits(max_seconds=5)
 
 
 class Store:
-    """The tables, read only."""
+    """The tables, read only, for one principal, whose reads take their turn among those of others."""
 
-    name = "clickhouse"
-
-    def __init__(self, clickhouse: ClickHouse, settings: QuerySettings) -> None:
+    def __init__(self, clickhouse: ClickHouse, settings: QuerySettings, turns: Turns, principal: str) -> None:
         self._clickhouse = clickhouse
-        self._timeout_s = settings.timeout_s
+        self._turns = turns
+        self._principal = principal
         self.max_page_bytes = settings.max_page_bytes
         self._limits = QueryLimits(
             max_seconds=settings.timeout_s,
             max_memory_bytes=settings.max_memory_bytes,
             max_result_rows=max(MAX_RESULT_ROWS, settings.max_trace_spans + 1),
             max_result_bytes=MAX_RESULT_BYTES,
+            max_rows_to_read=settings.max_read_rows,
             max_threads=settings.max_threads,
         )
 
@@ -52,11 +53,12 @@ class Store:
         """The rows of one statement, QueryTooLarge when they have more than `max_bytes` (at least 1) in the engine, or
         when it groups by more than about `max_groups` keys (0: any number).
 
-        Raises a StoreError; `reading` says what that means on the wire.
+        Raises a StoreError; `Stores.reading` says what that means on the wire.
         """
         query = sql.emit(statement)
         limits = self._limits._replace(max_result_bytes=max_bytes, max_rows_to_group_by=max_groups)
-        rows = await self._clickhouse.query(query.sql, query.parameters, limits=limits)
+        async with self._turns.turn(self._principal):
+            rows = await self._clickhouse.query(query.sql, query.parameters, limits=limits)
         if not query.guarded:
             return rows
         if any(row[-1] for row in rows):
@@ -79,32 +81,50 @@ class Store:
                 issues.add(f"{path}[{n}].value", "Must be a regular expression in RE2 syntax.", "format")
         issues.raise_if_any()
 
-    async def probe(self) -> None:
-        """Raises when ClickHouse does not answer."""
-        await self._clickhouse.probe()
-
-    @asynccontextmanager
-    async def reading(self) -> AsyncIterator[None]:
-        """What a handler does with the store: bounded in time as a whole, its failures turned into refusals."""
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                yield
-        except (TimeoutError, QueryTimeout) as error:
-            raise ServiceUnavailable(
-                f"The query took longer than {self._timeout_s:g} seconds; narrow the time range or the filters."
-            ) from error
-        except QueryTooLarge as error:
-            message = "The query needs more memory than it may use; narrow the time range or the filters."
-            raise BadRequest(message, [Issue("query", message, "too_expensive")]) from error
-        except (StoreUnavailable, StoreMisconfigured) as error:
-            raise ServiceUnavailable("The telemetry store is not available.") from error
-
     async def _compiles(self, pattern: str) -> bool:
         query = sql.pattern_probe(pattern)
         try:
-            await self._clickhouse.query(query.sql, query.parameters, limits=_LIMITS_OF_PATTERNS)
+            async with self._turns.turn(self._principal):
+                await self._clickhouse.query(query.sql, query.parameters, limits=_LIMITS_OF_PATTERNS)
         except StoreRejected as error:
             if error.code == _BAD_PATTERN:
                 return False
             raise
         return True
+
+
+class Stores:
+    """The tables for every principal: each reads through a `Store` of its own, and all share the engine's handles."""
+
+    name = "clickhouse"
+
+    def __init__(self, clickhouse: ClickHouse, settings: QuerySettings) -> None:
+        self._clickhouse = clickhouse
+        self._settings = settings
+        self._turns = Turns(settings.handles, settings.handles_per_principal, settings.max_waiting)
+
+    def of(self, principal: str) -> Store:
+        """The tables as `principal` reads them."""
+        return Store(self._clickhouse, self._settings, self._turns, principal)
+
+    async def probe(self) -> None:
+        """Raises when ClickHouse does not answer."""
+        await self._clickhouse.probe()
+
+    @asynccontextmanager
+    async def reading(self, principal: str) -> AsyncIterator[Store]:
+        """What a handler reads for `principal`: bounded in time as a whole, its failures turned into refusals."""
+        timeout_s = self._settings.timeout_s
+        try:
+            async with asyncio.timeout(timeout_s):
+                yield self.of(principal)
+        except (TimeoutError, QueryTimeout) as error:
+            message = f"The query took longer than {timeout_s:g} seconds; narrow the time range or the filters."
+            raise ServiceUnavailable(message) from error
+        except QueryTooLarge as error:
+            message = (
+                "The query needs more memory, or more rows, than it may use; narrow the time range or the filters."
+            )
+            raise BadRequest(message, [Issue("query", message, "too_expensive")]) from error
+        except (StoreUnavailable, StoreMisconfigured) as error:
+            raise ServiceUnavailable("The telemetry store is not available.") from error

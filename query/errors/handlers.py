@@ -18,16 +18,16 @@ from query.errors.occurrences import occurrence_page, occurrence_record, read_lo
 from query.fields import ERRORS, fingerprint_bytes
 from query.lists.listing import Place, fetch, plan
 from query.paths import id_of, project_of
-from query.store import Store
+from query.store import Stores
 
 MAX_ID: Final = 64
 
 
 class Errors:
-    """The endpoints over one store. JSON is made off the loop, as everywhere in explore."""
+    """The endpoints over each principal's store. JSON is made off the loop, as everywhere in explore."""
 
-    def __init__(self, store: Store, answers: Answers, signer: CursorSigner, clock: Callable[[], int]) -> None:
-        self._store = store
+    def __init__(self, stores: Stores, answers: Answers, signer: CursorSigner, clock: Callable[[], int]) -> None:
+        self._stores = stores
         self._answers = answers
         self._signer = signer
         self._clock = clock
@@ -40,8 +40,8 @@ class Errors:
         place = Place(reach(request).org_id, project_of(request), ERRORS)
         planned = listing.plan(request.query, place, self._signer, self._clock())
         await self._answers.take_place(reach(request).principal_id)
-        async with self._store.reading():
-            page = await listing.fetch(self._store, self._signer, planned)
+        async with self._stores.reading(reach(request).principal_id) as store:
+            page = await listing.fetch(store, self._signer, planned)
         return json_answer(await asyncio.to_thread(lambda: msgspec.json.encode(error_page(page))))
 
     async def group(self, request: web.Request) -> web.StreamResponse:
@@ -51,8 +51,8 @@ class Errors:
         """
         planned = history.plan(request.query, project_of(request), _fingerprint(request), self._clock())
         await self._answers.take_place(reach(request).principal_id)
-        async with self._store.reading():
-            found = await history.read_history(self._store, planned)
+        async with self._stores.reading(reach(request).principal_id) as store:
+            found = await history.read_history(store, planned)
         if found is None:
             raise NotFound
         return json_answer(msgspec.json.encode(found))
@@ -66,9 +66,9 @@ class Errors:
         place = Place(reach(request).org_id, project_id, ERRORS, fingerprint=fingerprint)
         planned = plan(request.query, place, self._signer, self._clock())
         await self._answers.take_place(reach(request).principal_id)
-        async with self._store.reading():
-            page = await fetch(self._store, self._signer, planned)
-            if not page.rows and await history.known_type(self._store, project_id, fingerprint) is None:
+        async with self._stores.reading(reach(request).principal_id) as store:
+            page = await fetch(store, self._signer, planned)
+            if not page.rows and await history.known_type(store, project_id, fingerprint) is None:
                 raise NotFound
         return json_answer(await asyncio.to_thread(lambda: msgspec.json.encode(occurrence_page(page, fingerprint))))
 
@@ -80,8 +80,8 @@ class Errors:
         project_id, fingerprint = project_of(request), _fingerprint(request)
         place, logs = id_of(request, "occurrenceId", MAX_ID, occurrence_place), read_logs(request.query)
         await self._answers.take_place(reach(request).principal_id)
-        async with self._store.reading():
-            found = await read_occurrence(self._store, project_id, fingerprint, place, logs)
+        async with self._stores.reading(reach(request).principal_id) as store:
+            found = await read_occurrence(store, project_id, fingerprint, place, logs)
         if found is None:
             raise NotFound
         return json_answer(await asyncio.to_thread(lambda: msgspec.json.encode(occurrence_record(found))))

@@ -155,8 +155,21 @@ def test_a_refusal_that_may_be_tried_again_says_when() -> None:
         "x-ratelimit-remaining",
         "x-ratelimit-reset",
     }
-    assert set(responses["ServiceUnavailable"]["headers"]) == {"X-Request-Id", "Retry-After"}
+    assert {"X-Request-Id", "Retry-After"} < set(responses["ServiceUnavailable"]["headers"])
     assert responses["NotFound"]["content"] == {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+
+
+def test_every_answer_to_a_good_token_tells_how_its_limit_stands() -> None:
+    """No other does: what asks for no credential is not counted, and shares no refusal with what does."""
+    rate = {"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"}
+    look = Endpoint("GET", "/look", public(), "Look.", Operation("look", THINGS, (Answer("Seen."),)))
+    made = document("Test", "A test.", [described(MAKE, "POST"), look])
+    responses = made["components"]["responses"]
+    told = {name for name, answer in responses.items() if rate <= set(answer["headers"])}
+    assert set(responses) - told == {"Unauthorized", "PublicBadRequest", "PublicInternalError"}
+    assert {"BadRequest", "Forbidden", "NotFound", "Conflict", "PayloadTooLarge", "InternalError"} < told
+    assert set(made["paths"]["/look"]["get"]["responses"]["200"]["headers"]) == {"X-Request-Id"}
+    assert rate < set(made["paths"]["/orgs/{orgSlug}/things"]["post"]["responses"]["201"]["headers"])
 
 
 def test_paths_that_refuse_in_their_own_way_have_refusals_of_their_own() -> None:

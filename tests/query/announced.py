@@ -39,6 +39,9 @@ class Interface:
     def _check_headers(self, template: str, status: int, answer: Any, headers: Mapping[str, str]) -> None:
         if headers["Content-Type"] not in answer["content"]:
             raise AssertionError(f"{template}, {status}: {headers['Content-Type']} is not announced")
+        told = {name.lower() for name in headers if name.lower().startswith("x-ratelimit-")}
+        if not told <= set(answer["headers"]):
+            raise AssertionError(f"{template}, {status}: {told} are not announced")
         if "Retry-After" in answer["headers"] and not headers.get("Retry-After", "").isdigit():
             raise AssertionError(f"{template}, {status}: no Retry-After")
 

@@ -12,7 +12,7 @@ from query.asking.window import Window
 from query.fields import SPANS
 from query.settings import QuerySettings
 from query.sql import emit, names
-from query.store import Store
+from query.store import Store, Stores
 from query.tree import Attribute, Condition, Exists, Listing
 from tests.query.conftest import NOW, PROJECT, Explore, Loader, span
 
@@ -42,7 +42,7 @@ def listing(text: str, known: frozenset[str] | None) -> Listing:
 
 @pytest.fixture
 def store(clickhouse: ClickHouse) -> Store:
-    return Store(clickhouse, QuerySettings())
+    return Stores(clickhouse, QuerySettings()).of("principal")
 
 
 async def test_what_is_known_never_changes_an_answer(loader: Loader, store: Store) -> None:

@@ -13,7 +13,20 @@ from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from query.answers import Answers
 from query.settings import QuerySettings
-from tests.query.conftest import FOREIGN_PATH, NOW, PATH, application, served
+from tests.query.conftest import (
+    FOREIGN_PATH,
+    HOUR,
+    NOW,
+    PATH,
+    PROJECT,
+    SECOND,
+    Loader,
+    application,
+    issues,
+    record,
+    served,
+    span,
+)
 
 TRACE = "0" * 31 + "1"
 LISTED = ["/spans", "/logs", "/attributes", f"/traces/{TRACE}/logs", f"/traces/{TRACE}/waterfall"]
@@ -70,7 +83,9 @@ async def test_every_endpoint_tells_how_the_limit_of_its_principal_stands(path: 
 
 async def test_one_principal_cannot_take_all_answers() -> None:
     """Two of three places are its own; another's request passes what it has waiting."""
-    settings = QuerySettings(max_answers=3, max_answers_per_principal=2, max_waiting=4)
+    settings = QuerySettings(
+        handles=3, handles_per_principal=0, max_answers=3, max_answers_per_principal=2, max_waiting=4
+    )
     store = Held(NOWHERE)
     async with served(store, settings, [NOW]) as client, asyncio.timeout(30):
         mine = [asyncio.ensure_future(client.get("/spans")) for _ in range(5)]
@@ -120,3 +135,39 @@ async def test_a_client_that_goes_away_while_it_waits_leaves_the_queue(monkeypat
         await began.acquire()
         store.may_end.set()
         assert (await first).status == (await second).status == 200
+
+
+async def test_one_principal_cannot_hold_every_handle() -> None:
+    """What it reads at once is read one after the other, while another's request finds a handle free."""
+    store = Held(NOWHERE)
+    async with served(store, QuerySettings(), [NOW]) as client, asyncio.timeout(30):
+        mine = [asyncio.ensure_future(client.get("/spans")) for _ in range(4)]
+        await store.reads.acquire()
+        other = asyncio.ensure_future(client.get("/spans", token="foreign", base=FOREIGN_PATH))
+        await store.reads.acquire()
+        assert store.reads.locked(), "the others of this principal wait for their turn"
+        store.may_end.set()
+        assert {answer.status for answer in await asyncio.gather(other, *mine)} == {200}
+
+
+@pytest.mark.parametrize("path", ["/spans", "/logs", "/attributes", "/errors", *ANALYSED])
+async def test_a_read_of_more_rows_than_permitted_is_too_expensive(
+    path: str, loader: Loader, clickhouse: ClickHouse, clickhouse_url: str, database: str
+) -> None:
+    """A hundred rows of each kind in both windows."""
+    for at in (NOW - HOUR // 2, NOW - HOUR // 2 * 3):
+        await loader.spans(*(span(n, start=at, attributes={"k": n % 3}) for n in range(1, 101)))
+        await loader.logs(*(record(at=at, body=f"no {n}") for n in range(100)))
+    await clickhouse.command(
+        "INSERT INTO error_occurrences (project_id, source, time, fingerprint)"
+        f" SELECT {PROJECT}, 'log', fromUnixTimestamp64Nano(toInt64({NOW - SECOND}) - toInt64(number), 'UTC'),"
+        " toFixedString(toString(number % 50), 16) FROM numbers(100)"
+    )
+    spike, baseline = ({"from": NOW - n * HOUR, "to": NOW - (n - 1) * HOUR} for n in (1, 2))
+    bodies = dict(zip(ANALYSED, ({"fn": "count", "groupBy": "k"}, {"spike": spike, "baseline": baseline}), strict=True))
+    for most, expected in ((100_000, 200), (20, 400), (0, 200)):
+        store = ClickHouse(clickhouse_url, database=database)
+        async with served(store, QuerySettings(max_read_rows=most), [NOW]) as client:
+            answer = await (client.post(path, bodies[path]) if path in bodies else client.get(path))
+        assert answer.status == expected, answer.text
+        assert expected == 200 or issues(answer) == [("query", "too_expensive")]

@@ -19,7 +19,7 @@ from query.errors.listing import error_page, fetch, plan
 from query.fields import ERRORS
 from query.lists.listing import Place
 from query.settings import QuerySettings
-from query.store import Store
+from query.store import Stores
 from query.tree import LatestErrors
 from tests.query.conftest import NOW, OTHER_PROJECT, SECOND, Explore, issues, served
 from tests.query.errors.conftest import Occurrences, Raised, fingerprint
@@ -152,7 +152,8 @@ async def empty_project(clickhouse: ClickHouse) -> int:
 
 async def pages(clickhouse: ClickHouse, project: int, query: Mapping[str, str]) -> list[Any]:
     """All groups, page after page."""
-    store, signer, found = Store(clickhouse, QuerySettings()), CursorSigner(b"k" * 32), []
+    store = Stores(clickhouse, QuerySettings()).of("principal")
+    signer, found = CursorSigner(b"k" * 32), []
     cursor: dict[str, str] = {}
     while True:
         planned = plan({**query, **cursor}, Place("o", project, ERRORS), signer, NOW)
