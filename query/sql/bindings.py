@@ -1,11 +1,16 @@
 """The parameters of one statement, and the time, id and bucket constants that are made of them."""
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from query.asking.window import BUCKET
 
 _MAX_UINT32: Final = 2**32 - 1
 _BUCKET_SECONDS: Final = BUCKET // 10**9
+# Characters of one parameter. A server takes 128 KiB (http_max_field_value_size), and a character is at most four
+# bytes, or two with its escape. The whole is a form: without a limit that anyone reaches.
+_MAX_CHARACTERS: Final = 2**14
+_TEXTS: Final = "Array(String)"
 
 
 class Query(NamedTuple):
@@ -43,10 +48,20 @@ class Bindings:
         return f"({' OR '.join(self.overlooked)})" if self.overlooked else None
 
     def text(self, value: str) -> str:
-        return self._bind("String", value)
+        """A longer one than a parameter may be is put together by the engine, once for the statement."""
+        if len(value) <= _MAX_CHARACTERS:
+            return self._bind("String", value)
+        starts = range(0, len(value), _MAX_CHARACTERS)
+        pieces = (self._bind("String", value[start : start + _MAX_CHARACTERS]) for start in starts)
+        return f"concat({', '.join(pieces)})"
 
     def texts(self, values: tuple[str, ...]) -> str:
-        return self._bind("Array(String)", values)
+        """An array, likewise of several where they are too long for one."""
+        arrays = [
+            f"[{self.text(part[0])}]" if max(map(len, part), default=0) > _MAX_CHARACTERS else self._bind(_TEXTS, part)
+            for part in _parts(values)
+        ]
+        return arrays[0] if len(arrays) == 1 else f"arrayConcat({', '.join(arrays)})"
 
     def int64(self, value: int) -> str:
         return self._bind("Int64", value)
@@ -87,3 +102,17 @@ class Bindings:
         name = self._places.setdefault((type_, value), f"p{len(self._places)}")
         self.values[name] = list(value) if isinstance(value, tuple) else value
         return f"{{{name}:{type_}}}"
+
+
+def _parts(values: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """`values` in order, each part as long as one parameter may be, or a single longer text."""
+    part, length = list[str](), 0
+    for value in values:
+        size = len(value) + 1  # and its quotes and comma
+        if part and length + size > _MAX_CHARACTERS:
+            yield tuple(part)
+            part, length = [], 0
+        part.append(value)
+        length += size
+    if part or not values:
+        yield tuple(part)
