@@ -15,10 +15,10 @@ import msgspec
 
 from chassis.errors import BadRequest
 from chassis.validation import Issues, decode_mended
-from query.analysis import ceiling
 from query.analysis.comparison import Comparison, Counted, Found
 from query.analysis.pairs import named_pairs, usual_pairs
 from query.analysis.scores import MIN_Z, Score, Totals, default_min_spike_count, score
+from query.analysis.sizes import Sizes, sizes_of
 from query.asking.bodies import Moment, time_range
 from query.asking.filters import Filter, KeyText, WrittenFilters, check_filters, check_key, conditions
 from query.asking.instant import InstantError, format_instant, parse_instant
@@ -26,7 +26,7 @@ from query.asking.window import Window
 from query.fields import SPANS
 from query.formats import Count, Instant, Share
 from query.store import Store
-from query.tree import Cohort, CohortSize, Condition
+from query.tree import Cohort, Condition
 
 MAX_COMPARE_KEYS: Final = 50
 DEFAULT_FINDINGS: Final = 50
@@ -114,15 +114,6 @@ class Plan:
         return tuple(Window(start, end) for start, end in ends if start < end)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sizes:
-    """Spans of both sides, and the rate at which they were sampled."""
-
-    spike: int
-    baseline: int
-    one_in: int
-
-
 def plan(raw: bytes, now_ns: int) -> Plan:
     """Check everything that can be checked without the store; BadRequest names each offending field."""
     issues = Issues()
@@ -142,7 +133,7 @@ def plan(raw: bytes, now_ns: int) -> Plan:
 
 async def read(store: Store, project_id: int, plan: Plan, max_scan_rows: int) -> SpanComparison:
     """The comparison. Raises StoreErrors."""
-    sizes = await _sizes(store, project_id, plan, max_scan_rows)
+    sizes = await sizes_of(store, project_id, ((plan.spike,), plan.rest), plan.conditions, max_scan_rows)
     least = plan.min_spike_count or default_min_spike_count(sizes.spike)
     if not sizes.spike or not sizes.baseline:
         return _answer(plan, sizes, least, Found())
@@ -156,7 +147,7 @@ async def read(store: Store, project_id: int, plan: Plan, max_scan_rows: int) ->
         now_ns=plan.now_ns,
     )
     found = await (named_pairs(comparison, plan.keys) if plan.keys else usual_pairs(comparison))
-    return _answer(plan, sizes, least, found)
+    return _answer(plan, sizes.seen_with(found), least, found)
 
 
 def _checked(request: CompareRequest, now_ns: int, issues: Issues) -> Plan | None:
@@ -205,27 +196,7 @@ def _window(written: CompareWindow, path: str, now_ns: int, issues: Issues) -> W
     return time_range(written.from_, written.to).resolve(now_ns, path, issues)
 
 
-async def _sizes(store: Store, project_id: int, plan: Plan, max_scan_rows: int) -> _Sizes:
-    """How many spans there are to compare. What the ceiling bounds are spans before filters: they are what is read."""
-    sides = ((plan.spike,), plan.rest)
-    sizes = [sum([await ceiling.count(store, project_id, window) for window in side]) for side in sides]
-    one_in = max(1, -(-sum(sizes) // max_scan_rows))
-    if plan.conditions or one_in > 1:
-        sizes = [await _size(store, project_id, side, plan.conditions, one_in) for side in sides]
-    spike, baseline = sizes
-    return _Sizes(spike, baseline, one_in)
-
-
-async def _size(
-    store: Store, project_id: int, windows: tuple[Window, ...], conditions: tuple[Condition, ...], one_in: int
-) -> int:
-    if not windows:
-        return 0
-    ((size,),) = await store.rows(CohortSize(project_id=project_id, cohort=Cohort(windows, conditions, one_in)))
-    return int(size)
-
-
-def _answer(plan: Plan, sizes: _Sizes, least: int, found: Found) -> SpanComparison:
+def _answer(plan: Plan, sizes: Sizes, least: int, found: Found) -> SpanComparison:
     ranked = _ranked(sizes, [each for each in found.pairs if each.spike >= least])
     return SpanComparison(
         spike=_side(plan.spike, sizes.spike),
@@ -242,7 +213,7 @@ def _side(window: Window, total: int) -> Side:
     return Side(format_instant(window.from_ns), format_instant(window.to_ns), total)
 
 
-def _ranked(sizes: _Sizes, pairs: list[Counted]) -> list[tuple[Counted, Score]]:
+def _ranked(sizes: Sizes, pairs: list[Counted]) -> list[tuple[Counted, Score]]:
     """What chance does not explain, the most over-represented first."""
     if not pairs:
         return []
@@ -267,7 +238,7 @@ def _finding(pair: Counted, figures: Score) -> Finding:
     )
 
 
-def _disclaimer(plan: Plan, sizes: _Sizes, found: Found) -> str:
+def _disclaimer(plan: Plan, sizes: Sizes, found: Found) -> str:
     """What was compared, at what rate, and what it cannot show."""
     filters = f" that meet {len(plan.filters)} filter{'s' * (len(plan.filters) != 1)}" if plan.filters else ""
     compared = (

@@ -18,7 +18,7 @@ from chassis.validation import Issues
 from query.analysis.catalogue import OWN, Catalogue, spelled
 from query.analysis.comparison import Candidate, Comparison, Counted, Found, is_identifier
 from query.analysis.dictionaries import dictionaries
-from query.asking.filters import Filter, Op, conditions, numerals, subject_of
+from query.asking.filters import Filter, Op, conditions, numerals, parse_number, subject_of
 from query.asking.window import Window
 from query.fields import SPANS
 from query.sql.compare import MAX_NUMBERS, MAX_PAIRS, MAX_VALUES_OF_KEY
@@ -182,7 +182,7 @@ async def _crowded(comparison: Comparison, sources: _Sources, keys: frozenset[st
 
 async def _recounted(comparison: Comparison, found: Found, letters: Mapping[str, frozenset[str]]) -> Found:
     """A number may be stored in several spellings (0 and -0, 1e16 and its digits), which one filter finds: these are
-    counted by that filter.
+    counted by that filter, and reported once.
     """
     several = [each for each in found.pairs if _spellings(each.value, letters.get(each.key, frozenset()))]
     if not several:
@@ -194,9 +194,31 @@ async def _recounted(comparison: Comparison, found: Found, letters: Mapping[str,
         (await comparison.store.rows(ConditionCounts(project_id=comparison.project_id, cohort=cohort, tests=tests)))[0]
         for cohort in (comparison.spike, comparison.baseline)
     ]
-    plain = tuple(each for each in found.pairs if each not in left_out)
-    anew = (Counted(each.key, each.value, *both) for each, *both in zip(kept, *counts, strict=True))
-    return replace(found, pairs=(*plain, *anew), cut=found.cut or len(several) > MAX_SPELLINGS)
+    anew = {each: Counted(each.key, each.value, *both) for each, *both in zip(kept, *counts, strict=True)}
+    plain = {each: each for each in found.pairs if each not in left_out}
+    pairs = _told_once(plain | anew, frozenset(letters))
+    return replace(found, pairs=pairs, cut=found.cut or len(several) > MAX_SPELLINGS)
+
+
+def _told_once(recounted: Mapping[Counted, Counted], keys: frozenset[str]) -> tuple[Counted, ...]:
+    """The pairs (by what was counted of their own spelling alone), but one of those that are the same number of one of
+    `keys` and have spans in common, which would be counted twice.
+    """
+    spellings: dict[tuple[str, object], list[Counted]] = {}
+    for each in recounted:
+        number = parse_number(each.value) if each.key in keys else None
+        spellings.setdefault((each.key, each.value if number is None else number), []).append(each)
+    kept = list[Counted]()
+    for equal in spellings.values():
+        shared = any(recounted[each] != each for each in equal)
+        first = sorted(equal, key=lambda each: _precedence(each, recounted[each]))
+        kept += (recounted[each] for each in (first[:1] if shared else first))
+    return tuple(kept)
+
+
+def _precedence(stored: Counted, found: Counted) -> tuple[int, int, int, int, str]:
+    """Orders the spellings of a number: what the filter for it finds, then how often it is stored itself."""
+    return (-found.spike, -found.baseline, -stored.spike, len(stored.value), stored.value)
 
 
 def _spellings(value: str, letters: frozenset[str]) -> list[str]:

@@ -63,5 +63,5 @@ def _z(totals: Totals, spike: int, baseline: int) -> float:
     """How many standard deviations apart the shares are (two-proportion z-test with the pooled share)."""
     pooled = (spike + baseline) / (totals.spike + totals.baseline)
     variance = pooled * (1 - pooled) * (1 / totals.spike + 1 / totals.baseline)
-    # 0 where every span has the value, or none; below 0 only where spans arrived between one count and the next
+    # 0 where every span has the value, or none
     return (spike / totals.spike - baseline / totals.baseline) / sqrt(variance) if variance > 0 else 0.0

@@ -5,10 +5,10 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Final
+from itertools import combinations
+from typing import Any, Final, NamedTuple
 
 import pytest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 
 from chassis.clickhouse import ClickHouse
@@ -118,20 +118,49 @@ def model(stored: list[Stored], keys: list[str] | None, least: int) -> tuple[int
     for key in keys or compared_keys(stored):
         if not keys and key not in OWN_FIELDS and is_left_out(stored, key):
             continue
-        spike = Counter(text_of(value_of(each, key)) for each in stored if each.spike and has(each, key))
-        for text, exact in spike.items():
-            if exact < least:
-                continue
+        for text, s, b in told_once([found_by(stored, key, text) for text in frequent(stored, key, least)]):
             considered += 1
-            s, b = (
-                sum(each.spike is side and has(each, key) and equals(value_of(each, key), text) for each in stored)
-                for side in (True, False)
-            )
             figures = score(totals, s, b)
             if figures.z > MIN_Z:
                 found.append((figures.rank, finding(key, text, s, b, figures)))
     found.sort(key=lambda each: (*each[0], each[1]["key"], each[1]["value"]))
     return considered, [each for _, each in found]
+
+
+class FoundBy(NamedTuple):
+    """A value as it is stored, by how many spans of the spike so; and the places of all spans that its filter finds."""
+
+    text: str
+    exact: int
+    spike: frozenset[int]
+    baseline: frozenset[int]
+
+
+def frequent(stored: list[Stored], key: str, least: int) -> dict[str, int]:
+    """Texts that enough spans of the spike have."""
+    counts = Counter(text_of(value_of(each, key)) for each in stored if each.spike and has(each, key))
+    return {text: exact for text, exact in counts.items() if exact >= least}
+
+
+def found_by(stored: list[Stored], key: str, text: str) -> FoundBy:
+    having = [(n, each, value_of(each, key)) for n, each in enumerate(stored) if has(each, key)]
+    exact = sum(each.spike and text_of(value) == text for _, each, value in having)
+    found = [(n, each.spike) for n, each, value in having if equals(value, text)]
+    return FoundBy(text, exact, *(frozenset(n for n, spike in found if spike is side) for side in (True, False)))
+
+
+def told_once(values: list[FoundBy]) -> list[tuple[str, int, int]]:
+    """Texts with their spans of either side; of spellings of one number that share spans the one that finds most."""
+    sets: dict[Any, list[FoundBy]] = {}
+    for each in values:
+        number = number_of(each.text)
+        sets.setdefault(each.text if number is None else number, []).append(each)
+    kept = list[FoundBy]()
+    for equal in sets.values():
+        equal.sort(key=lambda one: (-len(one.spike), -len(one.baseline), -one.exact, len(one.text), one.text))
+        shared = any((a.spike & b.spike) | (a.baseline & b.baseline) for a, b in combinations(equal, 2))
+        kept += equal[:1] if shared else equal
+    return [(each.text, len(each.spike), len(each.baseline)) for each in kept]
 
 
 def finding(key: str, text: str, s: int, b: int, figures: Any) -> dict[str, Any]:
@@ -245,22 +274,3 @@ async def test_each_finding_is_a_filter_that_finds_as_many_spans(loader: Loader,
         for side, count in ((SPIKE, each["spikeCount"]), (BASELINE, each["baselineCount"])):
             rows = await explore.data(from_=side["from"], to=side["to"], filters=filters, limit=200)
             assert len(rows) == count, each
-
-
-async def test_scopes_that_nobody_asked_for_crowd_out_no_value_of_the_baseline(
-    loader: Loader, explore: Explore
-) -> None:
-    """The baseline has 5 200 names and versions of scopes, all more frequent than the one value that counts."""
-    await loader.spans(*(span(n, name="rare", start=NOW - SECOND) for n in range(1, 51)))
-    request = ExportTraceServiceRequest()
-    for n in range(2600):
-        scope = InstrumentationScope(name=f"s{n}", version=f"v{n}")
-        spans = [span(2 * n + each, start=NOW - 900 * SECOND) for each in (1, 2)]
-        request.resource_spans.add().scope_spans.add(scope=scope, spans=spans)
-    await loader.request("traces", request.SerializeToString())
-    await loader.spans(span(9999, name="rare", start=NOW - 900 * SECOND))
-    answer = (await explore.post("/spans/compare", BODY)).json
-    (rare,) = answer["attributes"]
-    assert (rare["key"], rare["value"], rare["spikeCount"], rare["baselineCount"]) == ("name", "rare", 50, 1)
-    assert rare["lift"] is not None
-    assert answer["truncated"] is False

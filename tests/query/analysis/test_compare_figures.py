@@ -50,11 +50,6 @@ def test_twice_the_traffic_is_no_difference(totals: Totals, times: int) -> None:
     assert (figures.surplus, figures.lift, figures.z) == (0, 1, 0)
 
 
-def test_counts_that_grew_while_they_were_read_have_figures() -> None:
-    """A total that was counted before the spans of a value were."""
-    assert score(Totals(10, 10), 12, 11).z == 0
-
-
 def test_a_value_of_the_spike_alone_stands_before_one_that_both_have() -> None:
     new, more = score(Totals(100, 100), 50, 0), score(Totals(100, 200), 60, 20)
     assert new.contribution == more.contribution

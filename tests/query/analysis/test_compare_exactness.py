@@ -1,0 +1,92 @@
+"""Where the counts of a comparison might go wrong: bounds, spellings of one number, spans that arrive meanwhile."""
+
+from typing import Any, Final
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
+
+from query.store import Store
+from query.tree import FieldPairs, Statement
+from tests.query.conftest import NOW, SECOND, Explore, Loader, span
+
+BODY: Final = {"spike": {"from": "-10m", "to": "now"}, "baseline": {"from": "-1h", "to": "-10m"}, "limit": 200}
+
+
+async def test_scopes_that_nobody_asked_for_crowd_out_no_value_of_the_baseline(
+    loader: Loader, explore: Explore
+) -> None:
+    """The baseline has 5 200 names and versions of scopes, all more frequent than the one value that counts."""
+    await loader.spans(*(span(n, name="rare", start=NOW - SECOND) for n in range(1, 51)))
+    request = ExportTraceServiceRequest()
+    for n in range(2600):
+        scope = InstrumentationScope(name=f"s{n}", version=f"v{n}")
+        spans = [span(2 * n + each, start=NOW - 900 * SECOND) for each in (1, 2)]
+        request.resource_spans.add().scope_spans.add(scope=scope, spans=spans)
+    await loader.request("traces", request.SerializeToString())
+    await loader.spans(span(9999, name="rare", start=NOW - 900 * SECOND))
+    answer = (await explore.post("/spans/compare", BODY)).json
+    (rare,) = answer["attributes"]
+    assert (rare["key"], rare["value"], rare["spikeCount"], rare["baselineCount"]) == ("name", "rare", 50, 1)
+    assert rare["lift"] is not None
+    assert answer["truncated"] is False
+
+
+@pytest.mark.parametrize("keys", [None, ["x", "big", "text"]])
+async def test_a_number_of_several_spellings_is_one_value(
+    keys: list[str] | None, loader: Loader, explore: Explore
+) -> None:
+    """Of `text` the spellings are texts, which are told apart. What one value of a key has too much its other values
+    and its absence have too little.
+    """
+    values = [
+        {"x": 0 if n % 2 else -0.0, "big": 10**16 if n % 3 else 1e16, "text": "0" if n % 2 else "-0"}
+        for n in range(100)
+    ]
+    await loader.spans(*(span(n, start=NOW - SECOND, attributes=each) for n, each in enumerate(values, 1)))
+    await loader.spans(*(span(n, start=NOW - 900 * SECOND, attributes={"x": n % 2}) for n in range(1, 401)))
+    answer = (await explore.post("/spans/compare", {**BODY, "keys": keys})).json
+    counts = {
+        (each["key"], each["value"]): (each["spikeCount"], each["baselineCount"]) for each in answer["attributes"]
+    }
+    assert counts == {
+        ("x", "0"): (100, 200),
+        ("big", "10000000000000000"): (100, 0),
+        ("text", "0"): (50, 0),
+        ("text", "-0"): (50, 0),
+    }
+    assert answer["pairsConsidered"] == 4 + 4 * (keys is None)  # name, kind, status and environment
+    for key, rest in (("x", -50), ("big", -100), ("text", -100)):
+        surplus = sum(each["surplus"] for each in answer["attributes"] if each["key"] == key)
+        assert surplus + rest == pytest.approx(0)
+
+
+@pytest.mark.parametrize("side", ["spike", "baseline"])
+async def test_spans_that_arrive_while_they_are_counted_leave_no_share_above_1(
+    side: str, loader: Loader, explore: Explore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one side a fifth more arrives after its total was counted, and before its values are."""
+    starts = {"spike": NOW - SECOND, "baseline": NOW - 900 * SECOND}
+    for each, start in starts.items():
+        await loader.spans(*(span(n, name=each, start=start, attributes={"k": "v"}) for n in range(1, 101)))
+    await loader.spans(*(span(n, name="other", start=starts["baseline"]) for n in range(1, 101)))
+    late, rows = [span(n, name=side, start=starts[side], attributes={"k": "v"}) for n in range(101, 221)], Store.rows
+
+    async def rows_of_more(store: Store, statement: Statement, *bounds: int) -> list[tuple[Any, ...]]:
+        if isinstance(statement, FieldPairs) and late:
+            await loader.spans(*late)
+            late.clear()
+        return await rows(store, statement, *bounds)
+
+    monkeypatch.setattr(Store, "rows", rows_of_more)
+    answer = (await explore.post("/spans/compare", BODY)).json
+    assert not late
+    spike, baseline = answer["spike"]["total"], answer["baseline"]["total"]
+    assert (spike, baseline) == ((220, 200) if side == "spike" else (100, 320))
+    assert answer["attributes"]
+    for each in answer["attributes"]:
+        s, b = each["spikeCount"], each["baselineCount"]
+        assert (each["spikeShare"], each["baselineShare"]) == (s / spike, b / baseline)
+        assert 0 <= each["baselineShare"] < each["spikeShare"] <= 1
+        assert each["expectedCount"] + each["surplus"] == pytest.approx(s)
+        assert each["contribution"] == pytest.approx(each["surplus"] / spike)
