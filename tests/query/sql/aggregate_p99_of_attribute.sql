@@ -14,7 +14,7 @@ WHERE project_id = {p12:UInt64}
   AND toStartOfFiveMinutes(start_time) <= toDateTime({p14:UInt32}, 'UTC')
   AND start_time >= fromUnixTimestamp64Nano({p15:Int64}, 'UTC')
   AND start_time < fromUnixTimestamp64Nano({p16:Int64}, 'UTC')
-  AND ((multiIf(position(attribute_types, {p1:String}) > 0, (position(attribute_types, concat({p1:String}, 'i')) > 0 OR (position(attribute_types, concat({p1:String}, 'd')) > 0 AND isFinite(toFloat64OrZero(attributes[{p0:String}])))) AND toFloat64OrZero(attributes[{p0:String}]) >= {p17:Float64}, 0)) OR position(attribute_types, {p3:String}) > 0 OR position(resource, {p1:String}) > 0)
+  AND ((position(attribute_types, {p1:String}) > 0 AND ((position(attribute_types, concat({p1:String}, 'i')) > 0 OR (position(attribute_types, concat({p1:String}, 'd')) > 0 AND isFinite(toFloat64OrZero(attributes[{p0:String}])))) AND toFloat64OrZero(attributes[{p0:String}]) >= {p17:Float64})) OR position(attribute_types, {p3:String}) > 0 OR position(resource, {p1:String}) > 0)
 GROUP BY grp, step)
 GROUP BY grp
 ORDER BY figure DESC NULLS LAST, grp ASC NULLS LAST
