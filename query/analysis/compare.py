@@ -143,6 +143,7 @@ async def read(store: Store, project_id: int, plan: Plan, max_scan_rows: int) ->
         spike=Cohort((plan.spike,), plan.conditions, sizes.one_in),
         baseline=Cohort(plan.rest, plan.conditions, sizes.one_in),
         spans=sizes.spike,
+        others=sizes.baseline,
         least=least,
         now_ns=plan.now_ns,
     )

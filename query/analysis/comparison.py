@@ -33,13 +33,16 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What is compared: two cohorts of a project, by what at least `least` of the spike's `spans` have."""
+    """What is compared: two cohorts of a project, by what at least `least` of the spike's `spans` have. `others`: the
+    baseline's spans.
+    """
 
     store: Store
     project_id: int
     spike: Cohort
     baseline: Cohort
     spans: int
+    others: int
     least: int
     now_ns: int
 

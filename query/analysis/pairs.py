@@ -19,6 +19,7 @@ from query.analysis.catalogue import OWN, Catalogue, spelled
 from query.analysis.comparison import Candidate, Comparison, Counted, Found, is_identifier
 from query.analysis.dictionaries import dictionaries
 from query.asking.filters import Filter, Op, conditions, numerals, parse_number, subject_of
+from query.asking.instant import HOUR
 from query.asking.window import Window
 from query.fields import SPANS
 from query.sql.compare import MAX_NUMBERS, MAX_PAIRS, MAX_VALUES_OF_KEY
@@ -33,6 +34,7 @@ from query.tree import (
 
 MAX_MIXED: Final = 50  # keys that stand in several places, read as filters read them
 MAX_SPELLINGS: Final = 100  # numbers that are stored in more than one spelling, counted anew
+LARGE_DAY: Final = 200_000  # spans of a day, whose part is far larger than those that keep Maps whole
 _KEY_BYTES: Final = 100_000  # a server takes 128 KiB as one parameter
 _LARGE: Final = 500_000  # spans of a spike beyond which identifiers are known before all are read
 _JUDGED: Final = 100_000  # by about so many of its spans
@@ -153,10 +155,15 @@ async def _counted(comparison: Comparison, sources: _Sources, candidates: Sequen
     """The candidates with their spans of the baseline; without numbers of which the baseline has too many."""
     if not candidates:
         return ()
-    hashes = tuple(each.pair for each in candidates)
+    asked = sources.only(frozenset(each.key for each in candidates))
     statement = KeyCounts(
-        project_id=comparison.project_id, cohort=comparison.baseline, sources=sources.values, hashes=hashes
+        project_id=comparison.project_id,
+        cohort=comparison.baseline,
+        sources=sources.values,
+        hashes=tuple(each.pair for each in candidates),
     )
+    if _read_apart(comparison, sources, asked):
+        statement = replace(statement, sources=asked.values, apart=True)
     counts = dict(await comparison.store.rows(statement))
     seen = Counter[str]()
     for each in candidates:
@@ -168,6 +175,15 @@ async def _counted(comparison: Comparison, sources: _Sources, candidates: Sequen
         for each in candidates
         if each.key not in crowded
     )
+
+
+def _read_apart(comparison: Comparison, sources: _Sources, asked: _Sources) -> bool:
+    """Whether it costs less to read the keys that are asked for one by one than all attributes of the baseline. Each is
+    then as dear as two in a whole Map, and so is a Map of a small part (`min_bytes_for_wide_part`), which is not split.
+    """
+    days = sum(each.to_ns - each.from_ns for each in comparison.baseline.windows) / (24 * HOUR)
+    in_large_parts = comparison.others * comparison.baseline.one_in >= LARGE_DAY * max(1, days)
+    return in_large_parts and len(asked.keys) * comparison.others <= sum(sources.baseline.values())
 
 
 async def _crowded(comparison: Comparison, sources: _Sources, keys: frozenset[str]) -> frozenset[str]:

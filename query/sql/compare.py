@@ -17,7 +17,7 @@ from query.fields import SPANS
 from query.sql.bindings import Bindings, Query
 from query.sql.clauses import project, within
 from query.sql.conditions import condition_sql
-from query.sql.values import Value, field_value, value_of
+from query.sql.values import Value, field_value, own_value, value_of
 from query.tree import (
     AtLeast,
     Cohort,
@@ -182,10 +182,20 @@ WHERE present"""
 
 def _hashes(statement: KeyCounts, bindings: Bindings) -> str:
     """The hashes alone: of attributes made in their arrays, before there is a row for each, which costs half."""
-    if not isinstance(statement.sources[0], str):
+    keys = tuple(each for each in statement.sources if isinstance(each, str))
+    if not keys:
         return _sources(statement, bindings)
-    pairs = "arrayMap((key, value) -> cityHash64(key, value), mapKeys(attributes), mapValues(attributes))"
+    if statement.apart:
+        pairs = "[" + ",\n  ".join(_hash(key, bindings) for key in keys) + "]"
+    else:
+        pairs = "arrayMap((key, value) -> cityHash64(key, value), mapKeys(attributes), mapValues(attributes))"
     return f"SELECT arrayJoin({pairs}) AS pair\n{_spans(statement, bindings)}"
+
+
+def _hash(key: str, bindings: Bindings) -> str:
+    """Of an own attribute and its key; that of none is nobody's."""
+    value = own_value(key, bindings)
+    return f"if({value.present}, cityHash64({bindings.text(key)}, {value.text}), 0)"
 
 
 def _spans(statement: _Statement, bindings: Bindings) -> str:

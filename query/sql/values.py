@@ -78,7 +78,7 @@ def names(key: str) -> tuple[str, str]:
 
 def _named(name: str, bindings: Bindings) -> Iterator[_Place]:
     """Where `attributes` of the API takes the value `name` from: the item itself before its resource and scope."""
-    yield _Place(_own(name, bindings), name, rare=name.startswith((_RESOURCE, _SCOPE)))
+    yield _Place(own_value(name, bindings), name, rare=name.startswith((_RESOURCE, _SCOPE)))
     if name.startswith(_RESOURCE):
         yield _Place(_listed("resource", name.removeprefix(_RESOURCE), bindings), name)
     if name.startswith(_SCOPE):
@@ -88,7 +88,7 @@ def _named(name: str, bindings: Bindings) -> Iterator[_Place]:
         yield _Place(Value(f"{column} != ''", column, NEVER, NEVER), name)
 
 
-def _own(key: str, bindings: Bindings) -> Value:
+def own_value(key: str, bindings: Bindings) -> Value:
     """An attribute of the item. That it is there, and a number, its list of types says, which is a dictionary's entry:
     to look among the keys of the Map would read all of it.
     """

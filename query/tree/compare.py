@@ -88,9 +88,12 @@ class KeyPairs(_Keyed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyCounts(_Keyed):
-    """How many spans have each of the pairs in `hashes`."""
+    """How many spans have each of the pairs in `hashes`. `apart`: own attributes are read key by key; the same counts,
+    but where Maps are stored split by key, the others are not read.
+    """
 
     hashes: tuple[int, ...]
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

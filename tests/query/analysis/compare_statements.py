@@ -39,6 +39,7 @@ SHAPES: Final[dict[str, Statement]] = {
     "key_pairs": KeyPairs(project_id=7, cohort=SPIKE, sources=("http.route", "'"), least=5),
     "key_pairs_of_subjects": KeyPairs(project_id=7, cohort=SPIKE, sources=SUBJECTS, least=5),
     "key_counts": KeyCounts(project_id=7, cohort=BASELINE, sources=("http.route", "'"), hashes=(2**64 - 1, 1)),
+    "key_counts_apart": KeyCounts(project_id=7, cohort=BASELINE, sources=("a", "'"), hashes=(1,), apart=True),
     "key_counts_of_subjects": KeyCounts(project_id=7, cohort=BASELINE, sources=SUBJECTS, hashes=(1,)),
     "key_values": KeyValues(project_id=7, cohort=BASELINE, sources=("http.status_code",)),
     "condition_counts": ConditionCounts(

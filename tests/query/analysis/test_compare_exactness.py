@@ -6,8 +6,9 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 
+from chassis.clickhouse import ClickHouse
 from query.store import Store
-from query.tree import FieldPairs, Statement
+from query.tree import FieldPairs, KeyCounts, Statement
 from tests.query.conftest import NOW, SECOND, Explore, Loader, span
 
 BODY: Final = {"spike": {"from": "-10m", "to": "now"}, "baseline": {"from": "-1h", "to": "-10m"}, "limit": 200}
@@ -90,3 +91,45 @@ async def test_spans_that_arrive_while_they_are_counted_leave_no_share_above_1(
         assert 0 <= each["baselineShare"] < each["spikeShare"] <= 1
         assert each["expectedCount"] + each["surplus"] == pytest.approx(s)
         assert each["contribution"] == pytest.approx(each["surplus"] / spike)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+async def test_keys_that_are_read_one_by_one_are_counted_alike(
+    wide: bool, loader: Loader, explore: Explore, clickhouse: ClickHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Texts, numbers, an empty text, absence, keys that look like resource's; and one whose values are all different,
+    which is not read.
+    """
+    odd, zero, sides = "a'\\\1", [0, -0.0, 2], {0: NOW - SECOND, 1: NOW - 900 * SECOND}
+    for side, start in sides.items():
+        values = [
+            {"k": "" if n % (3 + side) else "x", odd: "é", "resource.r": zero[n % 3], "id": f"{side}{n}", "m": "a"}
+            for n in range(200)
+        ]
+        kept = [{key: value for key, value in each.items() if n % 5 or key != "k"} for n, each in enumerate(values)]
+        await loader.spans(*(span(n, start=start, attributes=each) for n, each in enumerate(kept, 1)))
+        await loader.spans(*(span(n, start=start) for n in range(201, 201 + 20 * side)))
+    if wide:
+        await clickhouse.command("ALTER TABLE spans MODIFY SETTING min_bytes_for_wide_part = 0")
+        await clickhouse.command("OPTIMIZE TABLE spans FINAL")
+    asked = recorded(monkeypatch)
+    whole = (await explore.post("/spans/compare", BODY)).json
+    monkeypatch.setattr("query.analysis.pairs.LARGE_DAY", 1)
+    apart = (await explore.post("/spans/compare", BODY)).json
+    counts = [each for each in asked if isinstance(each, KeyCounts)]
+    assert [each.apart for each in counts] == [False, True]
+    assert set(counts[1].sources) == {"k", odd, "resource.r", "m"}
+    assert whole["attributes"]
+    assert apart == whole
+
+
+def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Statement]:
+    """What the store is asked from now on."""
+    asked, rows = list[Statement](), Store.rows
+
+    async def rows_of(store: Store, statement: Statement, *bounds: int) -> list[tuple[Any, ...]]:
+        asked.append(statement)
+        return await rows(store, statement, *bounds)
+
+    monkeypatch.setattr(Store, "rows", rows_of)
+    return asked
