@@ -13,7 +13,9 @@ from query.sql.values import ALWAYS, NEVER, Value, value_of
 from query.tree import Fn, Subject
 
 _NOTHING: Final = "CAST(NULL, 'Nullable(Float64)')"
-_EXACT: Final = 2**53  # below, every whole number is a double
+_SCALE: Final = f"{2**80}."
+_LARGEST: Final = "1e44"
+_SMALLEST: Final = 2.0**-27  # times _SCALE, every double from here on is a whole number
 
 
 class Figure(NamedTuple):
@@ -77,10 +79,9 @@ def _of_numbers(fn: Fn, value: Value, mergeable: bool) -> Figure:
     if fn in (Fn.MIN, Fn.MAX):
         made = Figure((f"{fn}If({value.number}, {value.numeric}) AS s",), "s", f"{fn}If(s, m > 0)")
     elif fn in (Fn.SUM, Fn.AVG):
-        made = _aggregated("sumKahan", "", value.number, value.numeric, mergeable)
+        made = _summed(value)
         if fn is Fn.AVG:
-            made = made._replace(of_cell=f"{made.of_cell} / m", of_group=f"{made.of_group} / sum(m)")
-        made = made._replace(of_cell=_digits(made.of_cell), of_group=_digits(made.of_group))
+            made = made._replace(of_cell=f"({made.of_cell}) / m", of_group=f"({made.of_group}) / sum(m)")
     else:
         made = _aggregated("quantileExact", f"({_level(fn)})", value.number, value.numeric, mergeable)
     kept = (f"countIf({value.numeric}) AS m", *made.kept)
@@ -96,13 +97,15 @@ def _aggregated(function: str, parameters: str, argument: str, condition: str, m
     return Figure((kept,), "finalizeAggregation(s)", f"{function}Merge{parameters}(s)")
 
 
-def _digits(value: str) -> str:
-    """15 digits of a sum of doubles; those after them would depend on the order in which spans are read. A whole number
-    that a double holds exactly keeps its 16th: it is the sum of whole numbers.
+def _summed(value: Value) -> Figure:
+    """The sum of doubles, to the nearest double and whatever the order: as integers of 2^-80, of which an Int256 holds
+    1e8 times 1e44. Numbers beyond that, and those so small that they would lose digits, are added as doubles.
     """
-    return (
-        f"if(abs({value}) < {_EXACT} AND trunc({value}) = {value}, {value}, toFloat64OrZero(printf('%.15g', {value})))"
-    )
+    size = f"abs({value.number})"
+    exact = f"{size} <= {_LARGEST} AND ({size} >= {_SMALLEST!r} OR {value.number} = 0)"
+    whole = f"sum(toInt256(if({value.numeric} AND {exact}, {value.number}, 0.) * {_SCALE})) AS s"
+    rest = f"sumKahanIf({value.number}, {value.numeric} AND NOT ({exact})) AS t"
+    return Figure((whole, rest), f"toFloat64(s) / {_SCALE} + t", f"toFloat64(sum(s)) / {_SCALE} + sumKahan(t)")
 
 
 def _number(count: str, value: str) -> str:

@@ -269,7 +269,7 @@ HOSTILE = st.text(min_size=1, max_size=40) | st.sampled_from(
         "scope.name",
     ]
 )
-LITERALS = {"UTC", "", ".", "0", "i", "d", "(?s)", "%.15g", "Nullable(Float64)", "UInt64", "UInt128"}
+LITERALS = {"UTC", "", ".", "0", "i", "d", "(?s)", "Nullable(Float64)", "UInt64", "UInt128"}
 LITERALS |= {"\\x01", "\\x02", "\\x03", "\\x03A", "\\x03B", "\\x03C", *SPAN_KINDS, *STATUS_CODES}
 
 

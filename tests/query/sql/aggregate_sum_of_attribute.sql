@@ -1,12 +1,13 @@
-SELECT grp, sum(n) AS spans, if(sum(m) = 0 OR NOT isFinite(if(abs(sumKahanMerge(s)) < 9007199254740992 AND trunc(sumKahanMerge(s)) = sumKahanMerge(s), sumKahanMerge(s), toFloat64OrZero(printf('%.15g', sumKahanMerge(s))))), NULL, if(abs(sumKahanMerge(s)) < 9007199254740992 AND trunc(sumKahanMerge(s)) = sumKahanMerge(s), sumKahanMerge(s), toFloat64OrZero(printf('%.15g', sumKahanMerge(s)))) + 0.) AS figure,
-  groupArray((step, n, if(m = 0 OR NOT isFinite(if(abs(finalizeAggregation(s)) < 9007199254740992 AND trunc(finalizeAggregation(s)) = finalizeAggregation(s), finalizeAggregation(s), toFloat64OrZero(printf('%.15g', finalizeAggregation(s))))), NULL, if(abs(finalizeAggregation(s)) < 9007199254740992 AND trunc(finalizeAggregation(s)) = finalizeAggregation(s), finalizeAggregation(s), toFloat64OrZero(printf('%.15g', finalizeAggregation(s)))) + 0.))) AS steps, count() OVER () AS groups,
+SELECT grp, sum(n) AS spans, if(sum(m) = 0 OR NOT isFinite(toFloat64(sum(s)) / 1208925819614629174706176. + sumKahan(t)), NULL, toFloat64(sum(s)) / 1208925819614629174706176. + sumKahan(t) + 0.) AS figure,
+  groupArray((step, n, if(m = 0 OR NOT isFinite(toFloat64(s) / 1208925819614629174706176. + t), NULL, toFloat64(s) / 1208925819614629174706176. + t + 0.))) AS steps, count() OVER () AS groups,
   max(max(overlooked)) OVER ()
 FROM (
 SELECT trace_id AS grp,
   toUInt16(intDiv(toUnixTimestamp64Nano(start_time) - {p5:Int64}, {p6:Int64})) AS step,
   count() AS n,
   countIf((position(attribute_types, concat({p1:String}, 'i')) > 0 OR (position(attribute_types, concat({p1:String}, 'd')) > 0 AND isFinite(toFloat64OrZero(attributes[{p0:String}]))))) AS m,
-  sumKahanStateIf(toFloat64OrZero(attributes[{p0:String}]), (position(attribute_types, concat({p1:String}, 'i')) > 0 OR (position(attribute_types, concat({p1:String}, 'd')) > 0 AND isFinite(toFloat64OrZero(attributes[{p0:String}]))))) AS s,
+  sum(toInt256(if((position(attribute_types, concat({p1:String}, 'i')) > 0 OR (position(attribute_types, concat({p1:String}, 'd')) > 0 AND isFinite(toFloat64OrZero(attributes[{p0:String}])))) AND abs(toFloat64OrZero(attributes[{p0:String}])) <= 1e44 AND (abs(toFloat64OrZero(attributes[{p0:String}])) >= 7.450580596923828e-09 OR toFloat64OrZero(attributes[{p0:String}]) = 0), toFloat64OrZero(attributes[{p0:String}]), 0.) * 1208925819614629174706176.)) AS s,
+  sumKahanIf(toFloat64OrZero(attributes[{p0:String}]), (position(attribute_types, concat({p1:String}, 'i')) > 0 OR (position(attribute_types, concat({p1:String}, 'd')) > 0 AND isFinite(toFloat64OrZero(attributes[{p0:String}])))) AND NOT (abs(toFloat64OrZero(attributes[{p0:String}])) <= 1e44 AND (abs(toFloat64OrZero(attributes[{p0:String}])) >= 7.450580596923828e-09 OR toFloat64OrZero(attributes[{p0:String}]) = 0))) AS t,
   max((position(attribute_types, {p3:String}) > 0 OR position(resource, {p1:String}) > 0)) AS overlooked
 FROM spans
 WHERE project_id = {p7:UInt64}
