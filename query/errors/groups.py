@@ -15,6 +15,7 @@ from query.store import Store
 from query.tree import Condition, ErrorFacets, ErrorTraces, LatestErrors
 
 MAX_FACET: Final = 20  # values shown of each kind
+MAX_CELLS: Final = 500_000  # releases by environments, services and sources, of all errors of a page, counted at once
 _WHOLE, _RELEASE, _ENVIRONMENT, _SERVICE, _SOURCE = range(5)  # the kinds of `query.sql.errors.facets`
 
 
@@ -61,6 +62,7 @@ class Group:
     latest: Latest
     traces: int
     traces_exact: bool
+    facets_exact: bool
 
     @property
     def size(self) -> int:
@@ -73,15 +75,14 @@ async def read_groups(store: Store, asked: Asked, fingerprints: Sequence[bytes])
     if not fingerprints:
         return {}
     about: dict[str, Any] = {"project_id": asked.project_id, "window": asked.window, "conditions": asked.conditions}
-    rows = await store.rows(ErrorFacets(**about, fingerprints=tuple(fingerprints), limit=MAX_FACET))
-    facets = {each: tuple(found) for each, found in groupby(map(Facet._make, rows), lambda facet: facet.fingerprint)}
+    facets, counted = await _facets(store, ErrorFacets(**about, fingerprints=tuple(fingerprints), limit=MAX_FACET))
     if not facets:
         return {}
     traces, exact = await _traces(store, ErrorTraces(**about, fingerprints=tuple(facets)))
     latest = await _latest(store, asked, facets)
     # A partition may have been dropped between two reads, and what is gone is not shown.
     return {
-        each: Group(facets[each], latest[each], traces[each], exact)
+        each: Group(facets[each], latest[each], traces[each], exact, counted or _few(facets[each]))
         for each in facets
         if each in latest and each in traces
     }
@@ -101,6 +102,7 @@ def error_group(group: Group) -> dict[str, Any]:
         "latest_occurrence_id": occurrence_id(OccurrencePlace(whole.last_ns, latest.batch_id, latest.row)),
         "traces": group.traces,
         "traces_exact": group.traces_exact,
+        "facets_exact": group.facets_exact,
         "releases": [ReleaseExtent(**_extent(each), release=each.value or None) for each in releases],
         "release_count": releases[0].values,
         "environments": [EnvironmentExtent(**_extent(each), environment=each.value) for each in kinds[_ENVIRONMENT]],
@@ -120,6 +122,7 @@ def no_occurrences(fingerprint: bytes, type_: str) -> dict[str, Any]:
         **dict.fromkeys(absent),
         **dict.fromkeys(("count", "traces", "release_count", "environment_count", "service_count"), 0),
         "traces_exact": True,
+        "facets_exact": True,
         **{name: [] for name in ("releases", "environments", "services", "sources")},
     }
 
@@ -135,6 +138,21 @@ def _extent(facet: Facet) -> dict[str, Any]:
         "first_seen": format_instant(facet.first_ns),
         "last_seen": format_instant(facet.last_ns),
     }
+
+
+async def _facets(store: Store, statement: ErrorFacets) -> tuple[dict[bytes, tuple[Facet, ...]], bool]:
+    """Facets by group, and whether all values were counted: a release of each occurrence would fill the memory."""
+    try:
+        rows, exact = await store.rows(statement, max_groups=MAX_CELLS), True
+    except QueryTooLarge:
+        rows, exact = await store.rows(replace(statement, exact=False)), False
+    groups = groupby(map(Facet._make, rows), lambda facet: facet.fingerprint)
+    return {each: tuple(found) for each, found in groups}, exact
+
+
+def _few(facets: tuple[Facet, ...]) -> bool:
+    """Whether all values are shown: nothing is estimated of so few."""
+    return all(facet.values <= MAX_FACET for facet in facets)
 
 
 async def _traces(store: Store, statement: ErrorTraces) -> tuple[dict[bytes, int], bool]:

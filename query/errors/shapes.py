@@ -74,6 +74,13 @@ class ErrorGroup(msgspec.Struct, rename="camel"):
     traces_exact: Annotated[
         bool, msgspec.Meta(description="False: `traces` is an estimate, as there are too many to count in memory.")
     ]
+    facets_exact: Annotated[
+        bool,
+        msgspec.Meta(
+            description="False: it has so many releases, environments or services that of each kind with more than 20 "
+            "about the most frequent are shown, and how many there are is an estimate."
+        ),
+    ]
     releases: Annotated[list[ReleaseExtent], msgspec.Meta(description="The most frequent ones, at most 20.")]
     release_count: Annotated[int, msgspec.Meta(ge=0, description="How many there are, the missing one included.")]
     environments: Annotated[list[EnvironmentExtent], msgspec.Meta(description="The most frequent ones, at most 20.")]

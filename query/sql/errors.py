@@ -56,6 +56,22 @@ _FACETS: Final = (
     "argMinIf(value, (min(first), value), value != '') OVER (PARTITION BY fingerprint, kind)",
     "argMaxIf(value, (max(last), value), value != '') OVER (PARTITION BY fingerprint, kind)",
 )
+_KINDS_ESTIMATED: Final = (
+    "fingerprint",
+    "tupleElement(facet, 1) AS kind",
+    "topK({limit})(tupleElement(facet, 2)) AS frequent",
+    "uniqCombined64(14)(tupleElement(facet, 2)) AS values",
+    "argMinIf(tupleElement(facet, 2), (time, tupleElement(facet, 2)), tupleElement(facet, 2) != '') AS first_value",
+    "argMaxIf(tupleElement(facet, 2), (time, tupleElement(facet, 2)), tupleElement(facet, 2) != '') AS last_value",
+)
+_FREQUENT: Final = (
+    "fingerprint",
+    "tupleElement(facet, 1) AS kind",
+    "tupleElement(facet, 2) AS value",
+    "count() AS total",
+    f"{_TIME.format('min(time)')} AS first",
+    f"{_TIME.format('max(time)')} AS last",
+)
 _EVER: Final = Window(0, MAX_NANOS)
 
 
@@ -76,6 +92,8 @@ def facets(statement: ErrorFacets) -> Query:
     """Group, kind, value, how often, when first and last; of the kind how many values, the one that came first and the
     one that came last. Kind 0 is the group as a whole.
     """
+    if not statement.exact:
+        return _estimated_facets(statement)
     bindings = Bindings()
     where = "\n    AND ".join([*_where(statement, bindings), _among(statement.fingerprints, bindings)])
     sql = (
@@ -86,6 +104,25 @@ def facets(statement: ErrorFacets) -> Query:
         "GROUP BY fingerprint, kind, value\n"
         "ORDER BY fingerprint, kind, total DESC, value\n"
         f"LIMIT {bindings.uint64(statement.limit)} BY fingerprint, kind\n"
+    )
+    return Query(sql, bindings.used(sql))
+
+
+def _estimated_facets(statement: ErrorFacets) -> Query:
+    """The same columns. The values are found in one pass and counted in another, so that those alone are held."""
+    bindings = Bindings()
+    where = "\n  AND ".join([*_where(statement, bindings), _among(statement.fingerprints, bindings)])
+    rows = f"FROM {ERRORS.table}\nARRAY JOIN [{_KINDS}] AS facet\nWHERE {where}"
+    kinds = ", ".join(_KINDS_ESTIMATED).format(limit=int(statement.limit))
+    sql = (
+        f"WITH kinds AS (\nSELECT {kinds}\n{rows}\nGROUP BY fingerprint, kind\n), found AS (\n"
+        f"SELECT {', '.join(_FREQUENT)}\n{rows}\n"
+        "  AND (fingerprint, tupleElement(facet, 1), tupleElement(facet, 2))"
+        " IN (SELECT fingerprint, kind, arrayJoin(frequent) FROM kinds)\n"
+        "GROUP BY fingerprint, kind, value\n)\n"
+        "SELECT fingerprint, kind, value, total, first, last, values, first_value, last_value\n"
+        "FROM found INNER JOIN kinds USING (fingerprint, kind)\n"
+        "ORDER BY fingerprint, kind, total DESC, value\n"
     )
     return Query(sql, bindings.used(sql))
 

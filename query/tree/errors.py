@@ -36,11 +36,13 @@ class ErrorRanking(_OfErrors):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorFacets(_OfErrors):
     """Of each group its extent, and its releases, environments, services and sources, the most frequent first, at most
-    `limit` of each.
+    `limit` of each. Not `exact`: of a kind with more values, about the most frequent ones and about how many there are,
+    in little memory.
     """
 
     fingerprints: tuple[bytes, ...]
     limit: int
+    exact: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

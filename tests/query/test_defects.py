@@ -1,4 +1,4 @@
-"""What other trace explorers get wrong, one after the other; each is written from the specification alone.
+"""What other trace explorers get wrong, one after the other; what is expected is what the interface promises.
 
  1 ties at a page edge                    lists.test_pages, and below while spans arrive
  2 percentiles that change, or are off    below

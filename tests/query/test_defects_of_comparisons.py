@@ -1,4 +1,4 @@
-"""What other comparisons get wrong; written from the specification alone."""
+"""What other comparisons get wrong; what is expected is what the interface promises."""
 
 import random
 from typing import Any

@@ -24,6 +24,7 @@ def group(raised: Sequence[Raised]) -> dict[str, Any]:
         "latestOccurrenceId": latest.id,
         "traces": len({each.trace for each in raised if each.trace}),
         "tracesExact": True,
+        "facetsExact": True,
         **facet("releases", "releaseCount", "release", raised, lambda each: each.release),
         **facet("environments", "environmentCount", "environment", raised, lambda each: each.environment),
         **facet("services", "serviceCount", "serviceName", raised, lambda each: each.service),

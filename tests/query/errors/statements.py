@@ -47,6 +47,9 @@ SHAPES: Final[dict[str, Statement]] = {
     "errors_by_last_seen_after": replace(_RANKING, after=(NOW - 1, PRINT), conditions=PROD),
     "errors_by_count": replace(_RANKING, order=ErrorOrder.COUNT),
     "errors_by_first_seen_after": replace(_RANKING, order=ErrorOrder.FIRST_SEEN, after=(NOW - 1, PRINT)),
+    "error_facets_estimated": ErrorFacets(
+        project_id=7, window=WINDOW, conditions=PROD, fingerprints=(PRINT, OTHER), limit=20, exact=False
+    ),
     "error_facets": ErrorFacets(project_id=7, window=WINDOW, conditions=PROD, fingerprints=(PRINT, OTHER), limit=20),
     "error_traces": ErrorTraces(project_id=7, window=WINDOW, fingerprints=(PRINT, OTHER)),
     "error_traces_estimated": ErrorTraces(project_id=7, window=WINDOW, fingerprints=(PRINT,), exact=False),

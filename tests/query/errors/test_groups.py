@@ -48,6 +48,7 @@ async def test_a_group_tells_what_is_known_of_its_occurrences(occurrences: Occur
             "latestOccurrenceId": last.id,
             "traces": 1,
             "tracesExact": True,
+            "facetsExact": True,
             "releases": [
                 {**moment(at + 2), "release": None},
                 {**moment(at), "release": "1.0"},
@@ -276,6 +277,27 @@ async def test_too_many_traces_are_estimated_and_that_is_said(
     async with served(Forgetful(clickhouse_url, database=database), QuerySettings(), [NOW]) as client:
         (found,) = await client.data("/errors")
     assert (found["count"], found["traces"], found["tracesExact"]) == (11, 5, False)
+
+
+async def test_a_release_of_each_occurrence_is_estimated_and_that_is_said(
+    occurrences: Occurrences, explore: Explore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is shown is exact as far as it goes; an error with few releases beside it is exact in all."""
+    often = [Raised(1, NOW - n * SECOND, release="often", environment="prod") for n in range(2, 300)]
+    once = [Raised(1, NOW - n * SECOND, release=f"r{n:03}", service=f"s{n % 3}") for n in range(300, 500)]
+    few = [Raised(2, NOW - n * SECOND, release=str(n % 20)) for n in range(1, 60)]
+    stored = groups(await occurrences.store(*often, *once, *few))
+    assert {each["fingerprint"]: each for each in await explore.data("/errors")} == stored
+    monkeypatch.setattr("query.errors.groups.MAX_CELLS", 100)
+    found = {each["fingerprint"]: each for each in await explore.data("/errors")}
+    assert found[fingerprint(2)] == stored[fingerprint(2)]
+    estimated, exact = found[fingerprint(1)], stored[fingerprint(1)]
+    about = ("facetsExact", "releases", "releaseCount")
+    assert {**estimated, **dict.fromkeys(about)} == {**exact, **dict.fromkeys(about)}
+    assert not estimated["facetsExact"]
+    assert estimated["releaseCount"] == pytest.approx(201, rel=0.02)
+    assert estimated["releases"][0] == exact["releases"][0]
+    assert [each["count"] for each in estimated["releases"]] == [298, *[1] * 19]
 
 
 async def test_the_latest_occurrences_are_found_by_the_sort_key(

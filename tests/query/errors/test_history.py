@@ -79,6 +79,7 @@ async def test_an_error_without_occurrences_in_the_window_is_there_with_none(
             "latestOccurrenceId": None,
             "traces": 0,
             "tracesExact": True,
+            "facetsExact": True,
             "releases": [],
             "releaseCount": 0,
             "environments": [],
