@@ -1,6 +1,7 @@
 """What many spans together say. Each module is one endpoint: what it is asked, its plan, its reads, its answer.
 
 attributes   which keys spans carry, and which of them hold numbers
+    carried      the same of lists of attributes that many spans share
 aggregate    figures of groups of spans, over time
     buckets      the steps of time of a series
     figures      what a figure is as JSON, and what it is where there are no spans

@@ -1,31 +1,41 @@
 """Which keys spans carry: GET .../explore/attributes (specification 4.2).
 
     plan   from, to, hours -> a window                                                                        -> 400
-    read   attribute keys: whole five minutes from the roll-up, the rest of the window from the spans
-           a tally of the spans: how many have each own field, and each key that is found in two places
+    read   attribute keys: whole five minutes from the roll-up, the rest of the window from the lists of its spans
+           a tally of the spans: how many have each own field, and the keys that are found in two places while these
+           are few; many are counted from the lists of all spans
            -> the keys as filters take them, those of most spans first
 
 A key counts the spans that the filter `exists` finds with it: as soon as any span carries `host` itself, those with
 `resource.host` count for `host` too.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 import msgspec
 
+from chassis.clickhouse import QueryTooLarge
 from chassis.validation import Issues
-from query.asking.filters import ATTRIBUTE_PREFIX
+from proto.storage.lists import AFTER_KEY, BEFORE_KEY
+from query.analysis.carried import RESOURCE, Carried, Lists, counted, doubles_beneath
+from query.asking.filters import ATTRIBUTE_PREFIX, MAX_KEY
 from query.asking.parameters import read_time
 from query.asking.window import BUCKET, Window
 from query.fields import SPANS, Form
 from query.formats import Count
 from query.store import Store
-from query.tree import Attribute, AttributeKeys, Subject, Tally
+from query.tree import Attribute, AttributeKeys, CarriedLists, NotFinite, RolledUpKeys, Subject, Tally
 
-_CHUNK: Final = 50  # subjects of one statement: their keys are in a URL
+_MAX_TALLIED: Final = 16  # a subject costs a tally about 1 ms of planning, and a span of lists as much as 16 of them
+_MAX_DOUBTFUL: Final = 16
+_MAX_LISTS: Final = 20_000  # distinct ones that are taken apart for one answer
+_MAX_LIST_BYTES: Final = 8 * 2**20  # about a second of the processor
+_DOUBLE: Final = f"{AFTER_KEY}d{BEFORE_KEY}"
 _OPTIONAL: Final = tuple(field for field in SPANS.fields.values() if field.optional)
+_NONE: Final = Carried(0, 0)
 
 
 class Key(msgspec.Struct, rename="camel"):
@@ -51,7 +61,7 @@ class Found(NamedTuple):
     truncated: bool
 
 
-class _Carried(NamedTuple):
+class _Places(NamedTuple):
     """Spans that carry `name`, and those where it is a number; the same of `resource.<name>`."""
 
     name: str
@@ -59,6 +69,14 @@ class _Carried(NamedTuple):
     numbers: int
     beneath: int
     numbers_beneath: int
+
+    @property
+    def all_numbers(self) -> bool:
+        return self.numbers == self.spans
+
+    @property
+    def all_numbers_beneath(self) -> bool:
+        return self.numbers_beneath == self.beneath
 
 
 def plan(query: Mapping[str, str], now_ns: int) -> Window:
@@ -73,19 +91,25 @@ def plan(query: Mapping[str, str], now_ns: int) -> Window:
 
 async def read(store: Store, project_id: int, window: Window, max_keys: int) -> Found:
     """The own fields that any span has, and at most `max_keys` attributes. Raises StoreErrors."""
-    whole, edges = split(window)
-    rows = await store.rows(AttributeKeys(project_id=project_id, whole=whole, edges=edges, limit=max_keys + 1))
-    carried = [_Carried._make(row) for row in rows[:max_keys]]
+    carried = await _carried(store, project_id, window, max_keys + 1)
+    cut, carried = len(carried) > max_keys, carried[:max_keys]
     alone, shared = [each for each in carried if not each.beneath], [each for each in carried if each.beneath]
-    tally = Tally(project_id=project_id, window=window)
-    total, present = await _present(store, tally, (*_OPTIONAL, *(Attribute(each.name) for each in shared)))
+    lists = await _lists(store, project_id, window) if len(shared) > _MAX_TALLIED else None
+    if lists is None:
+        cut, shared = cut or len(shared) > _MAX_TALLIED, shared[:_MAX_TALLIED]
+    tallied = tuple(Attribute(each.name) for each in shared) if lists is None else ()
+    tally = Tally(project_id=project_id, window=window, present=(*_OPTIONAL, *tallied))
+    ((total, *counts),) = await store.rows(tally)
     if not total:
         return Found(Keys([]), truncated=False)
-    keys = [_key(each.name, each.spans, each.numbers) for each in alone]
-    keys += await _shared_keys(store, tally, shared, present)
+    present = dict(zip(tally.present, counts, strict=True))
+    keys = [_key(each.name, each.spans, all_numbers=each.all_numbers) for each in alone]
+    if lists is None:
+        keys += await _tallied(store, tally, shared, present)
+    else:
+        keys += await _listed(store, tally, shared, lists)
     keys += _own_fields(total, present)
-    keys.sort(key=lambda key: (-key.spans, key.key))
-    return Found(Keys(keys), truncated=len(rows) > max_keys)
+    return Found(Keys(sorted(keys, key=lambda key: (-key.spans, key.key))), truncated=cut)
 
 
 def split(window: Window) -> tuple[Window | None, tuple[Window, ...]]:
@@ -97,10 +121,63 @@ def split(window: Window) -> tuple[Window | None, tuple[Window, ...]]:
     return Window(first, last), tuple(Window(start, end) for start, end in ends if start < end)
 
 
-def _key(name: str, spans: int, numbers: int) -> Key:
+async def _carried(store: Store, project_id: int, window: Window, limit: int) -> list[_Places]:
+    """The attributes of most spans, at most `limit`. Where they are too many to be added up here, the engine does it,
+    which takes it longer to plan than to run.
+    """
+    whole, edges = split(window)
+    keys = dict[str, Carried]()
+    if whole is not None:
+        rows = await store.rows(RolledUpKeys(project_id=project_id, whole=whole, limit=limit))
+        keys = {key: Carried(spans, numbers) for key, spans, numbers in rows}
+    at_edges = await _at_edges(store, project_id, edges) if len(keys) < limit else None
+    if at_edges is None:
+        rows = await store.rows(AttributeKeys(project_id=project_id, whole=whole, edges=edges, limit=limit))
+        return [_Places._make(row) for row in rows]
+    return _places(_added(keys, at_edges))[:limit]
+
+
+async def _at_edges(store: Store, project_id: int, edges: tuple[Window, ...]) -> Mapping[str, Carried] | None:
+    """The attributes of parts of buckets; None when they have too many lists."""
+    lists = await _lists(store, project_id, *edges) if edges else []
+    if not lists:
+        return {} if lists is not None else None
+    keys = await asyncio.to_thread(counted, lists)
+    if any(_DOUBLE in each.attribute_types for each in lists):
+        rows = await store.rows(NotFinite(project_id=project_id, windows=edges))
+        keys = _added(keys, {key: Carried(0, -spans) for key, spans in rows})
+    return keys
+
+
+async def _lists(store: Store, project_id: int, *windows: Window) -> list[Lists] | None:
+    """The lists of the spans of `windows`; None when they are too many."""
+    statement = CarriedLists(project_id=project_id, windows=windows)
+    try:
+        rows = await store.rows(statement, _MAX_LIST_BYTES, _MAX_LISTS)
+    except QueryTooLarge:
+        return None
+    return [Lists._make(row) for row in rows]
+
+
+def _added(keys: Mapping[str, Carried], others: Mapping[str, Carried]) -> dict[str, Carried]:
+    found = dict(keys)
+    for key, more in others.items():
+        mine = found.get(key, _NONE)
+        found[key] = Carried(mine.spans + more.spans, mine.numbers + more.numbers)
+    return found
+
+
+def _places(keys: Mapping[str, Carried]) -> list[_Places]:
+    """The attributes that a filter can name, those of most spans first."""
+    named = ((name, found) for name, found in keys.items() if found.spans and 1 <= len(name) <= MAX_KEY)
+    places = [_Places(name, *found, *keys.get(RESOURCE + name, _NONE)) for name, found in named]
+    return sorted(places, key=lambda each: (-each.spans - each.beneath, each.name))
+
+
+def _key(name: str, spans: int, *, all_numbers: bool) -> Key:
     """The attribute `name`, as a filter reaches it."""
     forced = name in SPANS.fields or name.startswith(ATTRIBUTE_PREFIX)
-    return Key(ATTRIBUTE_PREFIX + name if forced else name, spans, numbers == spans)
+    return Key(ATTRIBUTE_PREFIX + name if forced else name, spans, all_numbers)
 
 
 def _own_fields(total: int, present: Mapping[Subject, int]) -> list[Key]:
@@ -108,38 +185,34 @@ def _own_fields(total: int, present: Mapping[Subject, int]) -> list[Key]:
     return [Key(field.name, spans, field.form is Form.DURATION) for field, spans in found if spans]
 
 
-async def _shared_keys(
-    store: Store, tally: Tally, shared: Sequence[_Carried], present: Mapping[Subject, int]
-) -> list[Key]:
+async def _listed(store: Store, tally: Tally, shared: Sequence[_Places], lists: Sequence[Lists]) -> list[Key]:
+    """Keys found in two places, by the lists of all spans. Where their own are all numbers the roll-up knows; of a
+    double that a span itself has as `resource.<name>` nobody does: these few are looked at, but if they are many none
+    is taken for a number.
+    """
+    found = await asyncio.to_thread(counted, lists, frozenset(each.name for each in shared))
+    numbers = {each.name for each in shared if each.all_numbers and found.get(each.name, _NONE).all_numbers}
+    doubles = doubles_beneath(lists)
+    doubtful = [each.name for each in shared if each.name in numbers & doubles and not each.all_numbers_beneath]
+    looked_at = await _numbers(store, tally, doubtful[:_MAX_DOUBTFUL])
+    numbers -= {name for name in doubtful if looked_at.get(name) != found[name].spans}
+    return [_key(name, here.spans, all_numbers=name in numbers) for name, here in found.items()]
+
+
+async def _tallied(store: Store, tally: Tally, shared: Sequence[_Places], present: Mapping[Subject, int]) -> list[Key]:
     """Keys found in two places. That all is numbers there, or that something is none, mostly shows without a look."""
-    unclear = [each.name for each in shared if each.numbers == each.spans and each.numbers_beneath < each.beneath]
-    numbers = await _numbers(store, tally, tuple(map(Attribute, unclear)))
+    unclear = [each.name for each in shared if each.all_numbers and not each.all_numbers_beneath]
+    numbers = await _numbers(store, tally, unclear)
     keys = []
     for each in shared:
-        subject = Attribute(each.name)
-        spans = present[subject]
-        all_numbers = spans if each.numbers == each.spans else 0
-        keys.append(_key(each.name, spans, numbers.get(subject, all_numbers)))
+        spans = present[Attribute(each.name)]
+        keys.append(_key(each.name, spans, all_numbers=each.all_numbers and numbers.get(each.name, spans) == spans))
     return keys
 
 
-async def _present(store: Store, tally: Tally, subjects: tuple[Subject, ...]) -> tuple[int, dict[Subject, int]]:
-    """How many spans there are, and how many have each of `subjects`."""
-    total, found = 0, dict[Subject, int]()
-    for part in _parts(subjects):
-        ((total, *counts),) = await store.rows(replace(tally, present=part))
-        found.update(zip(part, counts, strict=True))
-    return total, found
-
-
-async def _numbers(store: Store, tally: Tally, subjects: tuple[Subject, ...]) -> dict[Subject, int]:
-    """In how many spans each of `subjects` is a number."""
-    found = dict[Subject, int]()
-    for part in _parts(subjects):
-        ((_, *counts),) = await store.rows(replace(tally, numbers=part))
-        found.update(zip(part, counts, strict=True))
-    return found
-
-
-def _parts(subjects: tuple[Subject, ...]) -> Iterator[tuple[Subject, ...]]:
-    return (subjects[at : at + _CHUNK] for at in range(0, len(subjects), _CHUNK))
+async def _numbers(store: Store, tally: Tally, names: Sequence[str]) -> dict[str, int]:
+    """In how many spans each of the attributes `names` is a number."""
+    if not names:
+        return {}
+    ((_, *counts),) = await store.rows(replace(tally, present=(), numbers=tuple(map(Attribute, names))))
+    return dict(zip(names, counts, strict=True))

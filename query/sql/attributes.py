@@ -14,7 +14,7 @@ from query.fields import SPANS
 from query.sql.bindings import Bindings, Query
 from query.sql.clauses import project, select, within
 from query.sql.values import value_of
-from query.tree import AttributeKeys, Tally
+from query.tree import AttributeKeys, CarriedLists, NotFinite, RolledUpKeys, Tally
 
 _LISTS: Final = "attribute_types, resource, scope, scope_name, scope_version"
 _NOT_FINITE: Final = "('NaN', 'Infinity', '-Infinity')"
@@ -39,6 +39,35 @@ def attribute_keys(statement: AttributeKeys) -> Query:
     return Query(sql, bindings.used(sql))
 
 
+def rolled_up_keys(statement: RolledUpKeys) -> Query:
+    """Rows: (key, spans that carry it, those where it is a number)."""
+    bindings = Bindings()
+    where = [project(statement, bindings), *_buckets(statement.whole, bindings)]
+    columns = ("toString(key)", "sum(spans)", "sum(numeric)")
+    tail = ("GROUP BY key", f"LIMIT {bindings.uint64(statement.limit)}")
+    return select(columns, "attribute_keys", where, tail, bindings)
+
+
+def carried_lists(statement: CarriedLists) -> Query:
+    """Rows: (attribute_types, resource, scope, whether the scope has a name, and a version, spans); resource and scope
+    without the texts of their values, so that thousands of hosts are as few lists as they have kinds.
+    """
+    bindings = Bindings()
+    where = [project(statement, bindings), _within_any(statement.windows, bindings)]
+    types = [f"{_without_texts(column, bindings)} AS {column}_types" for column in ("resource", "scope")]
+    columns = ("attribute_types", *types, "scope_name != '' AS named", "scope_version != '' AS versioned", "count()")
+    tail = ("GROUP BY attribute_types, resource_types, scope_types, named, versioned",)
+    return select(columns, SPANS.table, where, tail, bindings)
+
+
+def not_finite(statement: NotFinite) -> Query:
+    """Rows: (key, spans). The Map is read only where a span has doubles."""
+    bindings = Bindings()
+    where = [project(statement, bindings), _within_any(statement.windows, bindings), _has_doubles(bindings)]
+    columns = (f"{_keys_not_finite(bindings)} AS name", "count()")
+    return select(columns, SPANS.table, where, ("GROUP BY name",), bindings)
+
+
 def tally(statement: Tally) -> Query:
     """One row: all spans, then for each of `present` those where it is there, for each of `numbers` where it is one."""
     bindings = Bindings()
@@ -55,18 +84,25 @@ def _parts(statement: AttributeKeys, bindings: Bindings) -> Iterator[str]:
     if statement.whole is not None:
         yield _rolled_up(mine, statement.whole, bindings)
     if statement.edges:
-        edges = " OR ".join(f"({' AND '.join(within(SPANS, edge, bindings))})" for edge in statement.edges)
-        yield _carried(f"{mine} AND ({edges})", bindings)
-        yield _not_finite(f"{mine} AND ({edges})", bindings)
+        where = f"{mine} AND {_within_any(statement.edges, bindings)}"
+        yield _carried(where, bindings)
+        yield _not_finite(where, bindings)
+
+
+def _within_any(windows: tuple[Window, ...], bindings: Bindings) -> str:
+    return "(" + " OR ".join(f"({' AND '.join(within(SPANS, each, bindings))})" for each in windows) + ")"
 
 
 def _rolled_up(mine: str, whole: Window, bindings: Bindings) -> str:
-    buckets = f"bucket >= {bindings.bucket(whole.from_ns)} AND bucket <= {bindings.bucket(whole.to_ns - 1)}"
     return (
         "SELECT CAST(key, 'String') AS key, toInt64(sum(spans)) AS spans, toInt64(sum(numeric)) AS numbers\n"
-        f"FROM attribute_keys WHERE {mine} AND {buckets}\n"
+        f"FROM attribute_keys WHERE {' AND '.join((mine, *_buckets(whole, bindings)))}\n"
         "GROUP BY attribute_keys.key"
     )
+
+
+def _buckets(whole: Window, bindings: Bindings) -> tuple[str, str]:
+    return f"bucket >= {bindings.bucket(whole.from_ns)}", f"bucket <= {bindings.bucket(whole.to_ns - 1)}"
 
 
 def _carried(where: str, bindings: Bindings) -> str:
@@ -90,20 +126,41 @@ def _carried(where: str, bindings: Bindings) -> str:
 
 
 def _not_finite(where: str, bindings: Bindings) -> str:
-    """A list of types does not tell a finite double from another: those that are not are taken off again. The Map is
-    read only where a span has doubles.
-    """
-    before, double = bindings.text(BEFORE_KEY), bindings.text(f"{AFTER_KEY}d{BEFORE_KEY}")
-    key = "name"
+    """A list of types does not tell a finite double from another: those that are not are taken off again."""
+    return (
+        f"SELECT {_keys_not_finite(bindings)} AS key, 0 AS spans, -1 AS numbers\n"
+        f"FROM spans WHERE {where} AND {_has_doubles(bindings)}"
+    )
+
+
+def _has_doubles(bindings: Bindings) -> str:
+    return f"position(attribute_types, {_double(bindings)}) > 0"
+
+
+def _double(bindings: Bindings) -> str:
+    """What follows the key of a double in a list of types."""
+    return bindings.text(f"{AFTER_KEY}d{BEFORE_KEY}")
+
+
+def _keys_not_finite(bindings: Bindings) -> str:
+    """A row for each key of a span's own that is a double but not finite."""
+    before, key = bindings.text(BEFORE_KEY), "name"
     for escaped, plain in reversed(ESCAPES):
         key = f"replaceAll({key}, {bindings.text(plain)}, {bindings.text(escaped)})"
-    is_double = f"position(attribute_types, concat({before}, {key}, {double})) > 0"
+    is_double = f"position(attribute_types, concat({before}, {key}, {_double(bindings)})) > 0"
     return (
-        "SELECT arrayJoin(arrayFilter(\n"
+        "arrayJoin(arrayFilter(\n"
         f"    (name, text) -> text IN {_NOT_FINITE} AND {is_double},\n"
-        "    mapKeys(attributes), mapValues(attributes))) AS key, 0 AS spans, -1 AS numbers\n"
-        f"FROM spans WHERE {where} AND position(attribute_types, {double}) > 0"
+        "    mapKeys(attributes), mapValues(attributes)))"
     )
+
+
+def _without_texts(column: str, bindings: Bindings) -> str:
+    """The list of a resource or scope as one of types; what is a double but not finite has the type of a text."""
+    not_finite = bindings.text(f"{AFTER_KEY}d(?:NaN|-?Infinity){BEFORE_KEY}")
+    as_text, value = bindings.text(f"{AFTER_KEY}s{BEFORE_KEY}"), bindings.text(f"{AFTER_KEY}(.)[^{BEFORE_KEY}]*")
+    finite = f"replaceRegexpAll({column}, {not_finite}, {as_text})"
+    return f"replaceRegexpAll({finite}, {value}, {bindings.text(AFTER_KEY + chr(92) + '1')})"
 
 
 def _entries(column: str, prefix: str, bindings: Bindings) -> str:

@@ -15,13 +15,14 @@ from query.rows import (
 )
 from query.sql import compare, errors
 from query.sql.aggregate import aggregation, group_ranking, group_series, span_count
-from query.sql.attributes import attribute_keys, tally
+from query.sql.attributes import attribute_keys, carried_lists, not_finite, rolled_up_keys, tally
 from query.sql.bindings import Bindings, Query
 from query.sql.clauses import project, select, within
 from query.sql.conditions import condition_sql
 from query.tree import (
     Aggregation,
     AttributeKeys,
+    CarriedLists,
     CohortSize,
     ConditionCounts,
     ErrorFacets,
@@ -40,7 +41,9 @@ from query.tree import (
     LatestErrors,
     Listing,
     ListPairs,
+    NotFinite,
     Position,
+    RolledUpKeys,
     SpanCount,
     SpanRecords,
     Statement,
@@ -179,6 +182,9 @@ _EMITTERS: Final[Mapping[type, Callable[[Any], Query]]] = {
     GroupRanking: group_ranking,
     GroupSeries: group_series,
     AttributeKeys: attribute_keys,
+    CarriedLists: carried_lists,
+    NotFinite: not_finite,
+    RolledUpKeys: rolled_up_keys,
     Tally: tally,
     CohortSize: compare.cohort_size,
     FieldPairs: compare.field_pairs,

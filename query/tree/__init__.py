@@ -8,7 +8,7 @@ Nothing here knows SQL; `query.sql` is the one place that writes it. A statement
 """
 
 from query.tree.aggregate import Aggregation, Fn, GroupKey, GroupRanking, GroupSeries, SpanCount, Steps
-from query.tree.attributes import AttributeKeys, Tally
+from query.tree.attributes import AttributeKeys, CarriedLists, NotFinite, RolledUpKeys, Tally
 from query.tree.compare import (
     AtLeast,
     Cohort,
@@ -67,6 +67,9 @@ Statement = (
     | KnownError
     | ErrorRecord
     | AttributeKeys
+    | CarriedLists
+    | NotFinite
+    | RolledUpKeys
     | Tally
     | SpanCount
     | Aggregation
@@ -86,6 +89,7 @@ __all__ = [
     "AtLeast",
     "Attribute",
     "AttributeKeys",
+    "CarriedLists",
     "Cohort",
     "CohortSize",
     "Compares",
@@ -117,10 +121,12 @@ __all__ = [
     "ListPairs",
     "Listing",
     "MatchesPattern",
+    "NotFinite",
     "OneOf",
     "Order",
     "Part",
     "Position",
+    "RolledUpKeys",
     "SpanCount",
     "SpanRecords",
     "Statement",

@@ -19,6 +19,28 @@ class AttributeKeys(BaseStatement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RolledUpKeys(BaseStatement):
+    """At most `limit` attribute keys of the whole buckets `whole`, any of them."""
+
+    whole: Window
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CarriedLists(BaseStatement):
+    """The distinct lists of attributes of the spans of `windows`, with how many spans share them."""
+
+    windows: tuple[Window, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotFinite(BaseStatement):
+    """In how many spans of `windows` an attribute of their own is NaN or infinite, by its key."""
+
+    windows: tuple[Window, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tally(BaseStatement):
     """How many spans `window` has; in how many each of `present` is there, and each of `numbers` is a number."""
 

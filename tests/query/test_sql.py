@@ -27,9 +27,12 @@ from query.tree import (
     Aggregation,
     Attribute,
     AttributeKeys,
+    CarriedLists,
     Fn,
     Listing,
+    NotFinite,
     Position,
+    RolledUpKeys,
     SpanRecords,
     Statement,
     Tally,
@@ -165,6 +168,9 @@ SHAPES: dict[str, Statement] = {
     "attribute_keys_of_whole_buckets": AttributeKeys(
         project_id=7, whole=Window(NOW // BUCKET * BUCKET - HOUR, NOW // BUCKET * BUCKET), edges=(), limit=10_001
     ),
+    "rolled_up_keys": RolledUpKeys(project_id=7, whole=Window(NOW // BUCKET * BUCKET - HOUR, NOW), limit=10_001),
+    "carried_lists": CarriedLists(project_id=7, windows=(WINDOW, Window(NOW, NOW + 1))),
+    "not_finite": NotFinite(project_id=7, windows=(WINDOW,)),
     "tally": Tally(
         project_id=7,
         window=WINDOW,

@@ -12,10 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 
+from query.analysis import attributes
 from query.analysis.attributes import split
 from query.asking.window import BUCKET, Window
 from query.fields import SPANS
 from query.settings import QuerySettings
+from query.store import Store
+from query.tree import AttributeKeys, CarriedLists, NotFinite, RolledUpKeys, Statement, Tally
 from tests.query.conftest import (
     HOUR,
     NOW,
@@ -132,6 +135,76 @@ async def test_a_key_of_span_and_resource_counts_what_a_filter_finds(loader: Loa
         assert "only" not in found
     await loader.spans(span(5), resource={"size": "large"})
     assert (await listed(explore))["size"] == (4, False)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[type[Statement]]:
+    """The statements that were sent, by type."""
+    sent, rows = list[type[Statement]](), Store.rows
+
+    async def recorded(store: Store, statement: Statement, *limits: Any) -> list[tuple[Any, ...]]:
+        sent.append(type(statement))
+        return await rows(store, statement, *limits)
+
+    monkeypatch.setattr(Store, "rows", recorded)
+    return sent
+
+
+async def test_any_number_of_shared_keys_takes_as_many_statements(
+    loader: Loader, explore: Explore, asked: list[type[Statement]]
+) -> None:
+    for group in range(25):
+        names = [f"k{group}.{n}" for n in range(120)]
+        own = dict.fromkeys(names[:100], 1)
+        await loader.spans(
+            span(1, attributes=own), span(2, attributes=own), span(3), resource=dict.fromkeys(names, "text")
+        )
+    window = {"from_": EDGE - HOUR, "to": EDGE + HOUR + BUCKET // 2}
+    found = await listed(explore, **window)
+    assert all(found[f"k{group}.{n}"] == (3, False) for group in range(25) for n in range(100))
+    assert found["resource.k24.119"] == (3, False)
+    assert sorted(each.__name__ for each in asked) == ["CarriedLists"] * 2 + ["RolledUpKeys", "Tally"]
+
+
+async def test_what_is_not_there_is_not_asked_for(
+    loader: Loader, explore: Explore, asked: list[type[Statement]]
+) -> None:
+    await loader.spans(span(1, start=EDGE + 1, attributes={"a": 1}), resource={"b": 1})
+    await listed(explore, from_=EDGE, to=EDGE + BUCKET)
+    assert asked == [RolledUpKeys, Tally]
+    asked.clear()
+    await loader.spans(span(2, start=EDGE + 2, attributes={"c": 0.5}))
+    await listed(explore, from_=EDGE, to=EDGE + BUCKET // 2)
+    assert asked == [CarriedLists, NotFinite, Tally]
+
+
+@pytest.mark.parametrize("max_tallied", [0, 16])
+async def test_a_double_spelled_like_one_of_the_resource_is_looked_at(
+    max_tallied: int, loader: Loader, explore: Explore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attributes, "_MAX_TALLIED", max_tallied)
+    await loader.spans(span(1, attributes={"a": 1, "b": 1}), resource={"a": "text", "b": "text"})
+    await loader.spans(span(2, attributes={"resource.a": math.nan, "resource.b": 0.5}))
+    found = await listed(explore)
+    assert (found["a"], found["b"]) == ((2, False), (2, True))
+
+
+async def test_of_too_many_lists_a_few_shared_keys_are_counted(
+    loader: Loader, explore: Explore, asked: list[type[Statement]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attributes, "_MAX_TALLIED", 2)
+    resource = {"a": 1, "b": 1, "c": 1}
+    await loader.spans(span(1, attributes={"a": 1, "b": 1}), span(2, attributes={"b": 1, "c": 1}), resource=resource)
+    await loader.spans(span(3, attributes={"a": 1}))
+    window: dict[str, Any] = {"from_": EDGE, "to": NOW}
+    assert "X-Sluice-Truncated" not in (await explore.get("/attributes", **window)).headers
+    asked.clear()
+    monkeypatch.setattr(attributes, "_MAX_LISTS", 1)
+    answer = await explore.get("/attributes", **window)
+    assert answer.headers["X-Sluice-Truncated"] == "keys"
+    found = {row["key"]: row["spans"] for row in answer.json["data"]}
+    assert (found["a"], found["b"], found.get("c"), found["resource.c"]) == (3, 2, None, 2)
+    assert {AttributeKeys, CarriedLists, Tally} >= set(asked) - {RolledUpKeys}
 
 
 class TestTwoKeys:
@@ -267,6 +340,16 @@ def expected(groups: list[Sent], low: int, high: int) -> dict[str, tuple[int, bo
     return found
 
 
+@pytest.fixture(params=["few", "many shared", "many lists"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the bounds that lead there: each way of counting has to come to the same."""
+    if request.param == "many shared":
+        monkeypatch.setattr(attributes, "_MAX_TALLIED", 0)
+    if request.param == "many lists":
+        monkeypatch.setattr(attributes, "_MAX_TALLIED", 1_000)
+        monkeypatch.setattr(attributes, "_MAX_LISTS", 1)
+
+
 async def load(loader: Loader, groups: list[Sent]) -> int:
     """Where the examples' stretch of time begins."""
     base = EDGE - next(PLACES) * 4 * BUCKET
@@ -280,7 +363,8 @@ async def load(loader: Loader, groups: list[Sent]) -> int:
     return base
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.usefixtures("way")
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(groups=st.lists(SENT, min_size=1, max_size=3), edges=st.tuples(STARTS, STARTS))
 async def test_roll_up_and_spans_count_alike(
     groups: list[Sent], edges: tuple[int, int], loader: Loader, explore: Explore

@@ -1,0 +1,11 @@
+SELECT toString(key), sum(spans), sum(numeric)
+FROM attribute_keys
+WHERE project_id = {p0:UInt64}
+  AND bucket >= toDateTime({p1:UInt32}, 'UTC')
+  AND bucket <= toDateTime({p2:UInt32}, 'UTC')
+GROUP BY key
+LIMIT {p3:UInt64}
+-- p0 = 7
+-- p1 = 1795184400
+-- p2 = 1795188000
+-- p3 = 10001
