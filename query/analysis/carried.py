@@ -56,7 +56,8 @@ def counted(lists: Iterable[Lists], shared: Collection[str] | None = None) -> di
         sums.add(inherited, sum(spans for _, spans in group))
         for text, spans in group:
             mine = own(text)
-            found = {name: number for name, number in mine.beneath.items() if name not in named} | mine.named
+            beneath = {name: number for name, number in mine.beneath.items() if name not in named}
+            found = {**beneath, **mine.named}
             sums.add(found, spans)
             sums.add({name: inherited[name] for name in found.keys() & inherited.keys()}, -spans)
     return sums.carried()
