@@ -191,7 +191,12 @@ async def _crowded(comparison: Comparison, sources: _Sources, keys: frozenset[st
     asked = sources.only(keys if sources.usual else frozenset())
     if not asked.keys:
         return frozenset()
-    statement = KeyValues(project_id=comparison.project_id, cohort=comparison.baseline, sources=asked.values)
+    statement = KeyValues(
+        project_id=comparison.project_id,
+        cohort=comparison.baseline,
+        sources=asked.values,
+        apart=_read_apart(comparison, sources, asked),
+    )
     rows = await comparison.store.rows(statement)
     return frozenset(asked.key_of(source) for source, distinct in rows if distinct > MAX_NUMBERS)
 

@@ -165,13 +165,15 @@ def _sources(statement: KeyPairs | KeyCounts | KeyValues, bindings: Bindings) ->
     hash of both.
     """
     keys = tuple(each for each in statement.sources if isinstance(each, str))
-    if keys:
+    if keys and not (isinstance(statement, KeyValues) and statement.apart):
         return f"""SELECT key AS source, value, cityHash64(key, value) AS pair
 FROM (SELECT mapKeys(attributes) AS keys, mapValues(attributes) AS texts
 {_spans(statement, bindings)})
 ARRAY JOIN keys AS key, texts AS value
 WHERE key IN {bindings.texts(keys)}"""
-    found = [value_of(each, bindings) for each in statement.sources if not isinstance(each, str)]
+    found = [
+        own_value(each, bindings) if isinstance(each, str) else value_of(each, bindings) for each in statement.sources
+    ]
     texts, present = ",\n  ".join(f"toString({each.text})" for each in found), ", ".join(each.present for each in found)
     return f"""SELECT source, value, cityHash64(source, value) AS pair
 FROM (SELECT [{texts}] AS texts, [{present}] AS places

@@ -98,7 +98,9 @@ class KeyCounts(_Keyed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyValues(_Keyed):
-    """How many values each source has, as far as that matters."""
+    """How many values each source has, as far as that matters. `apart`: as above; the rows name sources by place."""
+
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

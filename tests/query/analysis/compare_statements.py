@@ -42,6 +42,7 @@ SHAPES: Final[dict[str, Statement]] = {
     "key_counts_apart": KeyCounts(project_id=7, cohort=BASELINE, sources=("a", "'"), hashes=(1,), apart=True),
     "key_counts_of_subjects": KeyCounts(project_id=7, cohort=BASELINE, sources=SUBJECTS, hashes=(1,)),
     "key_values": KeyValues(project_id=7, cohort=BASELINE, sources=("http.status_code",)),
+    "key_values_apart": KeyValues(project_id=7, cohort=BASELINE, sources=("a", "'"), apart=True),
     "condition_counts": ConditionCounts(
         project_id=7,
         cohort=BASELINE,

@@ -8,7 +8,7 @@ from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 
 from chassis.clickhouse import ClickHouse
 from query.store import Store
-from query.tree import FieldPairs, KeyCounts, Statement
+from query.tree import FieldPairs, KeyCounts, KeyValues, Statement
 from tests.query.conftest import NOW, SECOND, Explore, Loader, span
 
 BODY: Final = {"spike": {"from": "-10m", "to": "now"}, "baseline": {"from": "-1h", "to": "-10m"}, "limit": 200}
@@ -103,7 +103,8 @@ async def test_keys_that_are_read_one_by_one_are_counted_alike(
     odd, zero, sides = "a'\\\1", [0, -0.0, 2], {0: NOW - SECOND, 1: NOW - 900 * SECOND}
     for side, start in sides.items():
         values = [
-            {"k": "" if n % (3 + side) else "x", odd: "é", "resource.r": zero[n % 3], "id": f"{side}{n}", "m": "a"}
+            {"k": "" if n % (6 - 4 * side) else "x", odd: "é", "resource.r": zero[n % 3], "id": f"{side}{n}", "m": "a"}
+            | {"many": n % 60 * side}
             for n in range(200)
         ]
         kept = [{key: value for key, value in each.items() if n % 5 or key != "k"} for n, each in enumerate(values)]
@@ -118,8 +119,11 @@ async def test_keys_that_are_read_one_by_one_are_counted_alike(
     apart = (await explore.post("/spans/compare", BODY)).json
     counts = [each for each in asked if isinstance(each, KeyCounts)]
     assert [each.apart for each in counts] == [False, True]
-    assert set(counts[1].sources) == {"k", odd, "resource.r", "m"}
-    assert whole["attributes"]
+    assert set(counts[1].sources) == {"k", odd, "resource.r", "m", "many"}
+    again = [each for each in asked if isinstance(each, KeyValues)]
+    assert [(each.apart, each.sources) for each in again] == [(False, ("many",)), (True, ("many",))]
+    assert {"k", "m"} <= {each["key"] for each in whole["attributes"]}
+    assert "many" not in {each["key"] for each in whole["attributes"]}
     assert apart == whole
 
 
