@@ -18,7 +18,8 @@ from chassis.errors import BadRequest, Issue, UnsupportedMediaType
 MAX_ISSUES: Final = 100  # a body of a million bad elements gets a readable answer, not a megabyte
 MAX_PATH_LENGTH: Final = 200
 MAX_MESSAGE_LENGTH: Final = 300
-_INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
+_INTEGER: Final = re.compile(r"-?[0-9]+")
+_MAX_DIGITS: Final = 18  # Python refuses to read thousands of them
 _LOCATION: Final = re.compile(r" - at `[^`]*`\Z")
 
 # msgspec has one exception class; its wording is what tells the faults apart.
@@ -81,6 +82,9 @@ def bounded_int(query: Mapping[str, str], name: str, default: int, lo: int, hi: 
         return default
     if _INTEGER.fullmatch(text) is None:
         issues.add(f"query.{name}", "Must be an integer.", "type")
+    elif len(text) > _MAX_DIGITS:
+        past = ("too_small", "least", lo) if text.startswith("-") else ("too_large", "most", hi)
+        issues.add(f"query.{name}", f"Must be at {past[1]} {past[2]}.", past[0])
     elif int(text) < lo:
         issues.add(f"query.{name}", f"Must be at least {lo}.", "too_small")
     elif int(text) > hi:

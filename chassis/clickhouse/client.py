@@ -8,6 +8,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -125,7 +126,7 @@ class ClickHouse:
         # Kills need a handle and a thread that no query can hold.
         self._killer = _Handle(self._target, timeout_s)
         self._kills: set[asyncio.Task[None]] = set()
-        self._running: set[asyncio.Future[Any]] = set()
+        self._running: dict[asyncio.Future[Any], str | None] = {}  # with the comment by which a read is killed
         self._threads = ThreadPoolExecutor(handles + 1, thread_name_prefix="clickhouse")
 
     @property
@@ -149,7 +150,13 @@ class ClickHouse:
         await self._call(lambda _client: None)
 
     async def close(self) -> None:
-        """Wait for running calls and close the handles. A server gets no more than CLOSE_S for them: it may hang."""
+        """End the reads under way, wait for the inserts, close the handles. A server gets no more than CLOSE_S for
+        either: it may hang.
+        """
+        for done, comment in self._running.items():
+            self._end(done, comment)
+        if self._kills:
+            await asyncio.wait(self._kills, timeout=CLOSE_S)
         for kill in self._kills:
             kill.cancel()
         if self._running and not self.embedded:
@@ -231,16 +238,22 @@ class ClickHouse:
         handle = await self._borrow()
         loop = asyncio.get_running_loop()
         done = loop.run_in_executor(self._threads, _translated, lambda: call(handle.client()), classify)
-        self._running.add(done)
+        self._running[done] = comment
         done.add_done_callback(lambda future: self._settle(handle, future))
         try:
             return await asyncio.shield(done)
         except asyncio.CancelledError:
-            if comment is not None and not done.done():
-                kill = loop.create_task(self._kill(comment, done))
-                self._kills.add(kill)
-                kill.add_done_callback(self._kills.discard)
+            self._end(done, comment)
             raise
+
+    def _end(self, running: "asyncio.Future[T]", comment: str | None) -> None:
+        """Begin to cancel a read in the engine, unless that has begun."""
+        if comment is None or running.done():
+            return
+        self._running[running] = None
+        kill = asyncio.get_running_loop().create_task(self._kill(comment, running))
+        self._kills.add(kill)
+        kill.add_done_callback(self._kills.discard)
 
     async def _borrow(self) -> _Handle:
         if self._idle:
@@ -253,13 +266,14 @@ class ClickHouse:
             return await waiter
         except asyncio.CancelledError:
             if waiter.cancelled():
-                self._waiters.remove(waiter)
+                with suppress(ValueError):  # a handle came free in the same moment, and passed it by
+                    self._waiters.remove(waiter)
             else:  # the handle arrived in the moment of the cancellation
                 self._release(waiter.result())
             raise
 
     def _settle(self, handle: _Handle, future: "asyncio.Future[T]") -> None:
-        self._running.discard(future)
+        self._running.pop(future, None)
         if not future.cancelled():
             future.exception()  # an abandoned call's error is nobody's
         self._release(handle)

@@ -158,6 +158,34 @@ async def test_a_waiting_call_may_be_cancelled(clickhouse_url: str, new_database
     await store.close()
 
 
+async def test_a_call_is_cancelled_in_the_moment_that_its_turn_comes(
+    clickhouse_url: str, new_database: Callable[[], str]
+) -> None:
+    store = ClickHouse(clickhouse_url, handles=1, max_waiting=1, database=new_database())
+    await store.create_database()
+    handle = await store._borrow()
+    waiting = asyncio.ensure_future(store.probe())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    store._release(handle)
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await store.probe()
+    await store.close()
+
+
+async def test_closing_ends_a_query_whose_caller_is_gone(
+    clickhouse_url: str, new_database: Callable[[], str], clickhouse: ClickHouse
+) -> None:
+    store = ClickHouse(clickhouse_url, handles=1, database=new_database())
+    await store.create_database()
+    slow = asyncio.ensure_future(store.query(ENDLESS, {}, limits=LIMITS._replace(max_seconds=600)))
+    await until_running(clickhouse, 1)
+    slow.cancel()
+    async with asyncio.timeout(60):
+        await store.close()
+
+
 @pytest.mark.parametrize(
     ("url", "sentence"),
     [
