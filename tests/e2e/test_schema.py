@@ -24,7 +24,7 @@ from tests.e2e.product import Sluice, eventually, running
 from tests.e2e.reading import SECOND
 from tests.e2e.test_every_field import every_kind_of_value
 
-EXAMPLES = 10  # of each operation, beside those at the bounds of every parameter
+EXAMPLES = 3  # of each operation, beside those at the bounds of every parameter
 LEAST_OPERATIONS = 12
 KNOWN = 0.7  # how often a value that occurs is taken where any text would do
 TRACES = [f"{number:032x}" for number in (1, 2)]

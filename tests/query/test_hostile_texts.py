@@ -42,6 +42,7 @@ TEXTS: Final = (
     | (st.lists(st.sampled_from(HOSTILE), min_size=2, max_size=3).map("".join))
 )
 ANYTHING: Final = TEXTS | st.none() | st.integers() | st.floats() | st.lists(TEXTS) | st.dictionaries(TEXTS, TEXTS)
+TOGETHER: Final = 10  # texts in one request; two filters each are as many as it may have
 OF_TEXTS: Final = (Op.EQ, Op.NEQ, Op.CONTAINS, Op.NOT_CONTAINS, Op.STARTS_WITH, Op.ENDS_WITH, Op.IN, Op.NOT_IN)
 
 
@@ -158,7 +159,7 @@ async def before(loader: Loader, clickhouse: ClickHouse) -> list[tuple[object, .
 
 
 @pytest.mark.parametrize("kind", CALLS)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 async def test_no_text_reaches_anything_of_another_project(
     kind: str, data: st.DataObject, before: list[tuple[object, ...]], explore: Explore, clickhouse: ClickHouse
@@ -173,11 +174,13 @@ async def test_hostile_values_are_found_as_what_they_are(loader: Loader, explore
     await loader.spans(*(span(n, name=text, attributes={"v": text}) for n, text in enumerate(HOSTILE, 1)))
     of_all = await aggregated(explore, "count", groupBy="v", limit=100)
     assert counts(of_all) == dict.fromkeys(HOSTILE, 1)
-    for n, text in enumerate(HOSTILE):
-        key = ("v", "name")[n % 2]
-        for op, expected in (("eq", [text]), ("contains", sorted(each for each in HOSTILE if text in each))):
-            filters = json.dumps([{"key": key, "op": op, "value": text}])
-            assert await explore.names(filters=filters) == expected, (op, text)
+    for at in range(0, len(HOSTILE), TOGETHER):
+        part, key = HOSTILE[at : at + TOGETHER], ("v", "name")[at // TOGETHER % 2]
+        filters: list[dict[str, Any]] = [{"key": key, "op": "in", "value": part}]
+        assert await explore.names(filters=json.dumps(filters)) == sorted(part), (key, part)
+        filters = [{"key": key, "op": op, "value": text} for text in part for op in ("neq", "not_contains")]
+        without = sorted(each for each in HOSTILE if not any(text in each for text in part))
+        assert await explore.names(filters=json.dumps(filters)) == without, (key, part)
 
 
 async def test_hostile_keys_are_found_as_what_they_are(loader: Loader, explore: Explore) -> None:
@@ -187,9 +190,11 @@ async def test_hostile_keys_are_found_as_what_they_are(loader: Loader, explore: 
     await loader.spans(*(span(n, start=BEFORE) for n in range(1, 301)))
     keys = {row["key"]: row for row in await explore.data("/attributes")}
     asked = {f"attr:{key}": key for key in HOSTILE}
-    for forced, key in asked.items():
+    for n, (forced, key) in enumerate(asked.items()):
         listed = forced if key == "name" or key.startswith("attr:") else key
         assert keys[listed] == {"key": listed, "spans": 30, "numeric": False}
+        if n % 2:  # the others are read by the comparisons below alone
+            continue
         filters = [{"key": listed, "op": "eq", "value": key}]
         answer = await aggregated(explore, "count_unique", field=forced, groupBy=listed, filters=filters)
         assert answer["groups"] == [{"group": key, "value": 1, "count": 30}]
