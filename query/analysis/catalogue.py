@@ -1,6 +1,6 @@
 """Which attribute keys spans have, and in which of the places where a filter looks for them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -64,6 +64,17 @@ class Catalogue:
     def single(self, key: str) -> bool:
         """Whether one place has the key, so that what is counted there is all."""
         return self.complete and len(self.places(key)) == 1
+
+    def names(self) -> frozenset[str]:
+        """Every attribute key."""
+        return frozenset(key_of(place) for place in self.known)
+
+    def usual(self, names: Iterable[str]) -> bool:
+        """Whether no span has itself what is spelled like an attribute of its resource or scope and is one of `names`:
+        `query.sql.values.places` looks for that only where everything is looked for.
+        """
+        prefixes = tuple(_PREFIXES.values())
+        return self.complete and not any((OWN, name) in self.known for name in names if name.startswith(prefixes))
 
     def compared(self) -> list[str]:
         """The attribute keys to compare by, those of most spans first: without what own fields say, and what no filter

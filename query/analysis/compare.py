@@ -146,6 +146,7 @@ async def read(store: Store, project_id: int, plan: Plan, max_scan_rows: int) ->
         others=sizes.baseline,
         least=least,
         now_ns=plan.now_ns,
+        known=sizes.known,
     )
     found = await (named_pairs(comparison, plan.keys) if plan.keys else usual_pairs(comparison))
     return _answer(plan, sizes.seen_with(found), least, found)

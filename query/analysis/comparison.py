@@ -34,7 +34,7 @@ class Found:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """What is compared: two cohorts of a project, by what at least `least` of the spike's `spans` have. `others`: the
-    baseline's spans.
+    baseline's spans. `known`: the attributes of conditions that are worth looking for.
     """
 
     store: Store
@@ -45,6 +45,7 @@ class Comparison:
     others: int
     least: int
     now_ns: int
+    known: frozenset[str] | None = None
 
 
 class Candidate(NamedTuple):

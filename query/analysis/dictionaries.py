@@ -36,7 +36,8 @@ async def _fields(comparison: Comparison, catalogue: Catalogue) -> Found:
 
 async def _of_fields(comparison: Comparison, cohort: Cohort, wanted: Wanted, catalogue: Catalogue) -> list[Candidate]:
     """The pairs of one cohort; its scopes are added to the catalogue."""
-    rows = await comparison.store.rows(FieldPairs(project_id=comparison.project_id, cohort=cohort, wanted=wanted))
+    project_id, known = comparison.project_id, comparison.known
+    rows = await comparison.store.rows(FieldPairs(project_id=project_id, known=known, cohort=cohort, wanted=wanted))
     for key, _, _, spans, whole in rows:
         if whole:
             catalogue.add((key, key), spans, _TEXT)
@@ -76,7 +77,8 @@ async def _lists(comparison: Comparison, catalogue: Catalogue) -> Found:
 
 async def _listed(comparison: Comparison, cohort: Cohort, wanted: Wanted, catalogue: Catalogue) -> list[_Listed]:
     """The rows of one cohort; its keys are added to the catalogue."""
-    rows = await comparison.store.rows(ListPairs(project_id=comparison.project_id, cohort=cohort, wanted=wanted))
+    project_id, known = comparison.project_id, comparison.known
+    rows = await comparison.store.rows(ListPairs(project_id=project_id, known=known, cohort=cohort, wanted=wanted))
     catalogue.complete = catalogue.complete and len(rows) <= MAX_KEYS
     found = []
     for place, marked_key, marked, pair, spans, whole, distinct, letters in rows[:MAX_KEYS]:

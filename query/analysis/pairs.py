@@ -23,6 +23,7 @@ from query.asking.instant import HOUR
 from query.asking.window import Window
 from query.fields import SPANS
 from query.sql.compare import MAX_NUMBERS, MAX_PAIRS, MAX_VALUES_OF_KEY
+from query.sql.values import names
 from query.tree import (
     Attribute,
     ConditionCounts,
@@ -33,7 +34,7 @@ from query.tree import (
 )
 
 MAX_MIXED: Final = 50  # keys that stand in several places, read as filters read them
-MAX_SPELLINGS: Final = 100  # numbers that are stored in more than one spelling, counted anew
+MAX_SPELLINGS: Final = 50  # numbers that are stored in more than one spelling, counted anew
 LARGE_DAY: Final = 200_000  # spans of a day, whose part is far larger than those that keep Maps whole
 _KEY_BYTES: Final = 100_000  # a server takes 128 KiB as one parameter
 _LARGE: Final = 500_000  # spans of a spike beyond which identifiers are known before all are read
@@ -48,12 +49,14 @@ _NEVER: Final = 2**63
 class _Sources:
     """Keys that are read by one statement, as what, and those of them that hold only numbers. `usual`: identifiers and
     numbers of many values are left out. `baseline`: how many spans of the baseline have a key, where that is known.
+    `known`: the attributes that are worth looking for, those of conditions too.
     """
 
     read_as: Mapping[str, str] | Mapping[str, Subject]
     numeric: frozenset[str] = frozenset()
     usual: bool = True
     baseline: Mapping[str, int] = field(default_factory=dict)
+    known: frozenset[str] | None = None
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -92,10 +95,22 @@ async def usual_pairs(comparison: Comparison) -> Found:
     own, own_cut = _fitting(key for key in single if (OWN, key) in catalogue.known)
     numeric = frozenset(spelled(key) for key in keys if catalogue.numeric(key))
     baseline = {spelled(key): catalogue.known[OWN, key].baseline for key in own}
-    found += await _read(comparison, _Sources({spelled(key): key for key in own}, numeric, baseline=baseline))
-    found += await _read(comparison, _Sources({spelled(key): Attribute(key) for key in mixed[:MAX_MIXED]}, numeric))
+    known, mixed_known = comparison.known, _known(comparison, catalogue, mixed[:MAX_MIXED])
+    by_key, by_subject = {spelled(key): key for key in own}, {spelled(key): Attribute(key) for key in mixed[:MAX_MIXED]}
+    found += await _read(comparison, _Sources(by_key, numeric, baseline=baseline, known=known))
+    found += await _read(comparison, _Sources(by_subject, numeric, known=mixed_known))
     found += Found(cut=own_cut or len(mixed) > MAX_MIXED)
-    return await _recounted(comparison, found, {spelled(key): catalogue.letters(key) & _NUMBERS for key in keys})
+    numbers = {key: catalogue.letters(key) & _NUMBERS for key in keys}
+    known = _known(comparison, catalogue, (key for key, letters in numbers.items() if letters))
+    return await _recounted(comparison, found, {spelled(key): numbers[key] for key in keys}, known)
+
+
+def _known(comparison: Comparison, catalogue: Catalogue, keys: Iterable[str]) -> frozenset[str] | None:
+    """What is worth looking for where `keys` are read as filters read them; None: everything."""
+    asked = frozenset(name for key in keys for name in names(key))
+    if comparison.known is None or not catalogue.usual(asked):
+        return None
+    return comparison.known | (asked & catalogue.names())
 
 
 def _fitting(keys: Iterable[str]) -> tuple[list[str], bool]:
@@ -115,7 +130,11 @@ async def _read(comparison: Comparison, sources: _Sources) -> Found:
     if not sources.keys:
         return Found(identifiers=unique)
     statement = KeyPairs(
-        project_id=comparison.project_id, cohort=comparison.spike, sources=sources.values, least=comparison.least
+        project_id=comparison.project_id,
+        known=sources.known,
+        cohort=comparison.spike,
+        sources=sources.values,
+        least=comparison.least,
     )
     candidates, cut = list[Candidate](), False
     for source, occurrences, distinct, pairs in await comparison.store.rows(statement):
@@ -135,7 +154,9 @@ async def _judged(comparison: Comparison, sources: _Sources) -> tuple[_Sources, 
     if comparison.spans <= _LARGE or not sources.usual or not sources.keys:
         return sources, frozenset()
     part = replace(comparison.spike, windows=_stretches(comparison))
-    statement = KeyPairs(project_id=comparison.project_id, cohort=part, sources=sources.values, least=_NEVER)
+    statement = KeyPairs(
+        project_id=comparison.project_id, known=sources.known, cohort=part, sources=sources.values, least=_NEVER
+    )
     rows = [(sources.key_of(source), *counts) for source, *counts, _ in await comparison.store.rows(statement)]
     unique = frozenset(key for key, occurrences, distinct in rows if is_identifier(occurrences, distinct))
     left_out = frozenset(row[0] for row in rows if sources.left_out(*row))
@@ -158,6 +179,7 @@ async def _counted(comparison: Comparison, sources: _Sources, candidates: Sequen
     asked = sources.only(frozenset(each.key for each in candidates))
     statement = KeyCounts(
         project_id=comparison.project_id,
+        known=sources.known,
         cohort=comparison.baseline,
         sources=sources.values,
         hashes=tuple(each.pair for each in candidates),
@@ -193,6 +215,7 @@ async def _crowded(comparison: Comparison, sources: _Sources, keys: frozenset[st
         return frozenset()
     statement = KeyValues(
         project_id=comparison.project_id,
+        known=sources.known,
         cohort=comparison.baseline,
         sources=asked.values,
         apart=_read_apart(comparison, sources, asked),
@@ -201,20 +224,22 @@ async def _crowded(comparison: Comparison, sources: _Sources, keys: frozenset[st
     return frozenset(asked.key_of(source) for source, distinct in rows if distinct > MAX_NUMBERS)
 
 
-async def _recounted(comparison: Comparison, found: Found, letters: Mapping[str, frozenset[str]]) -> Found:
+async def _recounted(
+    comparison: Comparison, found: Found, letters: Mapping[str, frozenset[str]], known: frozenset[str] | None = None
+) -> Found:
     """A number may be stored in several spellings (0 and -0, 1e16 and its digits), which one filter finds: these are
     counted by that filter, and reported once.
     """
     several = [each for each in found.pairs if _spellings(each.value, letters.get(each.key, frozenset()))]
     if not several:
         return found
-    kept, left_out = several[:MAX_SPELLINGS], frozenset(several)
+    kept, left_out = sorted(several, key=lambda each: -each.spike)[:MAX_SPELLINGS], frozenset(several)
     filters = (Filter(each.key, Op.EQ, (each.value,)) for each in kept)
     tests = conditions(tuple(filters), SPANS, comparison.now_ns, "body", Issues())
-    counts = [
-        (await comparison.store.rows(ConditionCounts(project_id=comparison.project_id, cohort=cohort, tests=tests)))[0]
-        for cohort in (comparison.spike, comparison.baseline)
-    ]
+    counts = []
+    for cohort in (comparison.spike, comparison.baseline):
+        statement = ConditionCounts(project_id=comparison.project_id, known=known, cohort=cohort, tests=tests)
+        counts += await comparison.store.rows(statement)
     anew = {each: Counted(each.key, each.value, *both) for each, *both in zip(kept, *counts, strict=True)}
     plain = {each: each for each in found.pairs if each not in left_out}
     pairs = _told_once(plain | anew, frozenset(letters))

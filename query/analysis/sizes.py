@@ -1,6 +1,6 @@
 """How many spans either side of a comparison has, and which part of them is looked at."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from query.analysis import ceiling
 from query.analysis.comparison import Found
@@ -13,17 +13,20 @@ _Windows = tuple[Window, ...]
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Spans of both sides, and the rate at which they were sampled."""
+    """Spans of both sides, the rate at which they were sampled, and the attributes of conditions that are worth looking
+    for in them (`query.tree`).
+    """
 
     spike: int
     baseline: int
     one_in: int
+    known: frozenset[str] | None = None
 
     def seen_with(self, found: Found) -> "Sizes":
         """No fewer than any value has: spans may have arrived since they were counted, and no share is above 1."""
         spike = max((each.spike for each in found.pairs), default=0)
         baseline = max((each.baseline for each in found.pairs), default=0)
-        return Sizes(max(self.spike, spike), max(self.baseline, baseline), self.one_in)
+        return replace(self, spike=max(self.spike, spike), baseline=max(self.baseline, baseline))
 
 
 async def sizes_of(
@@ -36,18 +39,32 @@ async def sizes_of(
     """How many spans there are to compare; `sides` are those of spike and baseline. What the ceiling bounds are spans
     before filters: they are what is read. Raises StoreErrors.
     """
-    sizes = [sum([await ceiling.count(store, project_id, window) for window in side]) for side in sides]
-    one_in = max(1, -(-sum(sizes) // max_scan_rows))
-    if conditions or one_in > 1:
-        sizes = [await _size(store, project_id, side, conditions, one_in) for side in sides]
-    spike, baseline = sizes
-    return Sizes(spike, baseline, one_in)
+    spike, baseline = [sum([await ceiling.count(store, project_id, window) for window in side]) for side in sides]
+    one_in = max(1, -(-(spike + baseline) // max_scan_rows))
+    if not conditions and one_in == 1:
+        return Sizes(spike, baseline, one_in, frozenset())
+    known: frozenset[str] | None = await _known(store, project_id, sides, conditions)
+    cohorts = [Cohort(side, conditions, one_in) if side else None for side in sides]
+    rows = [await _size(store, project_id, cohort, known) for cohort in cohorts]
+    if any(overlooked for _, overlooked in rows):
+        known = None
+        rows = [await _size(store, project_id, cohort, known) for cohort in cohorts]
+    (spike, _), (baseline, _) = rows
+    return Sizes(spike, baseline, one_in, known)
 
 
-async def _size(
-    store: Store, project_id: int, windows: _Windows, conditions: tuple[Condition, ...], one_in: int
-) -> int:
-    if not windows:
-        return 0
-    ((size,),) = await store.rows(CohortSize(project_id=project_id, cohort=Cohort(windows, conditions, one_in)))
-    return int(size)
+async def _known(
+    store: Store, project_id: int, sides: tuple[_Windows, _Windows], conditions: tuple[Condition, ...]
+) -> frozenset[str]:
+    subjects = [each.subject for each in conditions]
+    return frozenset[str]().union(
+        *[await store.known(project_id, window, subjects) for side in sides for window in side]
+    )
+
+
+async def _size(store: Store, project_id: int, cohort: Cohort | None, known: frozenset[str] | None) -> tuple[int, bool]:
+    """Spans of one side, and whether one has an attribute that is not among those known."""
+    if cohort is None:
+        return 0, False
+    ((spans, overlooked),) = await store.rows(CohortSize(project_id=project_id, known=known, cohort=cohort))
+    return int(spans), bool(overlooked)

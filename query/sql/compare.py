@@ -17,7 +17,7 @@ from query.fields import SPANS
 from query.sql.bindings import Bindings, Query
 from query.sql.clauses import project, within
 from query.sql.conditions import condition_sql
-from query.sql.values import Value, field_value, own_value, value_of
+from query.sql.values import NEVER, Value, field_value, own_value, value_of
 from query.tree import (
     AtLeast,
     Cohort,
@@ -46,16 +46,17 @@ _Statement = CohortSize | FieldPairs | ListPairs | KeyPairs | KeyCounts | KeyVal
 
 
 def cohort_size(statement: CohortSize) -> Query:
-    """Rows: (spans,)."""
-    bindings = Bindings()
-    return _query(f"SELECT count()\n{_spans(statement, bindings)}\n", bindings)
+    """One row: (spans, whether one of them has an attribute of a condition where nobody looks)."""
+    bindings = Bindings(statement.known)
+    spans = _spans(statement, bindings)
+    return _query(f"SELECT count(), {f'max({bindings.guard})' if bindings.guard else NEVER}\n{spans}\n", bindings)
 
 
 def field_pairs(statement: FieldPairs) -> Query:
     """Rows: (key, value, hash, spans, is of the whole key), the latter of scopes alone; keys first, then most spans
     first, at most MAX_PAIRS + 1 besides the keys.
     """
-    bindings = Bindings()
+    bindings = Bindings(statement.known)
     columns = [field.column for field in FIELDS] + [value.text for value in _SCOPE_VALUES]
     keys = [field.name for field in FIELDS] + list(SCOPE_FIELDS)
     values = [field_value(field) for field in FIELDS] + list(_SCOPE_VALUES)
@@ -83,7 +84,7 @@ def list_pairs(statement: ListPairs) -> Query:
     """Rows: (list's place in LISTS, key, value, hash, spans, is of the whole key, distinct values, letters), keys
     first, then most spans first, at most MAX_KEYS + 1. Keys and values as they stand in a list.
     """
-    bindings = Bindings()
+    bindings = Bindings(statement.known)
     sets = ", ".join(f"({column})" for column in LISTS)
     before, after = _hex(BEFORE_KEY), _hex(AFTER_KEY)
     sql = f"""SELECT place, key, value, cityHash64(place, key, value) AS pair, sum(held) AS spans,
@@ -112,7 +113,7 @@ def key_pairs(statement: KeyPairs) -> Query:
     """Rows: (source, occurrences, distinct values, values with enough spans, MAX_VALUES_OF_KEY + 1 of them at
     most: (hash, value, spans), most spans first).
     """
-    bindings = Bindings()
+    bindings = Bindings(statement.known)
     wanted = _wanted(AtLeast(statement.least), bindings)
     sql = f"""SELECT source, sum(spans), count(),
   arraySlice(arraySort(p -> (-toInt64(p.3), p.2),
@@ -130,7 +131,7 @@ ORDER BY source
 
 def key_counts(statement: KeyCounts) -> Query:
     """Rows: (hash, spans), for the hashes that any span has."""
-    bindings = Bindings()
+    bindings = Bindings(statement.known)
     asked = bindings.uint64s(statement.hashes)
     sql = f"""SELECT pair, count()
 FROM (
@@ -143,7 +144,7 @@ GROUP BY pair
 
 def key_values(statement: KeyValues) -> Query:
     """Rows: (source, distinct values up to MAX_NUMBERS, one more for more)."""
-    bindings = Bindings()
+    bindings = Bindings(statement.known)
     sql = f"""SELECT source, uniqUpTo({MAX_NUMBERS})(pair)
 FROM (
 {_sources(statement, bindings)})
@@ -155,7 +156,7 @@ ORDER BY source
 
 def condition_counts(statement: ConditionCounts) -> Query:
     """One row, with as many numbers as there are tests."""
-    bindings = Bindings()
+    bindings = Bindings(statement.known)
     counts = ", ".join(f"countIf({condition_sql(test, bindings)})" for test in statement.tests)
     return _query(f"SELECT {counts}\n{_spans(statement, bindings)}\n", bindings)
 

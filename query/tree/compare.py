@@ -1,4 +1,7 @@
-"""Statements of a comparison, and the cohorts that they are about."""
+"""Statements of a comparison, and the cohorts that they are about.
+
+No answer of theirs tells of attributes that are where `known` does not look, but CohortSize: it comes first.
+"""
 
 from dataclasses import dataclass
 
@@ -41,7 +44,7 @@ Wanted = AtLeast | OneOf
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CohortSize(BaseStatement):
-    """How many spans a cohort has."""
+    """How many spans a cohort has, and whether `known` leaves out a place where one of them has an attribute."""
 
     cohort: Cohort
 

@@ -137,3 +137,38 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Statement]:
 
     monkeypatch.setattr(Store, "rows", rows_of)
     return asked
+
+
+@pytest.mark.parametrize("rolled_up", [True, False])
+@pytest.mark.parametrize("keys", [None, ["m", "host"]])
+async def test_filters_and_shared_keys_look_where_there_is_something(
+    keys: list[str] | None,
+    rolled_up: bool,
+    loader: Loader,
+    explore: Explore,
+    clickhouse: ClickHouse,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`host` and `m` stand on spans and on resources; what the roll-up of keys does not name is found all the same."""
+    for start, own, of_all in ((NOW - SECOND, "a", "x"), (NOW - 900 * SECOND, "b", "y")):
+        for resource in ({"host": own, "m": "r"}, {"host": "c", "m": of_all}, {}):
+            attributes = {} if resource.get("host") == own else {"m": of_all}
+            spans = [span(n, start=start, attributes=attributes) for n in range(1, 41)]
+            await loader.spans(*spans, resource=resource)
+        await loader.spans(
+            *(span(n, start=start, attributes={"host": "c"}) for n in range(1, 11)), resource={"host": "d"}
+        )
+    if not rolled_up:
+        await clickhouse.command("TRUNCATE TABLE attribute_keys")
+    filters = [{"key": "host", "op": "in", "value": "a,b,c"}, {"key": "other", "op": "neq", "value": "x"}]
+    asked = recorded(monkeypatch)
+    answer = (await explore.post("/spans/compare", {**BODY, "filters": filters, "keys": keys})).json
+    assert (answer["spike"]["total"], answer["baseline"]["total"]) == (90, 90)
+    found = {(each["key"], each["value"]): (each["spikeCount"], each["baselineCount"]) for each in answer["attributes"]}
+    assert {each: counts for each, counts in found.items() if each[0] in ("m", "host")} == {
+        ("m", "x"): (40, 0),
+        ("host", "a"): (40, 0),
+    }
+    narrow = {type(each).__name__ for each in asked if each.known is not None} - {"SpanCount", "KnownKeys"}
+    usual = {"CohortSize", "FieldPairs", "ListPairs", "KeyPairs", "KeyCounts"}
+    assert narrow == ({"CohortSize"} if keys or not rolled_up else usual)
