@@ -182,7 +182,8 @@ def test_json_inside_a_query_has_the_path_of_its_parameter() -> None:
     ("text", "expected"),
     [("1", 1), ("200", 200), ("0", "too_small"), ("-1", "too_small"), ("201", "too_large"), ("9" * 18, "too_large"),
      ("9" * 5000, "too_large"), ("-" + "9" * 5000, "too_small"),
-     ("", "type"), ("1.0", "type"), ("x", "type"), (" 1", "type"), ("1\n", "type"), ("٣", "type"), ("+1", "type"), ("1_0", "type")],
+     ("", "type"), ("1.0", "type"), ("x", "type"), (" 1", "type"), ("1\n", "type"), ("٣", "type"),
+     ("+1", "type"), ("1_0", "type")],
 )  # fmt: skip
 def test_bounds_of_an_integer(text: str, expected: int | str) -> None:
     issues = Issues()
