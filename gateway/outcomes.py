@@ -21,10 +21,15 @@ SIGNALS: Final[tuple[Signal, ...]] = ("traces", "logs")
 
 _ROWS: Final = (100, 1_000, 5_000, 10_000, 20_000, 50_000, 100_000, 1_000_000)
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_ACK_SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
 class Metrics:
-    """The gateway's counters. For items: received = accepted + rejected + refused; for requests: answered + refused."""
+    """The gateway's counters. At every moment, of items:
+
+    received = accepted + rejected + refused + unanswered
+    accepted + recovered = stored + pending + quarantined + lost
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def counter(name: str, text: str, *labels: str) -> Counter:
@@ -43,6 +48,24 @@ class Metrics:
         self.slow_items = counter("slow_items", "Items that took the slow lane.")
         self.late_items = counter("late_items", "Items stored after their request was answered 503.")
         self.insert_failures = counter("insert_failures", "Inserts that failed, by table and error.", "table", "error")
+        self.stored_items = counter("stored_items", "Accepted items that are rows in ClickHouse.", "signal")
+        self.recovered_items = counter(
+            "recovered_items", "Items of earlier processes, accepted and not stored, found at the start.", "signal"
+        )
+        self.quarantined_items = counter("quarantined_items", "Accepted items that ClickHouse refused.", "signal")
+        self.lost_items = counter("lost_items", "Accepted items that were given up, by why.", "signal", "reason")
+        self.unanswered_items = gauge("unanswered_items", "Items received of requests that are not answered yet.")
+        self.pending_items = gauge("pending_items", "Items accepted or recovered, and not stored yet.")
+        self.ack_seconds = Histogram(
+            "sluice_gateway_ack_seconds",
+            "Time from the head of an export request to its 200.",
+            ("signal",),
+            buckets=_ACK_SECONDS,
+            registry=registry,
+        )
+        for signal in SIGNALS:  # from the start, so that a first increase is seen as one
+            for metric in (self.received, self.stored_items, self.recovered_items, self.quarantined_items):
+                metric.labels(signal)
         self.lost_rows = counter("lost_rows", "Rows of acknowledged batches that were given up.", "table")
         self.insert_rows = Histogram(
             "sluice_gateway_insert_rows", "Rows of a block.", ("table",), buckets=_ROWS, registry=registry
@@ -132,6 +155,8 @@ class Ledger:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._pending = Sums()
+        self._unanswered = 0
+        metrics.unanswered_items.set_function(lambda: self._unanswered)
         # What every good request counts, looked up once.
         self._answered: dict[Signal, tuple[Counter, Counter, Counter]] = {
             signal: (
@@ -144,8 +169,9 @@ class Ledger:
 
     def received(self, decoded: Decoded) -> None:
         """A request was decoded; what becomes of its items is counted when it is answered."""
-        metrics = self._metrics
-        metrics.received.labels(decoded.signal).inc(decoded.accepted + sum(decoded.rejected.values()))
+        metrics, items = self._metrics, _items(decoded)
+        self._unanswered += items
+        metrics.received.labels(decoded.signal).inc(items)
         if decoded.exceptions_over_limit:
             metrics.exceptions_over_limit.inc(decoded.exceptions_over_limit)
 
@@ -153,6 +179,7 @@ class Ledger:
         """A request is answered 200. One without an accepted item is in no batch and goes to the pending sums."""
         metrics, signal = self._metrics, decoded.signal
         requests, sent, accepted = self._answered[signal]
+        self._unanswered -= _items(decoded)
         requests.inc()
         sent.inc(wire_bytes)
         accepted.inc(decoded.accepted)
@@ -169,6 +196,7 @@ class Ledger:
         metrics.requests.labels(signal, "refused", reason).inc()
         metrics.wire_bytes.labels(signal, "refused").inc(wire_bytes)
         if items:
+            self._unanswered -= items
             metrics.items.labels(signal, "refused", reason).inc(items)
         project = project_id if len(self._pending) < MAX_LEDGER_KEYS else NO_PROJECT
         self._pending.add((project, signal, "refused", reason), 0, 1, wire_bytes)
@@ -179,3 +207,7 @@ class Ledger:
             return None
         sums, self._pending = self._pending, Sums()
         return outcome_block(sums.rows(), batch_id, now_ms)
+
+
+def _items(decoded: Decoded) -> int:
+    return decoded.accepted + sum(decoded.rejected.values())
