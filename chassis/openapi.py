@@ -261,4 +261,4 @@ def _any_value(type_: type) -> dict[str, Any]:
     """`object` in a structure stands for any JSON value."""
     if type_ is object:
         return {"description": "Any JSON value."}
-    raise NotImplementedError
+    raise NotImplementedError  # by which msgspec is told that it is to refuse the type

@@ -53,7 +53,8 @@ class Store:
         """The rows of one statement, QueryTooLarge when they have more than `max_bytes` (at least 1) in the engine, or
         when it groups by more than about `max_groups` keys (0: any number).
 
-        Raises a StoreError; `Stores.reading` says what that means on the wire.
+        Raises a StoreError (`Stores.reading` says what that means on the wire), or ServiceUnavailable when too many
+        reads wait for their turn.
         """
         query = sql.emit(statement)
         limits = self._limits._replace(max_result_bytes=max_bytes, max_rows_to_group_by=max_groups)
@@ -119,7 +120,10 @@ class Stores:
             async with asyncio.timeout(timeout_s):
                 yield self.of(principal)
         except (TimeoutError, QueryTimeout) as error:
-            message = f"The query took longer than {timeout_s:g} seconds; narrow the time range or the filters."
+            message = (
+                f"The query took longer than {timeout_s:g} seconds, with its wait for others; "
+                "narrow the time range or the filters, or ask again later."
+            )
             raise ServiceUnavailable(message) from error
         except QueryTooLarge as error:
             message = (

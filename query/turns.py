@@ -1,40 +1,54 @@
-"""Whose read is next: the few handles of the engine go round among the principals that wait for one."""
+"""A few places that many want: principals that wait for one take turns."""
 
 import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from chassis.clickhouse import StoreBusy
+from chassis.errors import ServiceUnavailable
 
 
 class Turns:
-    """`places` reads run at a time, `per_principal` of them for one principal (0: no limit of its own), and
-    `max_waiting` wait.
+    """`places`, of which one principal holds `per_principal` at most (0: no limit of its own); `max_waiting` wait,
+    `max_waiting_of_one` of them for one principal (0: no limit of its own).
 
-    Principals take turns, whatever the number of reads that each has waiting; those of one go in the order in which
-    they came.
+    Principals take turns, whatever the number of places that each waits for; whoever has used up his share is passed by
+    the others. Those of one principal go in the order in which they came.
     """
 
-    def __init__(self, places: int, per_principal: int, max_waiting: int) -> None:
+    def __init__(self, places: int, per_principal: int, max_waiting: int, max_waiting_of_one: int = 0) -> None:
         self._free = places
         self._per_principal = per_principal or places
         self._held = Counter[str]()
         self._max_waiting = max_waiting
-        # The principal that is next first. None of these reads could start: whenever one can, it is taken out.
+        self._max_waiting_of_one = max_waiting_of_one or max_waiting
+        # The principal that is next first. None of these could start: whenever one can, it is taken out.
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
-    @asynccontextmanager
-    async def turn(self, principal: str) -> AsyncIterator[None]:
-        """A place while inside. StoreBusy when too many reads wait already."""
+    async def take(self, principal: str) -> None:
+        """Take a place, to be given back. ServiceUnavailable when too many wait already, of all or of `principal`."""
         if self._may_start(principal):
             self._start(principal)
         else:
             await self._wait(principal)
+
+    def give_back(self, principal: str) -> None:
+        """A place is free; the next has it at once."""
+        self._free += 1
+        self._held[principal] -= 1
+        if not self._held[principal]:
+            del self._held[principal]
+        self._to_the_end(principal)
+        self._call_next()
+
+    @asynccontextmanager
+    async def turn(self, principal: str) -> AsyncIterator[None]:
+        """A place while inside; raises like `take`."""
+        await self.take(principal)
         try:
             yield
         finally:
-            self._release(principal)
+            self.give_back(principal)
 
     def _may_start(self, principal: str) -> bool:
         return self._free > 0 and self._held[principal] < self._per_principal
@@ -43,24 +57,16 @@ class Turns:
         self._free -= 1
         self._held[principal] += 1
 
-    def _release(self, principal: str) -> None:
-        self._free += 1
-        self._held[principal] -= 1
-        if not self._held[principal]:
-            del self._held[principal]
-        self._to_the_end(principal)
-        self._call_next()
-
     def _call_next(self) -> None:
         """Give the place to the first principal that may have it."""
-        for principal, reads in self._waiting.items():
-            # A read that is being cancelled leaves by itself.
-            read = next((each for each in reads if not each.done()), None)
-            if read is not None and self._may_start(principal):
-                self._forget(principal, read)
+        for principal, waiting in self._waiting.items():
+            # One that is being cancelled leaves by itself.
+            turn = next((each for each in waiting if not each.done()), None)
+            if turn is not None and self._may_start(principal):
+                self._forget(principal, turn)
                 self._to_the_end(principal)
                 self._start(principal)
-                read.set_result(None)
+                turn.set_result(None)
                 return
 
     def _to_the_end(self, principal: str) -> None:
@@ -69,21 +75,25 @@ class Turns:
             self._waiting[principal] = self._waiting.pop(principal)
 
     async def _wait(self, principal: str) -> None:
-        waiting = sum(map(len, self._waiting.values()))
-        if waiting >= self._max_waiting:
-            raise StoreBusy(f"{waiting} reads already wait for ClickHouse.")
-        read: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(principal, deque()).append(read)
+        self._refuse_beyond_bounds(principal)
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(principal, deque()).append(turn)
         try:
-            await read
+            await turn
         except asyncio.CancelledError:
-            if read.cancelled():
-                self._forget(principal, read)
-            else:  # its turn came in the moment of the cancellation
-                self._release(principal)
+            if turn.cancelled():
+                self._forget(principal, turn)
+            else:  # it came in the moment of the cancellation
+                self.give_back(principal)
             raise
 
-    def _forget(self, principal: str, read: asyncio.Future[None]) -> None:
-        self._waiting[principal].remove(read)
+    def _refuse_beyond_bounds(self, principal: str) -> None:
+        if sum(map(len, self._waiting.values())) >= self._max_waiting:
+            raise ServiceUnavailable("Too many requests are waiting; ask again later.")
+        if len(self._waiting.get(principal, ())) >= self._max_waiting_of_one:
+            raise ServiceUnavailable("Too many requests of this principal are waiting; ask again later.")
+
+    def _forget(self, principal: str, turn: asyncio.Future[None]) -> None:
+        self._waiting[principal].remove(turn)
         if not self._waiting[principal]:
             del self._waiting[principal]

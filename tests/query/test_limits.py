@@ -11,8 +11,8 @@ from chassis.clickhouse import ClickHouse, QueryLimits
 from chassis.serve import bind, listening
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
-from query.answers import Answers
 from query.settings import QuerySettings
+from query.turns import Turns
 from tests.query.conftest import (
     FOREIGN_PATH,
     HOUR,
@@ -92,7 +92,7 @@ async def test_one_principal_cannot_take_all_answers() -> None:
         refused, waiting = await asyncio.wait(mine, return_when=asyncio.FIRST_COMPLETED)
         assert [task.result().status for task in refused] == [503]
         assert [task.result().json["error"]["message"] for task in refused] == [
-            "Too many requests of this principal are waiting."
+            "Too many requests of this principal are waiting; ask again later."
         ]
         for _ in range(2):
             await store.reads.acquire()
@@ -106,16 +106,16 @@ async def test_one_principal_cannot_take_all_answers() -> None:
 async def test_a_client_that_goes_away_while_it_waits_leaves_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     began, left = asyncio.Semaphore(0), asyncio.Semaphore(0)
 
-    class Watched(Answers):
-        async def _wait(self, principal: str) -> None:
+    class Watched(Turns):
+        async def take(self, principal: str) -> None:
             began.release()
-            await super()._wait(principal)
+            try:
+                await super().take(principal)
+            except asyncio.CancelledError:
+                left.release()
+                raise
 
-        def _leave(self, waiter: Any) -> None:
-            super()._leave(waiter)
-            left.release()
-
-    monkeypatch.setattr("query.app.Answers", Watched)
+    monkeypatch.setattr("query.answers.Turns", Watched)
     settings, chassis, store = QuerySettings(max_answers=1, max_waiting=1), ChassisSettings(), Held(NOWHERE)
     app, listener = application(store, settings, [NOW]), bind("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}{PATH}/spans"
@@ -126,6 +126,7 @@ async def test_a_client_that_goes_away_while_it_waits_leaves_the_queue(monkeypat
         asyncio.timeout(30),
     ):
         first = asyncio.ensure_future(client.get(url))
+        await began.acquire()
         await store.reads.acquire()
         leaving = asyncio.ensure_future(client.get(url))
         await began.acquire()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chassis.clickhouse import StoreBusy
+from chassis.errors import ServiceUnavailable
 from query.turns import Turns
 from tests.query.test_answers import settle
 
@@ -79,9 +79,9 @@ async def test_a_principal_has_no_more_than_its_own() -> None:
     assert all(task.done() for task in engine.tasks.values())
 
 
-async def test_one_read_too_many_is_busy(engine: Engine) -> None:
+async def test_one_too_many_is_refused(engine: Engine) -> None:
     await engine.ask("a1", "a2", *(f"b{n}" for n in range(6)), "c1")
-    assert isinstance(engine.tasks["c1"].exception(), StoreBusy)
+    assert isinstance(engine.tasks["c1"].exception(), ServiceUnavailable)
     await engine.abandon("b3")
     await engine.ask("c2")
     await engine.end("a1", "a2")
