@@ -47,8 +47,12 @@ def service(
         yield
         await clickhouse.close()
 
+    return Service("query", _routes(explore, errors), [open_store], [stores])
+
+
+def _routes(explore: Explore, errors: Errors) -> list[Route]:
     read = bearer(SCOPE)
-    routes = [
+    return [
         Route("GET", f"{EXPLORE}/attributes", explore.attributes, read, operation=operations.LIST_ATTRIBUTES),
         Route("GET", f"{EXPLORE}/spans", explore.spans, read, operation=operations.LIST_SPANS),
         Route("GET", f"{EXPLORE}/logs", explore.logs, read, operation=operations.LIST_LOGS),
@@ -94,4 +98,3 @@ def service(
             operation=operations.SHOW_OCCURRENCE,
         ),
     ]
-    return Service("query", routes, [open_store], [stores])
