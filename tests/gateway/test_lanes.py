@@ -122,22 +122,28 @@ async def test_one_project_s_backfill_leaves_room_for_another_s(start_gateway: S
     assert gateway.metric("slow_bytes") == 0
 
 
-async def test_old_items_that_could_not_be_stored_in_time_are_refused_at_once(start_gateway: StartGateway) -> None:
+async def test_old_items_that_could_not_be_stored_in_time_are_refused_at_once(
+    start_gateway: StartGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Stored after their sender gave up, they would be there twice."""
+    loop = asyncio.get_running_loop()
+    time, passed = loop.time, [0.0]
+    monkeypatch.setattr(loop, "time", lambda: time() + sum(passed))
 
-    class Sluggish(RecordingStore):
+    class Sluggish(Holding):
         async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
-            if table == "spans":
-                await asyncio.sleep(2.4)
             await super().insert(table, columns, pieces, token=token)
+            if table == "spans":
+                passed.append(2.4)  # seconds
 
-    store = Sluggish()
+    store = Sluggish(lambda table, _day: table == "spans" and bool(store.taken))
     gateway = await start_gateway(store, slow_linger_s=0.0, ack_deadline_s=4.0)
     assert await later(gateway, traces(span(1, start_ns=OLD_NS))) == 200  # by which it knows what a batch takes
     second = later(gateway, traces(span(2, start_ns=OLD_NS)))
-    await eventually(lambda: gateway.metric("slow_bytes") > 0)
+    await eventually(lambda: len(store.held) == 1)
     refused = await gateway.post("/v1/traces", traces(span(3, start_ns=OLD_NS)))
     assert (refused.status, second.done()) == (503, False)
+    store.released.set()
     assert await second == 200
     await gateway.stop()
     assert store.tables().count("spans") == 2
