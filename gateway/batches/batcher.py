@@ -45,8 +45,9 @@ class Batcher:
             settings.batch_rows, settings.batch_bytes, settings.max_days, settings.linger_s, settings.max_batches
         )
         linger_s = min(settings.slow_linger_s, settings.ack_deadline_s * LONGEST_LINGER)
-        self._fresh = Lane(writer, limits, log)
-        self._slow = Lane(writer, limits._replace(linger_s=linger_s, slots=settings.slow_batches), log)
+        self._writer = writer
+        self._fresh = Lane(self._write, limits)
+        self._slow = Lane(self._write, limits._replace(linger_s=linger_s, slots=settings.slow_batches))
         self._shares = Shares(settings.max_slow_bytes, metrics)
 
     async def store(self, decoded: Decoded, wire_bytes: int) -> None:
@@ -76,12 +77,21 @@ class Batcher:
             self._log.warning("stopped with inserts under way", batches=self._fresh.writing + self._slow.writing)
         await asyncio.gather(self._fresh.close(), self._slow.close())
 
+    async def _write(self, batch: list[Pending]) -> None:
+        try:
+            await self._writer.write(batch, max(request.deadline for request in batch))
+        except Exception:  # noqa: BLE001 (nothing a batch does may leave its requests without an answer)
+            # Not foreseen, so perhaps passing: a 500 would make the senders throw the items away.
+            self._log.exception("batch failed", requests=len(batch))
+            for request in batch:
+                request.fail(ServiceUnavailable(AWAY))
+
     def _is_old(self, decoded: Decoded) -> bool:
         """Whether it has an item of a day that ended so long ago."""
         days = self._settings.slow_after_days
         return days > 0 and decoded.days[0] < self._clock() // NANOS_PER_DAY - days
 
-    async def _through(self, lane: Lane, decoded: Decoded, wire_bytes: int) -> None:
+    async def _through(self, lane: Lane[Pending], decoded: Decoded, wire_bytes: int) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._settings.ack_deadline_s
         request = Pending(decoded, wire_bytes, deadline, loop.create_future())

@@ -4,13 +4,10 @@ While all slots are busy what waits goes on growing, so that a slow store gets l
 """
 
 import asyncio
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import Final, Generic, NamedTuple
 
-import structlog
-
-from chassis.errors import ServiceUnavailable
-from gateway.batches.waiting import Waiting
-from gateway.batches.writer import AWAY, Pending, Writer
+from gateway.batches.waiting import R, Waiting
 
 SHORTEST: Final = 0.05  # of the linger
 
@@ -25,14 +22,13 @@ class LaneLimits(NamedTuple):
     slots: int
 
 
-class Lane:
-    """Collects requests, and writes them in batches with insert slots of its own."""
+class Lane(Generic[R]):
+    """Collects requests, and writes them in batches with insert slots of its own. `write` raises nothing."""
 
-    def __init__(self, writer: Writer, limits: LaneLimits, log: structlog.stdlib.BoundLogger) -> None:
-        self._writer = writer
+    def __init__(self, write: Callable[[list[R]], Awaitable[None]], limits: LaneLimits) -> None:
+        self._write = write
         self._limits = limits
-        self._log = log
-        self._waiting = Waiting()
+        self._waiting = Waiting[R]()
         self._linger: asyncio.TimerHandle | None = None
         self._ripe = False  # what waits has waited long enough
         self._closed_at = float("-inf")  # when the last batch was taken, by the loop's clock
@@ -55,12 +51,12 @@ class Lane:
             turn_s = max(0.0, self._closed_at + self._took_s - asyncio.get_running_loop().time())
         return turn_s + self._took_s
 
-    def add(self, request: Pending) -> None:
+    def add(self, request: R) -> None:
         """Let a request wait for its batch."""
         self._waiting.add(request)
         self._pump()
 
-    def forget(self, request: Pending) -> None:
+    def forget(self, request: R) -> None:
         """Take out a request that is answered: its memory is no longer charged to anyone, and who was answered 503
         sends it again.
         """
@@ -103,10 +99,9 @@ class Lane:
         while len(self._writing) < self._limits.slots and self._waiting and (self._ripe or self._is_full()):
             batch = self._waiting.take(self._limits.items, self._limits.nbytes, self._limits.days)
             self._closed_at = loop.time()
-            # A request that gave up waiting was answered 503: it is sent again, so its items stay out.
-            waiting = [request for request in batch if not request.done.done()]
+            waiting = [request for request in batch if not request.abandoned]
             if waiting:
-                task = loop.create_task(self._write(waiting))
+                task = loop.create_task(self._timed(waiting))
                 self._writing.add(task)
                 task.add_done_callback(self._written)
         if not self._waiting:
@@ -120,16 +115,10 @@ class Lane:
             self._linger.cancel()
             self._linger = None
 
-    async def _write(self, batch: list[Pending]) -> None:
+    async def _timed(self, batch: list[R]) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        try:
-            await self._writer.write(batch, max(request.deadline for request in batch))
-        except Exception:  # noqa: BLE001 (nothing a batch does may leave its requests without an answer)
-            # Not foreseen, so perhaps passing: a 500 would make the senders throw the items away.
-            self._log.exception("batch failed", requests=len(batch))
-            for request in batch:
-                request.fail(ServiceUnavailable(AWAY))
+        await self._write(batch)
         self._took_s = loop.time() - began
 
     def _written(self, task: "asyncio.Task[None]") -> None:

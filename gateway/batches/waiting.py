@@ -3,34 +3,46 @@
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
 from chassis.errors import ServiceUnavailable
-from gateway.batches.writer import Pending
 from gateway.outcomes import Metrics
+from proto.otlp.policy import Decoded
 
 TOO_MANY_OLD: Final = "Too many old items wait to be stored; send the request again later."
 
 
-class Waiting:
+class Request(Protocol):
+    """What waits for a batch. One that is abandoned stays out of it."""
+
+    @property
+    def decoded(self) -> Decoded: ...
+    @property
+    def abandoned(self) -> bool: ...
+
+
+R = TypeVar("R", bound=Request)
+
+
+class Waiting(Generic[R]):
     """Requests that wait for a batch. They leave in turns, one project after the other, so that nobody waits behind all
     that another one has sent.
     """
 
     def __init__(self) -> None:
-        self._projects: OrderedDict[int, OrderedDict[Pending, None]] = OrderedDict()
+        self._projects: OrderedDict[int, OrderedDict[R, None]] = OrderedDict()
         self.items = 0
         self.nbytes = 0
 
     def __bool__(self) -> bool:
         return bool(self._projects)
 
-    def add(self, request: Pending) -> None:
+    def add(self, request: R) -> None:
         """Let a request wait, behind those of its project."""
         self._projects.setdefault(request.decoded.project_id, OrderedDict())[request] = None
         self._count(request, 1)
 
-    def discard(self, request: Pending) -> None:
+    def discard(self, request: R) -> None:
         """Take a request out, unless it has left already."""
         queue = self._projects.get(request.decoded.project_id)
         if queue is None or request not in queue:
@@ -40,9 +52,9 @@ class Waiting:
         if not queue:
             del self._projects[request.decoded.project_id]
 
-    def take(self, items: int, nbytes: int, days: int) -> list[Pending]:
+    def take(self, items: int, nbytes: int, days: int) -> list[R]:
         """The requests of one batch: whole ones, until it holds so many items, bytes or days, or nothing is left."""
-        batch: list[Pending] = []
+        batch: list[R] = []
         rest = self.items - items, self.nbytes - nbytes
         held: set[int] = set()
         while self._projects and self.items > rest[0] and self.nbytes > rest[1] and len(held) < days:
@@ -57,7 +69,7 @@ class Waiting:
             held.update(request.decoded.days)
         return batch
 
-    def _count(self, request: Pending, sign: int) -> None:
+    def _count(self, request: R, sign: int) -> None:
         self.items += sign * request.decoded.accepted
         self.nbytes += sign * request.decoded.nbytes
 

@@ -24,14 +24,12 @@ from chassis.errors import ApiError, InternalError, ServiceUnavailable
 from gateway.batches.availability import Availability
 from gateway.batches.background import Background
 from gateway.batches.gathering import Gatherer
+from gateway.batches.blocks import MAIN_TABLES, Place, parts_of, sealed_blocks
 from gateway.batches.insert import Inserter, Sealed, new_batch_id
-from gateway.errors import occurrence_blocks
-from gateway.outcomes import Metrics, Sums, outcome_block
-from proto.otlp.codec import assemble
+from gateway.outcomes import Metrics
 from proto.otlp.policy import Decoded
-from proto.storage.tables import INGEST_OUTCOMES, LOGS, SPANS, TRACE_INDEX
+from proto.storage.tables import INGEST_OUTCOMES, TRACE_INDEX
 
-MAIN_TABLES: Final = frozenset((SPANS.name, LOGS.name))
 MAX_BACKOFF_S: Final = 0.25
 MAX_INDEX_WAIT_S: Final = 1.0
 MAX_INDEX_DAYS: Final = 4  # as many as a batch of new items has at most
@@ -39,8 +37,6 @@ AWAY: Final = "The store is not available; send the request again later."
 # Told to whoever waited until the deadline. Exporters keep to ten seconds for all their attempts and drop what they are
 # told to send again later than that; of the ten, two are left.
 SOON_S: Final = 1
-
-Place = tuple[str, int]  # table and day
 
 
 class Pending:
@@ -53,6 +49,11 @@ class Pending:
         self.wire_bytes = wire_bytes
         self.deadline = deadline  # of the loop's clock
         self.done = done
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether it gave up waiting: it was answered 503 and is sent again, so its items stay out."""
+        return self.done.done()
 
     def fail(self, error: ApiError) -> None:
         """Answer with `error` unless it is answered already."""
@@ -143,7 +144,7 @@ class Writer:
     async def _build(self, requests: Sequence[Pending]) -> tuple[list[Sealed], list[Sealed]]:
         batch_id = new_batch_id()
         loop = asyncio.get_running_loop()
-        blocks = await loop.run_in_executor(self._threads, _sealed, requests, batch_id, self._clock() // 10**6)
+        blocks = await loop.run_in_executor(self._threads, sealed_blocks, requests, batch_id, self._clock() // 10**6)
         main = [sealed for sealed in blocks if sealed.block.table in MAIN_TABLES]
         return main, [sealed for sealed in blocks if sealed.block.table not in MAIN_TABLES]
 
@@ -195,7 +196,7 @@ class Writer:
         self, requests: Sequence[Pending], deadline: float, stored: frozenset[Place], error: Exception
     ) -> None:
         if len(requests) > 1:
-            for part in _parts(requests):
+            for part in parts_of(requests):
                 await self.write(part, deadline, stored)
             return
         (request,) = requests
@@ -209,28 +210,3 @@ class Writer:
             exc_info=None if isinstance(error, StoreRejected) else error,
         )
         request.fail(InternalError())
-
-
-def _sealed(requests: Sequence[Pending], batch_id: int, now_ms: int) -> list[Sealed]:
-    """All blocks of a batch; runs in a thread."""
-    decoded = [request.decoded for request in requests]
-    sums = Sums()
-    for request in requests:
-        sums.add_answered(request.decoded, request.wire_bytes)
-    blocks = [
-        *assemble(decoded, batch_id),
-        *occurrence_blocks(decoded, batch_id),
-        outcome_block(sums.rows(), batch_id, now_ms),
-    ]
-    return [Sealed(batch_id, block) for block in blocks]
-
-
-def _parts(requests: Sequence[Pending]) -> list[Sequence[Pending]]:
-    """By project; the requests of one project by halves."""
-    projects: dict[int, list[Pending]] = {}
-    for request in requests:
-        projects.setdefault(request.decoded.project_id, []).append(request)
-    if len(projects) > 1:
-        return list(projects.values())
-    middle = len(requests) // 2
-    return [requests[:middle], requests[middle:]]

@@ -1,0 +1,55 @@
+"""What a batch of requests is in ClickHouse: one block per table and day, each with its token."""
+
+from collections.abc import Sequence
+from typing import Final, Protocol, TypeVar
+
+from gateway.batches.insert import Sealed
+from gateway.errors import occurrence_blocks
+from gateway.outcomes import Sums, outcome_block
+from proto.otlp.codec import assemble
+from proto.otlp.policy import Decoded
+from proto.storage.tables import LOGS, SPANS
+
+MAIN_TABLES: Final = frozenset((SPANS.name, LOGS.name))
+
+Place = tuple[str, int]  # table and day: one block of a batch
+
+
+class Request(Protocol):
+    """A decoded request, and how long its body was on the wire."""
+
+    @property
+    def decoded(self) -> Decoded: ...
+    @property
+    def wire_bytes(self) -> int: ...
+
+
+R = TypeVar("R", bound=Request)
+
+
+def sealed_blocks(requests: Sequence[Request], batch_id: int, now_ms: int) -> list[Sealed]:
+    """All blocks of a batch: spans and logs first, then what is derived from them. The same requests in the same order
+    give the same blocks. Takes milliseconds, so it runs in a thread.
+    """
+    decoded = [request.decoded for request in requests]
+    sums = Sums()
+    for request in requests:
+        sums.add_answered(request.decoded, request.wire_bytes)
+    blocks = [
+        *assemble(decoded, batch_id),
+        *occurrence_blocks(decoded, batch_id),
+        outcome_block(sums.rows(), batch_id, now_ms),
+    ]
+    sealed = [Sealed(batch_id, block) for block in blocks]
+    return sorted(sealed, key=lambda block: block.block.table not in MAIN_TABLES)
+
+
+def parts_of(requests: Sequence[R]) -> list[Sequence[R]]:
+    """A batch with a block that is refused, taken apart: by project; the requests of one project by halves."""
+    projects: dict[int, list[R]] = {}
+    for request in requests:
+        projects.setdefault(request.decoded.project_id, []).append(request)
+    if len(projects) > 1:
+        return list(projects.values())
+    middle = len(requests) // 2
+    return [requests[:middle], requests[middle:]]
