@@ -1,0 +1,79 @@
+"""A journal that keeps nothing: what its users hold in memory is all there is. For the mode `memory`, and for tests."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import structlog
+
+from gateway.journal.metrics import JournalMetrics
+from gateway.journal.records import Batch, Entry, Landed, Place, Recovered, Request
+
+
+class Forgetful:
+    """Gives sequences, and remembers of a request only how many items it had, until its batch is finished."""
+
+    durable = False
+
+    def __init__(self, metrics: JournalMetrics, log: structlog.stdlib.BoundLogger) -> None:
+        self._metrics = metrics
+        self._log = log
+        self._last = 0
+        self._items: dict[int, int] = {}  # by sequence
+        self._begun: dict[int, Batch] = {}
+
+    @property
+    def last(self) -> int:
+        """The last sequence that was given."""
+        return self._last
+
+    def open(self) -> Recovered:
+        """Nobody left anything."""
+        return Recovered()
+
+    async def append(self, request: Request, landed: Landed | None = None) -> int:
+        """Give the next sequence."""
+        self._last += 1
+        self._items[self._last] = request.accepted
+        if landed is not None:
+            landed(self._last)
+        return self._last
+
+    async def begin(self, batch: Batch) -> None:
+        """Remember which requests it is about."""
+        self._begun[batch.batch_id] = batch
+
+    def finish(self, batch_id: int, rows: Mapping[Place, int]) -> None:  # noqa: ARG002 (nobody asks for them later)
+        """Forget its requests."""
+        batch = self._begun.pop(batch_id, None)
+        for sequence in () if batch is None else _sequences(batch):
+            self._items.pop(sequence, None)
+
+    async def split(self, batch_id: int, parts: Sequence[Batch]) -> None:
+        """Remember the parts instead."""
+        self._begun.pop(batch_id, None)
+        self._begun |= {part.batch_id: part for part in parts}
+
+    async def set_aside(self, batch: Batch, reason: str) -> None:
+        """There is no place where they could be put: they are lost."""
+        items = sum(self._items.get(sequence, 0) for sequence in _sequences(batch))
+        self._metrics.lost_items.inc(items)
+        self._log.error("items lost", items=items, reason=reason)
+        self.finish(batch.batch_id, {})
+
+    async def read(self, after: int, max_bytes: int, *, slow: bool | None = None) -> list[Entry]:  # noqa: ARG002 (Log)
+        """Nothing is kept."""
+        return []
+
+    async def members(self, batch: Batch) -> list[Entry]:  # noqa: ARG002 (Log)
+        """Nothing is kept."""
+        return []
+
+    def held(self) -> Sequence[Batch]:
+        """Nothing is kept."""
+        return ()
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def _sequences(batch: Batch) -> Iterator[int]:
+    return (sequence for first, last in batch.ranges for sequence in range(first, last + 1))

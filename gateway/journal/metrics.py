@@ -1,0 +1,59 @@
+"""What a journal tells of itself. Several journals of a process share one instance; gauges are their sums."""
+
+from typing import Final, Protocol
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+_REQUESTS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
+
+
+class Measured(Protocol):
+    """A journal, as gauges see it. Read on another thread than it works on: an old value will do."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its segments."""
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """About how many bytes of them are not stored yet."""
+
+    @property
+    def oldest_seconds(self) -> float:
+        """Age of the oldest request that is not stored yet; 0 when there is none."""
+
+
+class JournalMetrics:
+    """`sluice_gateway_journal_*`."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def gauge(name: str, text: str) -> Gauge:
+            return Gauge(f"sluice_gateway_journal_{name}", text, registry=registry)
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"sluice_gateway_journal_{name}", text, labels, registry=registry)
+
+        def histogram(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+            return Histogram(f"sluice_gateway_journal_{name}", text, buckets=buckets, registry=registry)
+
+        self._journals: list[Measured] = []
+        self.bytes = gauge("bytes", "Bytes of the journal on disk.")
+        self.bytes.set_function(lambda: sum(journal.nbytes for journal in self._journals))
+        self.unfinished_bytes = gauge("unfinished_bytes", "Bytes of requests that are not stored yet, about.")
+        self.unfinished_bytes.set_function(lambda: sum(journal.unfinished_bytes for journal in self._journals))
+        self.oldest_seconds = gauge("oldest_seconds", "Age of the oldest request that is not stored yet.")
+        self.oldest_seconds.set_function(lambda: max((j.oldest_seconds for j in self._journals), default=0.0))
+        self.sync_seconds = histogram("sync_seconds", "Time of writing and syncing a group of requests.", _SECONDS)
+        self.group_requests = histogram("group_requests", "Requests of a group.", _REQUESTS)
+        self.failures = counter("failures", "What the disk did not do, by kind.", "kind")
+        self.damaged_frames = counter("damaged_frames", "Requests and records on disk that could not be read.")
+        self.lost_items = counter("lost_items", "Items that could not be set aside, for nothing was kept of them.")
+
+    def watch(self, journal: Measured) -> None:
+        """Count a journal among the gauges."""
+        self._journals.append(journal)
+
+    def forget(self, journal: Measured) -> None:
+        """Count it no more."""
+        self._journals.remove(journal)

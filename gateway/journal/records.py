@@ -1,0 +1,128 @@
+"""What a journal takes and gives: requests, places in it, batches, and the interface that its users are written to."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from chassis.errors import StartupError
+from proto.otlp.policy import Policy, Signal
+from proto.otlp.responses import Media
+
+MIB: Final = 2**20
+
+Place = tuple[str, int]  # table, and day since 1970-01-01
+Range = tuple[int, int]  # first and last sequence, both in it
+Landed = Callable[[int], None]  # told the sequence of a request once it is on disk
+
+
+class Request(NamedTuple):
+    """An export request as it came on the wire, and what it is to be decoded with."""
+
+    project_id: int
+    signal: Signal
+    media: Media
+    encoding: str  # of the body: identity, gzip, deflate, zstd
+    received_ns: int
+    accepted: int  # items that its sender was, or is about to be, told are taken
+    policy: Policy
+    body: bytes
+    slow: bool = False  # it takes the slow lane
+
+
+class Entry(NamedTuple):
+    """A request and its place. Sequences ascend from 1 and are never used twice in a journal."""
+
+    sequence: int
+    request: Request
+
+
+class Batch(NamedTuple):
+    """Requests that are stored together, under tokens made of `batch_id`."""
+
+    batch_id: int
+    made_ms: int
+    ranges: tuple[Range, ...]  # ascending, apart from each other
+    skip: frozenset[Place] = frozenset()  # places that are stored already, under another batch
+    rows: Mapping[Place, int] | None = None  # once it is finished
+
+
+class Recovered(NamedTuple):
+    """What an earlier process left."""
+
+    unfinished: Sequence[Batch] = ()  # begun, and perhaps stored
+    held: Sequence[Batch] = ()  # finished, and their requests are still there
+    clean: bool = True  # it ended in order
+    last: int = 0  # the last request that is in no batch; 0: there is none
+
+
+class JournalLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Sizes in bytes; 0 of `max_bytes` and `min_free_bytes` is no limit, of `quarantine_days` for ever."""
+
+    segment_bytes: int = 64 * MIB
+    max_bytes: int = 16 * 2**10 * MIB
+    min_free_bytes: int = 2**10 * MIB
+    hold_s: float = 600.0
+    quarantine_days: int = 30
+
+
+class JournalTaken(StartupError):
+    """Another process has this journal."""
+
+
+class Log(Protocol):
+    """A journal as those see it who put requests in and store them. All but `open` are called on the event loop."""
+
+    @property
+    def durable(self) -> bool:
+        """Whether what it has taken outlives the process."""
+
+    @property
+    def last(self) -> int:
+        """The last sequence that is on disk; 0 when there is none."""
+
+    def open(self) -> Recovered:
+        """Begin, with what an earlier process left. Blocks. Raises StartupError."""
+
+    async def append(self, request: Request, landed: Landed | None = None) -> int:
+        """Take a request; on disk when it returns, and its sequence.
+
+        `landed` is called with the sequence on the event loop, in the order of sequences, also when nobody waits for
+        the result any more. Raises ServiceUnavailable when it is not taken; then `read` never gives it either.
+        """
+
+    async def begin(self, batch: Batch) -> None:
+        """Record the boundaries of a batch; on disk when it returns. `read` does not offer its requests from now on.
+
+        Raises ServiceUnavailable when they could not be recorded. The batch may be begun again, or be finished all the
+        same.
+        """
+
+    def finish(self, batch_id: int, rows: Mapping[Place, int]) -> None:
+        """A batch is stored, so many rows in each place. On disk with the next sync, within about a second."""
+
+    async def split(self, batch_id: int, parts: Sequence[Batch]) -> None:
+        """In one step a batch is gone and its parts are begun; one of them may keep its id.
+
+        Raises ServiceUnavailable, and then it is still whole, and may be split again.
+        """
+
+    async def set_aside(self, batch: Batch, reason: str) -> None:
+        """Put the requests of a begun batch into quarantine; on disk, and the batch finished, when it returns.
+
+        Raises ServiceUnavailable; then it may be set aside again.
+        """
+
+    async def read(self, after: int, max_bytes: int, *, slow: bool | None = None) -> list[Entry]:
+        """Requests on disk behind the sequence `after` that are in no batch, in order: so many bytes, but at least one
+        if there is any. `slow`: only of this lane.
+        """
+
+    async def members(self, batch: Batch) -> list[Entry]:
+        """The requests of a batch, in order. One that cannot be read any more is missing."""
+
+    def held(self) -> Sequence[Batch]:
+        """Batches that are finished and whose requests are still there."""
+
+    async def close(self) -> None:
+        """Take nothing more, finish what is being written and end in order."""
