@@ -6,6 +6,7 @@ handler never runs unchecked and a route cannot be declared without its rule.
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol
 
 from aiohttp import web
@@ -52,7 +53,9 @@ def bearer(scope: str) -> Access:
 
 
 def project_key() -> Access:
-    """A project key, checked before any byte of the body is read; a 401 closes the connection."""
+    """A project key, checked and held to its rate before any byte of the body is read; a refusal closes the
+    connection.
+    """
     return ProjectKey()
 
 
@@ -67,7 +70,10 @@ class BearerCheck(Protocol):
 
 
 class ProjectKeyCheck(Protocol):
-    """What `project_key` routes are guarded by. Raises ApiError: 400 for over-long values, 401, 403, 503."""
+    """What `project_key` routes are guarded by. Raises ApiError: 400 for over-long values, 401, 403, 503.
+
+    `admit` is asked before a key that nobody knows yet costs a look-up; what it raises comes through.
+    """
 
     async def check(
         self,
@@ -76,6 +82,7 @@ class ProjectKeyCheck(Protocol):
         authorization: str | None,
         legacy_key: str | None,
         project_id: str | None,
+        admit: Callable[[], Awaitable[None]],
     ) -> ProjectIdentity: ...
 
 
@@ -100,7 +107,7 @@ def project(request: web.Request) -> ProjectIdentity:
 def guarded(access: Access, handler: Handler, guards: Guards, admission: Admission, limit: LimitClass) -> Handler:
     """`handler` behind its rule. Raises ValueError when the rule has no guard in this process.
 
-    `limit` is what requests of a principal count as, on `bearer` routes.
+    `limit` is what requests of a principal count as, on `bearer` routes; those with a project key are OTLP.
     """
     if isinstance(access, Public):
         return handler
@@ -110,7 +117,7 @@ def guarded(access: Access, handler: Handler, guards: Guards, admission: Admissi
         return _behind_bearer(guards.bearer, access.scope, handler, admission, limit)
     if guards.project_key is None:
         raise ValueError(f"nothing guards {access}")
-    return _behind_project_key(guards.project_key, handler)
+    return _behind_project_key(guards.project_key, handler, admission)
 
 
 def _behind_bearer(
@@ -118,7 +125,7 @@ def _behind_bearer(
 ) -> Handler:
     async def checked(request: web.Request) -> web.StreamResponse:
         slugs = request.match_info
-        await admission.admit_address(request)
+        await admission.admit_address(request, LimitClass.FAILED_BEARER)
         grant = await _authenticated(request, guard, admission)
         await admission.take(request, limit, f"{grant.principal_id}@{grant.org_id}")
         request[REACH] = await guard.authorize(grant, slugs["orgSlug"], slugs.get("projectSlug"), scope)
@@ -131,19 +138,15 @@ async def _authenticated(request: web.Request, guard: BearerCheck, admission: Ad
     try:
         return await guard.authenticate(_only(request.headers.getall("Authorization", [])))
     except Unauthorized:
-        await admission.charge_address(request)
+        await admission.charge_address(request, LimitClass.FAILED_BEARER)
         raise
 
 
-def _behind_project_key(guard: ProjectKeyCheck, handler: Handler) -> Handler:
+def _behind_project_key(guard: ProjectKeyCheck, handler: Handler, admission: Admission) -> Handler:
     async def checked(request: web.Request) -> web.StreamResponse:
         try:
-            request[PROJECT] = await guard.check(
-                legacy_auth=_only(request.headers.getall("X-Legacy-Auth", [])),
-                authorization=_only(request.headers.getall("Authorization", [])),
-                legacy_key=_only(request.query.getall("legacy_key", [])),
-                project_id=_only(request.query.getall("project_id", [])),
-            )
+            request[PROJECT] = found = await _identified(request, guard, admission)
+            await admission.take(request, LimitClass.OTLP, found.key_id, found.rate)
         except ApiError as error:
             error.close = True  # the body stays unread whatever the reason
             if "WWW-Authenticate" in error.headers:
@@ -152,6 +155,21 @@ def _behind_project_key(guard: ProjectKeyCheck, handler: Handler) -> Handler:
         return await handler(request)
 
     return checked
+
+
+async def _identified(request: web.Request, guard: ProjectKeyCheck, admission: Admission) -> ProjectIdentity:
+    """Failures are charged to the address, and stop there what is unknown: a key in use is not held back by them."""
+    try:
+        return await guard.check(
+            legacy_auth=_only(request.headers.getall("X-Legacy-Auth", [])),
+            authorization=_only(request.headers.getall("Authorization", [])),
+            legacy_key=_only(request.query.getall("legacy_key", [])),
+            project_id=_only(request.query.getall("project_id", [])),
+            admit=partial(admission.admit_address, request, LimitClass.FAILED_KEY),
+        )
+    except Unauthorized:
+        await admission.charge_address(request, LimitClass.FAILED_KEY)
+        raise
 
 
 def _only(values: list[str]) -> str | None:

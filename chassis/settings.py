@@ -125,9 +125,29 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             le=600,
         ),
     ] = 5.0
+    redis_url: Annotated[
+        str,
+        setting(
+            "Where processes share rates and quotas: redis://user:password@host:port/0, or rediss:// for TLS.",
+            zero="empty: each process counts rates for itself",
+            secret=True,
+        ),
+    ] = ""
+    redis_timeout_s: Annotated[
+        float,
+        setting(
+            "How long a request waits for Redis; then each process counts for itself until it answers in time again.",
+            unit="seconds",
+            ge=0.001,
+            le=10,
+        ),
+    ] = 0.05
     durability: Annotated[
-        Literal["store"],
-        setting("What a 200 of the gateway promises; store: the items are in ClickHouse."),
+        Literal["journal", "store", "memory"],
+        setting(
+            "What a 200 of the gateway promises; journal: the items are on disk; store: they are in ClickHouse; "
+            "memory: nothing, they are lost with the process."
+        ),
     ] = "store"
     retention_days: Annotated[
         int,
@@ -181,7 +201,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
         int,
         setting(
             "Requests of one principal in one organization in the long run, aggregate and compare aside; one more is "
-            "answered 429. Each process counts for itself, as with all rates.",
+            "answered 429. As with all rates each process counts for itself, unless there is a Redis.",
             unit="requests/min",
             zero="no limit",
             ge=0,
@@ -213,6 +233,31 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             le=10_000_000,
         ),
     ] = 30
+    otlp_rate: Annotated[
+        int,
+        setting(
+            "Export requests with one project key in the long run, unless the key has a rate of its own; one more is "
+            "answered 429 before its body is read.",
+            unit="requests/s",
+            zero="no limit",
+            ge=0,
+            le=10_000_000,
+        ),
+    ] = 5_000
+    otlp_burst: Annotated[int, setting("So many of them may come at once.", unit="requests", ge=1, le=10_000_000)] = (
+        10_000
+    )
+    failed_key_rate: Annotated[
+        int,
+        setting(
+            "Export requests for want of a good project key answered 401 to one address, likewise; after them it is "
+            "answered 429, but for keys that are in use.",
+            unit="requests/min",
+            zero="no limit",
+            ge=0,
+            le=10_000_000,
+        ),
+    ] = 30
     trusted_proxies: Annotated[
         tuple[str, ...],
         setting(
@@ -238,6 +283,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             )
         if self.database_url and not self.database_url.startswith(("sqlite://", "postgresql://")):
             raise SettingsError("SLUICE_DATABASE_URL must start with sqlite:// or postgresql://.")
+        if self.redis_url and not self.redis_url.startswith(("redis://", "rediss://")):
+            raise SettingsError("SLUICE_REDIS_URL must start with redis:// or rediss://.")
         if self.public_url and not self.public_url.startswith(("http://", "https://")):
             raise SettingsError("SLUICE_PUBLIC_URL must start with http:// or https://.")
 

@@ -92,7 +92,8 @@ class Telemetry:
         )
         self.rate_limited = Counter(
             "sluice_http_rate_limited_requests",
-            "Requests over a limit, by its class: of a principal (api, analysis) or of an address (failed_bearer).",
+            "Requests over a limit, by its class: of a principal (api, analysis), of a project key (otlp) or of an "
+            "address (failed_bearer, failed_key).",
             ("limit",),
             registry=self.registry,
         )

@@ -45,9 +45,11 @@ async def bootstrap(
     return made
 
 
-async def provision(connection: AsyncConnection, base_url: str, org_slug: str, project_slug: str) -> Bootstrap:
+async def provision(
+    connection: AsyncConnection, base_url: str, org_slug: str, project_slug: str, monthly_items: int = 0
+) -> Bootstrap:
     """An organization with an owner and a token of his, a project and its key. Raises SlugTaken."""
-    organization = await registry.create_organization(connection, org_slug, org_slug.capitalize())
+    organization = await registry.create_organization(connection, org_slug, org_slug.capitalize(), monthly_items)
     owner = await registry.create_principal(connection, PrincipalKind.USER, "Owner")
     await registry.add_membership(connection, organization.id, owner.id, Role.OWNER)
     token = await registry.create_token(connection, organization.id, owner.id, "First start")

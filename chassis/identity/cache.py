@@ -92,6 +92,10 @@ class LookupCache(Generic[K, V]):
         self._hits.inc()
         return entry.value
 
+    def knows(self, key: K) -> bool:
+        """Whether there is a value in memory, however old."""
+        return key in self._known
+
     async def get(self, key: K) -> V | None:
         """The value, None when the source does not have it. Raises ServiceUnavailable when the source is away."""
         value = self.recall(key)

@@ -50,7 +50,8 @@ class Reach:
 class ProjectIdentity:
     """The project that a project key speaks for.
 
-    `sensitive_words` are lower-case words whose attributes are scrubbed on top of the built-in list.
+    `sensitive_words` are lower-case words whose attributes are scrubbed on top of the built-in list. `monthly_items` is
+    the organization's quota (0: none); `rate` the requests per second of this key (None: the default, 0: no limit).
     """
 
     project_id: int
@@ -59,3 +60,5 @@ class ProjectIdentity:
     org_slug: str
     key_id: str
     sensitive_words: tuple[str, ...] = ()
+    monthly_items: int = 0
+    rate: int | None = None

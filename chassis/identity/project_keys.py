@@ -1,7 +1,7 @@
 """The check of a project key: from memory whenever possible, so that ingest does not fall with the database.
 
     take the key    the header X-Legacy-Auth, the header Authorization: DSN, the query; several must agree  -> 400 / 401
-    find it         from memory; else one look-up                                                          -> 401 / 503
+    find it         from memory; else, unless its address has failed too often, one look-up           -> 429 / 401 / 503
     agree           project_id and a DSN's project must be the key's                                       -> 403
 
 A key that was revoked or disabled stops working within FRESH_S everywhere, and at once in the process that did it
@@ -9,7 +9,7 @@ A key that was revoked or disabled stops working within FRESH_S everywhere, and 
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 import sqlalchemy as sa
@@ -35,6 +35,8 @@ _LOOKUP: Final = (
         organizations.c.slug,
         project_keys.c.id,
         projects.c.sensitive_words,
+        organizations.c.monthly_items,
+        project_keys.c.rate,
     )
     .join_from(project_keys, projects, projects.c.id == project_keys.c.project_id)
     .join(organizations, organizations.c.id == projects.c.org_id)
@@ -70,8 +72,10 @@ class ProjectKeyGuard:
         authorization: str | None = None,
         legacy_key: str | None = None,
         project_id: str | None = None,
+        admit: Callable[[], Awaitable[None]] | None = None,
     ) -> ProjectIdentity:
-        """Values as they came: two headers, two query parameters.
+        """Values as they came: two headers, two query parameters. `admit` is asked before a key is looked up that is
+        not in memory, and may raise: one that is known passes, whatever others at its address do.
 
         BadRequest for over-long query values, Unauthorized for no, malformed, differing, unknown, disabled or revoked
         keys, Forbidden when the project named is not the key's, ServiceUnavailable when the key cannot be looked up.
@@ -79,7 +83,7 @@ class ProjectKeyGuard:
         _check_bounds(legacy_key, project_id)
         credential = _credential(legacy_auth, authorization, legacy_key, project_id)
         digest = hash_secret(credential.key)
-        identity = self._cache.recall(digest) or await self._cache.get(digest)
+        identity = self._cache.recall(digest) or await self._look_up(digest, admit)
         if identity is None:
             raise Unauthorized("The project key is not valid.")
         if any(named != str(identity.project_id) for named in credential.project_ids):
@@ -98,13 +102,18 @@ class ProjectKeyGuard:
         """End look-ups under way."""
         await self._cache.close()
 
+    async def _look_up(self, digest: bytes, admit: Callable[[], Awaitable[None]] | None) -> ProjectIdentity | None:
+        if admit is not None and not self._cache.knows(digest):
+            await admit()
+        return await self._cache.get(digest)
+
     async def _fetch(self, digest: bytes) -> ProjectIdentity | None:
         async with self._database.read() as connection:
             row = (await connection.execute(_LOOKUP, {"hash": digest})).one_or_none()
         if row is None:
             return None
-        project_id, project_slug, org_id, org_slug, key_id, words = row
-        return ProjectIdentity(project_id, project_slug, org_id, org_slug, key_id, tuple(words))
+        project_id, project_slug, org_id, org_slug, key_id, words, monthly_items, rate = row
+        return ProjectIdentity(project_id, project_slug, org_id, org_slug, key_id, tuple(words), monthly_items, rate)
 
 
 def _check_bounds(legacy_key: str | None, project_id: str | None) -> None:

@@ -7,7 +7,7 @@ guards remember, the caller tells them (`BearerGuard.forget_all`, `ProjectKeyGua
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -33,6 +33,8 @@ from proto.identity import (
 )
 
 MAX_SENSITIVE_WORDS: Final = 100
+MAX_MONTHLY_ITEMS: Final = 10**15  # exact wherever it is counted, JSON and Lua among them
+MAX_KEY_RATE: Final = 10_000_000  # requests per second
 SENSITIVE_WORD_PATTERN: Final = r"^[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?(?!\n)$"
 
 _NAME: Final = re.compile(NAME_PATTERN)
@@ -48,11 +50,12 @@ class SlugTaken(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class Organization:
-    """A tenant."""
+    """A tenant. `monthly_items`: how many its projects may send in a calendar month (UTC), 0 for any number."""
 
     id: str
     slug: str
     name: str
+    monthly_items: int
     created_at: datetime
 
 
@@ -70,7 +73,7 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class ProjectKey:
-    """A key without its secret; `hint` is the end of it."""
+    """A key without its secret; `hint` is the end of it. `rate`: requests per second, None for that of the settings."""
 
     id: str
     project_id: int
@@ -79,6 +82,7 @@ class ProjectKey:
     enabled: bool
     revoked_at: datetime | None
     created_at: datetime
+    rate: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +106,12 @@ async def any_organization(connection: AsyncConnection) -> bool:
     return await connection.scalar(sa.select(organizations.c.id).limit(1)) is not None
 
 
-async def create_organization(connection: AsyncConnection, slug: str, name: str) -> Organization:
-    """Raises SlugTaken; ValueError for a slug or name that is none."""
-    made = Organization(new_id("org"), _slug(slug), _name(name), _now())
-    row = {"id": made.id, "slug": made.slug, "name": made.name, "created_at": made.created_at}
-    await _insert_slug(connection, organizations, row)
+async def create_organization(
+    connection: AsyncConnection, slug: str, name: str, monthly_items: int = 0
+) -> Organization:
+    """Raises SlugTaken; ValueError for a slug, name or quota that is none."""
+    made = Organization(new_id("org"), _slug(slug), _name(name), _up_to(MAX_MONTHLY_ITEMS, monthly_items), _now())
+    await _insert_slug(connection, organizations, asdict(made))
     return made
 
 
@@ -115,6 +120,12 @@ async def find_organization(connection: AsyncConnection, slug: str) -> Organizat
     found = await connection.execute(sa.select(organizations).where(organizations.c.slug == slug))
     row = found.mappings().one_or_none()
     return None if row is None else Organization(**row)
+
+
+async def set_quota(connection: AsyncConnection, org_id: str, monthly_items: int) -> None:
+    """From now on, also for the month that has begun; guards learn of it in FRESH_S. ValueError for what is none."""
+    values = {"monthly_items": _up_to(MAX_MONTHLY_ITEMS, monthly_items)}
+    await connection.execute(organizations.update().where(organizations.c.id == org_id).values(values))
 
 
 async def create_project(
@@ -219,6 +230,28 @@ async def enable_project_key(connection: AsyncConnection, project_id: int, key_i
     return await connection.scalar(sa.select(project_keys.c.hash).where(where))
 
 
+async def set_key_rate(connection: AsyncConnection, org_id: str, key_id: str, rate: int | None) -> bytes | None:
+    """Requests per second of this key; None: those of the settings, 0: no limit. Its hash, for the guards; None when
+    the organization has no such key. ValueError for what is no rate.
+    """
+    where = (project_keys.c.org_id == org_id) & (project_keys.c.id == key_id)
+    values = {"rate": None if rate is None else _up_to(MAX_KEY_RATE, rate)}
+    await connection.execute(project_keys.update().where(where).values(values))
+    return await connection.scalar(sa.select(project_keys.c.hash).where(where))
+
+
+async def list_rated_keys(connection: AsyncConnection, org_id: str, limit: int) -> list[ProjectKey]:
+    """At most `limit` working keys of the organization that have a rate of their own, newest first."""
+    columns = [project_keys.c[name] for name in ProjectKey.__slots__]
+    found = (
+        sa.select(*columns)
+        .where(project_keys.c.org_id == org_id, project_keys.c.rate.is_not(None), project_keys.c.revoked_at.is_(None))
+        .order_by(project_keys.c.id.desc())
+        .limit(limit)
+    )
+    return [ProjectKey(**row) for row in (await connection.execute(found)).mappings()]
+
+
 async def create_principal(
     connection: AsyncConnection, kind: PrincipalKind, name: str, owner_id: str | None = None
 ) -> Principal:
@@ -316,6 +349,12 @@ def _name(text: str) -> str:
     if not 1 <= len(text) <= MAX_NAME_LENGTH or _NAME.search(text) is None:
         raise ValueError(f"a name has 1 to {MAX_NAME_LENGTH} printable characters and no spaces around it: {text!r}")
     return text
+
+
+def _up_to(limit: int, number: int) -> int:
+    if not 0 <= number <= limit:
+        raise ValueError(f"a number from 0 to {limit}: {number}")
+    return number
 
 
 def _words(words: Sequence[str]) -> tuple[str, ...]:

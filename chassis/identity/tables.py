@@ -39,7 +39,18 @@ organizations: Final = sa.Table(
     sa.Column("id", _Id, primary_key=True),
     sa.Column("slug", text(MAX_SLUG_LENGTH), nullable=False, unique=True),
     sa.Column("name", text(MAX_NAME_LENGTH), nullable=False),
+    sa.Column("monthly_items", sa.BigInteger, server_default="0", nullable=False),  # 0: without a quota
     sa.Column("created_at", UtcTime, nullable=False),
+)
+
+# Items that an organization's projects had accepted in a month, "2026-11".
+quota_usage: Final = sa.Table(
+    "quota_usage",
+    metadata,
+    sa.Column("org_id", _Id, sa.ForeignKey("organizations.id"), primary_key=True),
+    sa.Column("month", text(7), primary_key=True),
+    sa.Column("items", sa.BigInteger, nullable=False),
+    sa.Column("counted_at", UtcTime),  # when a process last began to count them in the telemetry store
 )
 
 projects: Final = sa.Table(
@@ -64,6 +75,7 @@ project_keys: Final = sa.Table(
     sa.Column("hash", sa.LargeBinary(32), nullable=False, unique=True),
     sa.Column("hint", text(8), nullable=False),
     sa.Column("enabled", sa.Boolean, nullable=False),
+    sa.Column("rate", sa.Integer),  # requests per second; NULL: that of the settings, 0: no limit
     sa.Column("revoked_at", UtcTime),
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("created_by", _Id, sa.ForeignKey("principals.id")),

@@ -1,6 +1,7 @@
-"""The limits of a process, asked at two points of a request: by address before the credential, then by principal."""
+"""The limits of a process, asked at two points of a request: by address before the credential, then by whose it is."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 from typing import Final
 
 from aiohttp import web
@@ -14,6 +15,9 @@ from chassis.settings import ChassisSettings
 
 VERDICT: Final = web.RequestKey("rate_limit", Verdict)
 MINUTE: Final = 60
+RATED_KEYS: Final = 1_024  # rates of keys' own whose rules are kept; most keys share a few
+
+_OF_ADDRESSES: Final = frozenset({LimitClass.FAILED_BEARER, LimitClass.FAILED_KEY})
 
 
 class Admission:
@@ -26,26 +30,30 @@ class Admission:
         self._proxies = proxies
         self._refused = refused
 
-    async def take(self, request: web.Request, limit: LimitClass, holder: str) -> None:
-        """Count a request of `holder`; the answer, whatever it is, tells how the bucket stands. Raises RateLimited."""
-        rule = self._rules.get(limit)
+    async def take(self, request: web.Request, limit: LimitClass, holder: str, rate: int | None = None) -> None:
+        """Count a request of `holder`; the answer, whatever it is, tells how the bucket stands. Raises RateLimited.
+
+        `rate`: requests per second in the place of the class's, if its holder has one of its own; 0: no limit.
+        """
+        rule = self._rules.get(limit) if rate is None else _own_rule(rate, self._rules.get(limit))
         if rule is None:
             return
         verdict = await self._limiter.take(Bucket(limit, holder), rule)
         request[VERDICT] = verdict
         self._hold_to(verdict, rule, limit)
 
-    async def admit_address(self, request: web.Request) -> None:
-        """RateLimited when the address of the request has failed too often."""
-        await self._ask_for_address(self._limiter.look, request)
+    async def admit_address(self, request: web.Request, limit: LimitClass) -> None:
+        """RateLimited when the address of the request has failed too often in this class."""
+        await self._ask_for_address(self._limiter.look, request, limit)
 
-    async def charge_address(self, request: web.Request) -> None:
+    async def charge_address(self, request: web.Request, limit: LimitClass) -> None:
         """Count a failure. RateLimited when its address had used up its bucket while this credential was checked."""
-        await self._ask_for_address(self._limiter.take, request)
+        await self._ask_for_address(self._limiter.take, request, limit)
 
-    async def _ask_for_address(self, ask: Callable[[Bucket, Rule], Awaitable[Verdict]], request: web.Request) -> None:
+    async def _ask_for_address(
+        self, ask: Callable[[Bucket, Rule], Awaitable[Verdict]], request: web.Request, limit: LimitClass
+    ) -> None:
         """Strangers are told of the bucket only when it refuses them."""
-        limit = LimitClass.FAILED_BEARER
         rule = self._rules.get(limit)
         if rule is None:
             return
@@ -58,23 +66,34 @@ class Admission:
         if not verdict.retry_after:
             return
         self._refused.labels(limit).inc()
-        what = "failed attempts from this address" if limit is LimitClass.FAILED_BEARER else "requests"
+        what = "failed attempts from this address" if limit in _OF_ADDRESSES else "requests"
+        per = "a second" if rule.per_s == 1 else f"in {rule.per_s} seconds"
         raise RateLimited(
-            f"Too many {what}: {rule.requests} in {rule.per_s} seconds are permitted, {rule.burst} at once.",
-            verdict.retry_after,
+            f"Too many {what}: {rule.requests} {per} are permitted, {rule.burst} at once.", verdict.retry_after
         )
+
+
+@lru_cache(RATED_KEYS)
+def _own_rule(rate: int, default: Rule | None) -> Rule | None:
+    """A rate per second with a burst in the proportion of the class's; of two seconds where that is switched off."""
+    if not rate:
+        return None
+    burst = 2 * rate if default is None else rate * default.burst * default.per_s // default.requests
+    return Rule(rate, 1, max(1, burst))
 
 
 def configured_rules(settings: ChassisSettings) -> dict[LimitClass, Rule]:
     """The rules that are switched on."""
     rules = {}
-    for limit, rate, burst in (
-        (LimitClass.API, settings.api_rate, settings.api_burst),
-        (LimitClass.ANALYSIS, settings.analysis_rate, settings.analysis_burst),
-        (LimitClass.FAILED_BEARER, settings.failed_bearer_rate, settings.failed_bearer_rate),
+    for limit, rate, per_s, burst in (
+        (LimitClass.API, settings.api_rate, MINUTE, settings.api_burst),
+        (LimitClass.ANALYSIS, settings.analysis_rate, MINUTE, settings.analysis_burst),
+        (LimitClass.OTLP, settings.otlp_rate, 1, settings.otlp_burst),
+        (LimitClass.FAILED_BEARER, settings.failed_bearer_rate, MINUTE, settings.failed_bearer_rate),
+        (LimitClass.FAILED_KEY, settings.failed_key_rate, MINUTE, settings.failed_key_rate),
     ):
         if rate:
-            rules[limit] = Rule(rate, MINUTE, burst)
+            rules[limit] = Rule(rate, per_s, burst)
     return rules
 
 

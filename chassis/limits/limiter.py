@@ -1,9 +1,11 @@
 """What an implementation of the limits promises, wherever it keeps its buckets."""
 
-from enum import StrEnum
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping
+from enum import Enum, StrEnum, auto
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
 
-from chassis.limits.gcra import Rule
+from chassis.limits.gcra import SECOND_NS, Level, Rule
 
 
 class LimitClass(StrEnum):
@@ -11,7 +13,27 @@ class LimitClass(StrEnum):
 
     API = "api"  # requests of a principal in an organization
     ANALYSIS = "analysis"  # those of them that read a whole window: aggregate, compare
+    OTLP = "otlp"  # export requests with a project key
     FAILED_BEARER = "failed_bearer"  # credentials that were none, by address
+    FAILED_KEY = "failed_key"  # project keys that were none, by address
+
+
+class WhenAway(Enum):
+    """What holds for a class while the shared store of buckets, being configured, is away."""
+
+    COUNT_HERE = auto()  # each process counts for itself
+    REFUSE = auto()  # nobody passes: what it guards is worth more than being there
+
+
+WHEN_AWAY: Final[Mapping[LimitClass, WhenAway]] = MappingProxyType(
+    {
+        LimitClass.API: WhenAway.COUNT_HERE,
+        LimitClass.ANALYSIS: WhenAway.COUNT_HERE,
+        LimitClass.OTLP: WhenAway.COUNT_HERE,
+        LimitClass.FAILED_BEARER: WhenAway.COUNT_HERE,
+        LimitClass.FAILED_KEY: WhenAway.COUNT_HERE,
+    }
+)
 
 
 class Bucket(NamedTuple):
@@ -31,10 +53,24 @@ class Verdict(NamedTuple):
 
 
 class Limiter(Protocol):
-    """Buckets under rules. A bucket is always asked for with the same rule."""
+    """Buckets under rules. A bucket is always asked for with the same rule.
+
+    Both raise ServiceUnavailable for a class that refuses while the shared buckets are away.
+    """
 
     async def take(self, bucket: Bucket, rule: Rule) -> Verdict:
         """One request: counted, or refused and then not counted."""
 
     async def look(self, bucket: Bucket, rule: Rule) -> Verdict:
         """The verdict that one request would get, without counting it."""
+
+
+def verdict(level: Level, now: int, clock_ns: int, rule: Rule) -> Verdict:
+    """What is told of a `level` at `now` of its own clock, when it is `clock_ns` for clients."""
+    reset = _seconds(clock_ns + level.full_at - now)
+    return Verdict(rule.burst, level.remaining, reset, _seconds(level.wait_ns))
+
+
+def _seconds(nanoseconds: int) -> int:
+    """Rounded up: what is said to hold then, holds then."""
+    return -(-nanoseconds // SECOND_NS)

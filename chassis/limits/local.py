@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Final
 
 from chassis.limits import gcra
-from chassis.limits.gcra import SECOND_NS, Level, Rule
-from chassis.limits.limiter import Bucket, LimitClass, Verdict
+from chassis.limits.gcra import Rule
+from chassis.limits.limiter import Bucket, LimitClass, Verdict, verdict
 
 MAX_BUCKETS: Final = 10_000  # of each class; a bucket takes about 250 bytes
 
@@ -40,13 +40,13 @@ class LocalLimiter:
         kept[bucket.holder] = level.full_at
         kept.move_to_end(bucket.holder)
         self._drop_unused(kept, now)
-        return self._verdict(level, now, rule)
+        return verdict(level, now, self._clock(), rule)
 
     async def look(self, bucket: Bucket, rule: Rule) -> Verdict:
         """The verdict that one request would get, without counting it; keeps nothing."""
         now = self._monotonic()
         full_at = self._full_at[bucket.limit].get(bucket.holder, now)
-        return self._verdict(gcra.look(full_at, now, rule), now, rule)
+        return verdict(gcra.look(full_at, now, rule), now, self._clock(), rule)
 
     @property
     def held(self) -> int:
@@ -56,12 +56,3 @@ class LocalLimiter:
     def _drop_unused(self, kept: OrderedDict[str, int], now: int) -> None:
         while len(kept) > self._max_buckets or next(iter(kept.values())) <= now:
             kept.popitem(last=False)
-
-    def _verdict(self, level: Level, now: int, rule: Rule) -> Verdict:
-        reset = _seconds(self._clock() + level.full_at - now)
-        return Verdict(rule.burst, level.remaining, reset, _seconds(level.wait_ns))
-
-
-def _seconds(nanoseconds: int) -> int:
-    """Rounded up: what is said to hold then, holds then."""
-    return -(-nanoseconds // SECOND_NS)

@@ -54,9 +54,9 @@ def stamp(url: str, revision: str) -> None:
 def test_migrations_are_explicit_idempotent_and_checked(database_url: str) -> None:
     with pytest.raises(SchemaTooOld, match=r"(does not exist|has no schema) yet.*; run `sluice migrate`"):
         check(database_url)
-    assert migrate(database_url) == ["0001"]
+    assert migrate(database_url) == ["0001", "0002"]
     assert migrate(database_url) == []
-    assert check(database_url) == "0001"
+    assert check(database_url) == "0002"
 
 
 def test_a_file_is_made_by_migrating_alone_and_private(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_every_table_can_be_made_on_both_engines(dialect: sa.Dialect) -> None:
 
 def test_a_file_without_our_schema_is_too_old(tmp_path: Path) -> None:
     (tmp_path / "sluice.db").touch()
-    with pytest.raises(SchemaTooOld, match=r"has no schema yet, this release needs 0001; run `sluice migrate`"):
+    with pytest.raises(SchemaTooOld, match=r"has no schema yet, this release needs 0002; run `sluice migrate`"):
         check(f"sqlite:///{tmp_path / 'sluice.db'}")
 
 
@@ -110,7 +110,7 @@ def test_a_schema_of_a_later_release_is_left_alone(database_url: str) -> None:
 def test_several_may_migrate_at_once(database_url: str) -> None:
     with ThreadPoolExecutor(4) as threads:
         applied = list(threads.map(lambda _: migrate(database_url), range(4)))
-    assert sorted(applied) == [[], [], [], ["0001"]]
+    assert sorted(applied) == [[], [], [], ["0001", "0002"]]
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_migrating_needs_nothing_but_the_package(database_url: str, tmp_path: Pa
         [sys.executable, "-O", "-c", script],
         cwd=tmp_path, env={"PYTHONPATH": root, "PATH": ""}, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert done.stdout == "0001\n"
+    assert done.stdout == "0002\n"
 
 
 @pytest.mark.parametrize("migrated_url", ["sqlite"], indirect=True)

@@ -4,7 +4,7 @@ import asyncio
 import io
 import json
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -214,7 +214,8 @@ class RecordingKey:
         self.asked: list[dict[str, str | None]] = []
         self._error = error
 
-    async def check(self, **given: str | None) -> ProjectIdentity:
+    async def check(self, *, admit: Callable[[], Awaitable[None]], **given: str | None) -> ProjectIdentity:
+        await admit()
         self.asked.append(given)
         if self._error is not None:
             raise self._error

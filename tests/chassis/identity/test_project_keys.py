@@ -2,12 +2,13 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 from sqlalchemy import text
 
-from chassis.errors import BadRequest, Forbidden, ServiceUnavailable, Unauthorized
+from chassis.errors import BadRequest, Forbidden, RateLimited, ServiceUnavailable, Unauthorized
 from chassis.identity import registry
 from chassis.identity.cache import CacheMetrics, Limits
 from chassis.identity.minting import new_project_key
@@ -108,10 +109,12 @@ async def test_an_authorization_of_another_scheme_is_not_ours(keys: ProjectKeyGu
     ],
 )
 async def test_no_malformed_differing_or_unknown_keys_are_401(
-    keys: ProjectKeyGuard, acme: Tenant, credential: dict[str, str]
+    keys: ProjectKeyGuard, acme: Tenant, credential: dict[str, Any]
 ) -> None:
     other = new_project_key()
-    filled = {name: value.replace("KEY", acme.key.secret).replace("OTHER", other) for name, value in credential.items()}
+    filled: dict[str, Any] = {
+        name: value.replace("KEY", acme.key.secret).replace("OTHER", other) for name, value in credential.items()
+    }
     with pytest.raises(Unauthorized) as caught:
         await keys.check(**filled)
     assert acme.key.secret not in caught.value.message
@@ -138,7 +141,7 @@ async def test_a_dsn_of_another_project_is_403(keys: ProjectKeyGuard, acme: Tena
     ],
 )
 async def test_overlong_query_values_are_400_before_any_look_up(
-    keys: ProjectKeyGuard, database: Database, query: dict[str, str], paths: list[str]
+    keys: ProjectKeyGuard, database: Database, query: dict[str, Any], paths: list[str]
 ) -> None:
     await database.close()
     with pytest.raises(BadRequest) as caught:
@@ -343,3 +346,32 @@ async def test_the_store_holds_no_secret(database: Database, acme: Tenant, tmp_p
     for secret in (acme.key.secret, acme.token.secret):
         assert secret.encode() not in content
         assert secret.encode().hex().encode() not in content
+
+
+async def test_a_changed_quota_and_rate_reach_the_guard(
+    database: Database, keys: ProjectKeyGuard, acme: Tenant, clock: Clock
+) -> None:
+    made = await keys.check(legacy_key=acme.key.secret)
+    assert (made.monthly_items, made.rate) == (0, None)
+    async with database.write() as connection:
+        await registry.set_quota(connection, acme.organization.id, 10**15)
+        digest = await registry.set_key_rate(connection, acme.organization.id, acme.key.key.id, 25)
+    assert digest == hash_secret(acme.key.secret)
+    assert await keys.check(legacy_key=acme.key.secret) == made, "from memory"
+    clock.seconds += FRESH_S
+    changed = await keys.check(legacy_key=acme.key.secret)
+    assert (changed.monthly_items, changed.rate) == (10**15, 25)
+
+
+async def test_only_a_key_that_nobody_knows_asks_to_be_looked_up(
+    keys: ProjectKeyGuard, acme: Tenant, globex: Tenant, clock: Clock
+) -> None:
+    async def refuse() -> None:
+        raise RateLimited("Too many.", 1)
+
+    await keys.check(legacy_key=acme.key.secret)
+    clock.seconds += FRESH_S
+    assert (await keys.check(legacy_key=acme.key.secret, admit=refuse)).org_slug == "acme", "known, though not fresh"
+    for secret in (globex.key.secret, new_project_key()):
+        with pytest.raises(RateLimited):
+            await keys.check(legacy_key=secret, admit=refuse)

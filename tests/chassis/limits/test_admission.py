@@ -63,8 +63,35 @@ class Guard:
 
 
 class Keys:
-    async def check(self, **_given: str | None) -> ProjectIdentity:
-        return ProjectIdentity(7, "shop", "o1", "acme", "k1")
+    """Keys are `name`, `name/rate` or none; those of `used` are in memory, each other one costs a look-up."""
+
+    def __init__(self) -> None:
+        self.used: set[str] = set()
+        self.looked_up = 0
+
+    async def check(
+        self,
+        *,
+        legacy_auth: str | None,
+        project_id: str | None,
+        admit: Callable[[], Awaitable[None]],
+        **_elsewhere: str | None,
+    ) -> ProjectIdentity:
+        key = (legacy_auth or "").removeprefix("Legacy legacy_key=")
+        if not key:
+            raise Unauthorized("A project key is required.")
+        if key not in self.used:
+            await admit()
+            self.looked_up += 1
+        if key == "away":
+            raise ServiceUnavailable("The credential cannot be checked now.")
+        if key.startswith("made-up"):
+            raise Unauthorized("The project key is not valid.")
+        self.used.add(key)
+        if project_id == "8":
+            raise Forbidden
+        name, _, rate = key.partition("/")
+        return ProjectIdentity(7, "shop", "o1", "acme", name, rate=int(rate) if rate else None)
 
 
 async def ok(_request: web.Request) -> web.Response:
@@ -98,7 +125,8 @@ ROUTES = [
     Route("GET", "/orgs/{orgSlug}/500", broken, READ),
     Route("GET", "/orgs/{orgSlug}/503", refusing(ServiceUnavailable("later")), READ),
     Route("GET", "/open", ok, public()),
-    Route("POST", "/v1/x", ok, project_key()),
+    Route("POST", "/v1/x", sized, project_key()),
+    Route("POST", "/v1/503", refusing(ServiceUnavailable("later")), project_key()),
 ]
 
 
@@ -124,17 +152,23 @@ def guard() -> Guard:
     return Guard()
 
 
+@pytest.fixture
+def keys() -> Keys:
+    return Keys()
+
+
 Start = Callable[..., Awaitable[Served]]
 
 
 @pytest.fixture
-def start(serve: Serve, time: Time, guard: Guard) -> Start:
+def start(serve: Serve, time: Time, guard: Guard, keys: Keys) -> Start:
     """Start the routes above; the limits are small unless a test says otherwise."""
 
     async def started(**settings: Any) -> Served:
         rates = {"api_rate": 60, "api_burst": 2, "analysis_rate": 30, "analysis_burst": 1, "failed_bearer_rate": 3}
+        rates |= {"otlp_rate": 1, "otlp_burst": 2, "failed_key_rate": 3}
         limiter = LocalLimiter(monotonic=time.monotonic, clock=time.wall)
-        guards = Guards(bearer=guard, project_key=Keys())
+        guards = Guards(bearer=guard, project_key=keys)
         return await serve(ROUTES, Telemetry("test"), guards=guards, limiter=limiter, **(rates | settings))
 
     return started
@@ -146,6 +180,10 @@ def token(name: str) -> dict[str, str]:
 
 def standing(headers: Mapping[str, str]) -> Standing:
     return tuple(headers.get(name) for name in NAMES)
+
+
+def key(name: str) -> dict[str, str]:
+    return {"X-Legacy-Auth": f"Legacy legacy_key={name}"}
 
 
 MINE = token("me@acme")
@@ -201,7 +239,10 @@ async def test_so_does_every_refusal_of_a_known_principal(
     [
         (200, {"path": "/open", "headers": MINE}),
         (200, {"path": "/livez"}),
-        (200, {"path": "/v1/x", "method": "POST"}),
+        (401, {"path": "/v1/x", "method": "POST"}),
+        (401, {"path": "/v1/x", "method": "POST", "headers": key("made-up")}),
+        (403, {"path": "/v1/x?project_id=8", "method": "POST", "headers": key("mine")}),
+        (503, {"path": "/v1/x", "method": "POST", "headers": key("away")}),
         (401, {"path": PATH}),
         (401, {"path": PATH, "headers": token("me@nowhere")}),
         (404, {"path": "/nowhere", "headers": MINE}),
@@ -293,13 +334,85 @@ async def test_whoever_is_no_proxy_cannot_choose_an_address(start: Start) -> Non
     assert statuses == [401, 429]
 
 
+async def export(served: Served, name: str, body: bytes = b"", path: str = "/v1/x") -> tuple[int, Mapping[str, str]]:
+    """Status and headers of a request with the key of this name; "" for none."""
+    status, headers, _ = await served.request("POST", path, headers=key(name) if name else {}, data=body)
+    return status, headers
+
+
+async def test_an_export_is_counted_for_its_key_whatever_becomes_of_it(start: Start, time: Time) -> None:
+    served = await start()
+    status, headers = await export(served, "mine")
+    assert (status, standing(headers), headers.get("Retry-After")) == (200, ("2", "1", str(EPOCH + 1)), None)
+    status, headers = await export(served, "mine", path="/v1/503")
+    assert (status, standing(headers)) == (503, ("2", "0", str(EPOCH + 2)))
+    status, headers, body = await served.request("POST", "/v1/x", headers=key("mine"))
+    assert (status, standing(headers), headers["Retry-After"]) == (429, ("2", "0", str(EPOCH + 2)), "1")
+    assert json.loads(body)["error"]["message"] == "Too many requests: 1 a second are permitted, 2 at once."
+    assert (await export(served, "yours"))[0] == 200
+    time.ns = SECOND_NS
+    assert (await export(served, "mine", b"x" * 11))[0] == 413
+    assert (await export(served, "mine"))[0] == 429
+
+
+async def test_no_byte_of_a_body_is_read_for_a_key_over_its_rate(start: Start) -> None:
+    served = await start(otlp_burst=1)
+    assert (await export(served, "mine"))[0] == 200
+    head = "POST /v1/x HTTP/1.1\r\nHost: x\r\nX-Legacy-Auth: Legacy legacy_key=mine\r\nContent-Length: 5\r\n\r\n"
+    answer = await served.talk(head.encode())  # the body never comes, and the answer does
+    assert answer.startswith(b"HTTP/1.1 429 ")
+    assert b"Connection: close" in answer
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "told"),
+    [
+        ("mine", {}, "2"),
+        ("mine/10", {}, "20"),
+        ("mine/10", {"otlp_rate": 4, "otlp_burst": 1}, "2"),
+        ("mine/1", {"otlp_rate": 4, "otlp_burst": 1}, "1"),
+        ("mine/7", {"otlp_rate": 0}, "14"),
+        ("mine/0", {}, None),
+        ("mine", {"otlp_rate": 0}, None),
+    ],
+)
+async def test_a_key_may_have_a_rate_of_its_own(
+    name: str, settings: dict[str, int], told: str | None, start: Start
+) -> None:
+    served = await start(**settings)
+    _, headers = await export(served, name)
+    assert headers.get("x-ratelimit-limit") == told
+    statuses = [(await export(served, name))[0] for _ in range(int(told or 5))]
+    assert statuses == [200] * (len(statuses) - 1) + [429 if told else 200]
+
+
+async def test_a_key_in_use_is_not_held_back_by_failures_at_its_address(start: Start, keys: Keys, time: Time) -> None:
+    served = await start(otlp_burst=100)
+    assert (await export(served, "mine"))[0] == 200
+    assert [(await export(served, name))[0] for name in ("made-up", "", "made-up-2")] == [401] * 3
+    looked_up = keys.looked_up
+    for name in ("made-up-3", "yours", ""):
+        status, headers, body = await served.request("POST", "/v1/x", headers=key(name) if name else {})
+        assert (status, standing(headers), headers["Retry-After"]) == (429, ("3", "0", str(EPOCH + 60)), "20")
+        assert b"Too many failed attempts from this address: 3 in 60 seconds are permitted, 3 at once." in body
+    assert keys.looked_up == looked_up
+    assert (await export(served, "mine"))[0] == 200
+    assert await status_of(served, "me@acme") == 200, "tokens have a bucket of their own"
+    time.ns = 20 * SECOND_NS
+    assert (await export(served, "yours"))[0] == 200
+    assert (await export(served, "made-up"))[0] == 401
+    assert (await export(served, "theirs"))[0] == 429
+
+
 async def test_zero_switches_a_limit_off_and_its_headers_with_it(start: Start) -> None:
-    served = await start(api_rate=0, failed_bearer_rate=0, analysis_rate=0)
+    served = await start(api_rate=0, failed_bearer_rate=0, analysis_rate=0, otlp_rate=0, failed_key_rate=0)
     for method, path in (("GET", PATH), ("POST", "/orgs/acme/analysis")):
         for _ in range(5):
             status, headers, _ = await served.request(method, path, headers=MINE)
             assert (status, standing(headers)) == (200, NOTHING)
     assert [await status_of(served, "") for _ in range(5)] == [401] * 5
+    assert [await export(served, "mine") for _ in range(5)][-1][0] == 200
+    assert [(await export(served, ""))[0] for _ in range(5)] == [401] * 5
 
 
 async def test_refused_requests_are_counted_by_class_and_nothing_else(start: Start) -> None:
@@ -309,9 +422,13 @@ async def test_refused_requests_are_counted_by_class_and_nothing_else(start: Sta
         await status_of(served, "me@acme", "/orgs/acme/analysis", "POST")
     for _ in range(5):
         await status_of(served, "")
+        await export(served, "mine")
+        await export(served, "")
     lines = served.telemetry.exposition().decode().splitlines()
-    assert [line for line in lines if line.startswith("sluice_http_rate_limited_requests_total")] == [
+    assert sorted(line for line in lines if line.startswith("sluice_http_rate_limited_requests_total")) == [
         'sluice_http_rate_limited_requests_total{limit="analysis"} 3.0',
         'sluice_http_rate_limited_requests_total{limit="api"} 2.0',
         'sluice_http_rate_limited_requests_total{limit="failed_bearer"} 2.0',
+        'sluice_http_rate_limited_requests_total{limit="failed_key"} 2.0',
+        'sluice_http_rate_limited_requests_total{limit="otlp"} 3.0',
     ]
