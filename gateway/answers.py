@@ -53,16 +53,18 @@ def _forget_frames(error: ApiError) -> None:
 
 
 class Answers:
-    """Renders what the OTLP paths answer. Every answer is counted exactly once, here."""
+    """Renders what the OTLP paths answer, and counts what is refused."""
 
     def __init__(self, ledger: Ledger, origins: Sequence[str]) -> None:
         self._ledger = ledger
         self._any_origin = "*" in origins
         self._origins = frozenset(origins)
 
-    def success(self, request: web.Request, media: Media, decoded: Decoded, wire_bytes: int) -> web.Response:
-        """200: an empty export response, or one that says how many items were rejected and why."""
-        self._ledger.answered(decoded, wire_bytes)
+    def success(self, request: web.Request, media: Media, decoded: Decoded, seconds: float) -> web.Response:
+        """200: an empty export response, or one that says how many items were rejected and why. `seconds` since the
+        head of the request. Who took the request has counted it.
+        """
+        self._ledger.timed(decoded.signal, seconds)
         body = export_response(decoded.signal, media, decoded.rejected)
         return self._response(request, 200, CONTENT_TYPES[media], body)
 

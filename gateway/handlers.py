@@ -1,43 +1,26 @@
 """The export handler: one flat list of steps for both signals."""
 
-import asyncio
+import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
-from functools import lru_cache, partial
-from typing import Final, TypeVar
+from typing import Final
 
 from aiohttp import web
 
 from chassis.access import PROJECT
 from chassis.body import read_body
-from chassis.errors import PayloadTooLarge, ServiceUnavailable
-from chassis.identity.model import ProjectIdentity
-from gateway.answers import ITEMS, WIRE_BYTES, Answers, Undecodable, request_media
-from gateway.batches.availability import Availability
-from gateway.batches.batcher import Batcher
-from gateway.batches.writer import AWAY
-from gateway.budget import Budget
-from gateway.inflate import IDENTITY, InflateLimits, content_encoding, inflate
+from gateway.answers import ITEMS, WIRE_BYTES, Answers, request_media
+from gateway.budget import Budget, Lease
+from gateway.decoding import Decoder
+from gateway.inflate import IDENTITY, content_encoding
+from gateway.intake import Accepted, Intake
+from gateway.journal import Request
 from gateway.outcomes import Ledger
 from gateway.settings import GatewaySettings
-from proto.otlp import json as otlp_json
-from proto.otlp.codec import decode, decode_json
-from proto.otlp.policy import Decoded, DecodeError, Policy, Signal
+from proto.otlp.policy import Decoded, Signal
 from proto.otlp.responses import Media
-
-T = TypeVar("T")
-
-# A hop to a thread and back costs about 0.1 ms of CPU; up to these sizes the work itself is hardly longer.
-INLINE_WIRE: Final = 64 * 2**10  # encoded bytes, provided that no more than INLINE_INFLATED come out
-INLINE_INFLATED: Final = 2**20
-INLINE_DECODE: Final = 512 * 2**10
-INLINE_JSON: Final = 64 * 2**10  # this and the next of what the kernel leaves to the reader in Python
-SHARED_JSON: Final = 2**20  # larger ones are converted one at a time: that holds the interpreter's lock
 
 # While a JSON body is read there is protobuf besides it, up to about twice as long.
 MEMORY_OF: Final[Mapping[Media, int]] = {"protobuf": 1, "json": 3}  # in lengths of the body
-
-POLICIES: Final = 1_024  # kept at once; one per set of additional sensitive words
 
 
 class Exporter:
@@ -47,35 +30,22 @@ class Exporter:
         self,
         settings: GatewaySettings,
         *,
-        retention_days: int,
         body_timeout_s: float,
         answers: Answers,
         ledger: Ledger,
         budget: Budget,
-        availability: Availability,
-        batcher: Batcher,
-        threads: Executor,
+        decoder: Decoder,
+        intake: Intake,
         clock: Callable[[], int],
     ) -> None:
-        self._settings = settings
+        self._max_wire_bytes = settings.max_wire_bytes
         self._body_timeout_s = body_timeout_s
         self._answers = answers
         self._ledger = ledger
         self._budget = budget
-        self._availability = availability
-        self._batcher = batcher
-        self._threads = threads
+        self._decoder = decoder
+        self._intake = intake
         self._clock = clock
-        self._policy: Callable[[tuple[str, ...]], Policy] = lru_cache(POLICIES)(
-            partial(settings.policy, retention_days)
-        )
-        body_limits = InflateLimits(settings.max_body_bytes, settings.max_members, settings.max_window_bytes)
-        json_bytes = min(settings.max_json_bytes, settings.max_body_bytes)
-        self._limits: Mapping[Media, InflateLimits] = {
-            "protobuf": body_limits,
-            "json": body_limits._replace(max_bytes=json_bytes),
-        }
-        self._json_lane = asyncio.Lock()
 
     async def traces(self, request: web.Request) -> web.Response:
         """Take spans.
@@ -95,78 +65,50 @@ class Exporter:
         """Take one export request. The order of the steps, and what each refuses:
 
         1. project key (the route's access rule, before this)         401, 403
-        2. rate limit of the key, quota of the organization           429   no setting, and so no step, yet
-        3. is the store there, is there memory                        503
-        4. media type, content encoding                               415
-        5. read, at most the wire cap                                 413, 400
-        6. inflate, convert JSON, decode                              413, 400
-        7. store: wait until the spans or logs are in ClickHouse      503
+        2. can anything be taken, is there memory                     503
+        3. media type, content encoding                               415
+        4. read, at most the wire cap                                 413, 400
+        5. inflate, convert JSON, decode                              413, 400
+        6. take: until the promise of the answer holds                503
         """
+        started = time.perf_counter()
         project = request[PROJECT]
-        if not self._availability.up:
-            raise ServiceUnavailable(AWAY)
-        with self._budget.lease() as lease:
-            announced = min(request.content_length or 0, self._settings.max_wire_bytes)
-            lease.set(announced)
+        self._intake.admit()
+        with self._budget.lease(project.project_id) as lease:
             media, encoding = request_media(request), content_encoding(request.headers.getall("Content-Encoding", []))
-            limits = self._limits[media]
-            wire_cap = self._settings.max_wire_bytes
-            if encoding == IDENTITY:
-                wire_cap = min(wire_cap, limits.max_bytes)
-            wire = await read_body(
-                request, wire_cap, self._body_timeout_s, grown=lambda size: lease.set(max(size, announced))
-            )
+            wire = await self._read(request, media, encoding, lease)
             wire_bytes = request[WIRE_BYTES] = len(wire)
-            lease.set(wire_bytes)
-            body = await self._inflated(encoding, wire, limits)
+            body = await self._decoder.inflated(encoding, wire, self._decoder.limits[media])
+            kept = wire if self._intake.keeps_bodies else b""
             del wire
-            lease.set(len(body) * MEMORY_OF[media])
-            decoded = await self._decoded(signal, media, body, project)
+            lease.set((len(kept) if kept is not body else 0) + len(body) * MEMORY_OF[media])
+            policy, now_ns = self._decoder.policy(project.sensitive_words), self._clock()
+            decoded = await self._decoder.decoded(signal, media, body, project.project_id, policy, now_ns)
             del body
-            request[ITEMS] = decoded.accepted + sum(decoded.rejected.values())
-            self._ledger.received(decoded)
-            lease.set(decoded.nbytes, decoded.accepted)
+            self._count(request, decoded)
+            lease.set(len(kept) + decoded.nbytes, decoded.accepted)
             if decoded.accepted:
-                await self._batcher.store(decoded, wire_bytes)
-            return self._answers.success(request, media, decoded, wire_bytes)
+                as_it_came = Request(
+                    project.project_id, signal, media, encoding, now_ns, decoded.accepted, policy, kept
+                )
+                await self._intake.take(Accepted(as_it_came, decoded, wire_bytes))
+            else:
+                self._ledger.answered(decoded, wire_bytes)
+            return self._answers.success(request, media, decoded, time.perf_counter() - started)
 
-    async def _inflated(self, encoding: str, wire: bytes, limits: InflateLimits) -> bytes:
+    async def _read(self, request: web.Request, media: Media, encoding: str, lease: Lease) -> bytes:
+        """The body as it came, paid for in memory before it is there."""
+        announced = min(request.content_length or 0, self._max_wire_bytes)
+        lease.set(announced)
+        wire_cap = self._max_wire_bytes
         if encoding == IDENTITY:
-            return inflate(encoding, wire, limits)
-        if len(wire) <= INLINE_WIRE:
-            try:
-                return inflate(encoding, wire, limits._replace(max_bytes=min(INLINE_INFLATED, limits.max_bytes)))
-            except PayloadTooLarge:
-                pass  # too large for the event loop; whether for the cap as well, a thread finds out
-        return await self._off_loop(inflate, encoding, wire, limits)
+            wire_cap = min(wire_cap, self._decoder.limits[media].max_bytes)
+        wire = await read_body(
+            request, wire_cap, self._body_timeout_s, grown=lambda size: lease.set(max(size, announced))
+        )
+        lease.set(len(wire))
+        return wire
 
-    async def _decoded(self, signal: Signal, media: Media, body: bytes, project: ProjectIdentity) -> Decoded:
-        policy = self._policy(project.sensitive_words)
-        try:
-            if media == "json":
-                read = await self._sized(decode_json, signal, body, project.project_id, policy, self._clock())
-                if read is not None:
-                    return read
-                body = await self._converted(signal, body, policy)
-            return await self._sized(decode, signal, body, project.project_id, policy, self._clock())
-        except DecodeError as error:
-            raise Undecodable(error) from error
-
-    async def _sized(
-        self, function: Callable[..., T], signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int
-    ) -> T:
-        if len(body) <= INLINE_DECODE:
-            return function(signal, body, project_id, policy, now_ns)
-        return await self._off_loop(function, signal, body, project_id, policy, now_ns)
-
-    async def _converted(self, signal: Signal, body: bytes, policy: Policy) -> bytes:
-        """OTLP/JSON as protobuf, by the slower way: what the kernel left, be it refused or merely unusual."""
-        if len(body) <= INLINE_JSON:
-            return otlp_json.to_protobuf(signal, body, policy)
-        if len(body) <= SHARED_JSON:
-            return await self._off_loop(otlp_json.to_protobuf, signal, body, policy)
-        async with self._json_lane:
-            return await self._off_loop(otlp_json.to_protobuf, signal, body, policy)
-
-    async def _off_loop(self, function: Callable[..., T], *arguments: object) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
+    def _count(self, request: web.Request, decoded: Decoded) -> None:
+        request[ITEMS] = decoded.accepted + sum(decoded.rejected.values())
+        self._ledger.received(decoded)

@@ -55,6 +55,9 @@ class Metrics:
         self.quarantined_items = counter("quarantined_items", "Accepted items that ClickHouse refused.", "signal")
         self.lost_items = counter("lost_items", "Accepted items that were given up, by why.", "signal", "reason")
         self.unanswered_items = gauge("unanswered_items", "Items received of requests that are not answered yet.")
+        self.redecoded_differences = counter(
+            "redecoded_differences", "Items by which a request had more or fewer when it was decoded again."
+        )
         self.pending_items = gauge("pending_items", "Items accepted or recovered, and not stored yet.")
         self.ack_seconds = Histogram(
             "sluice_gateway_ack_seconds",
@@ -166,6 +169,7 @@ class Ledger:
             )
             for signal in SIGNALS
         }
+        self._ack_seconds = {signal: metrics.ack_seconds.labels(signal) for signal in SIGNALS}
 
     def received(self, decoded: Decoded) -> None:
         """A request was decoded; what becomes of its items is counted when it is answered."""
@@ -176,7 +180,9 @@ class Ledger:
             metrics.exceptions_over_limit.inc(decoded.exceptions_over_limit)
 
     def answered(self, decoded: Decoded, wire_bytes: int) -> None:
-        """A request is answered 200. One without an accepted item is in no batch and goes to the pending sums."""
+        """The promise of a 200 holds, so its answer is one. A request without an accepted item is in no batch and goes
+        to the pending sums.
+        """
         metrics, signal = self._metrics, decoded.signal
         requests, sent, accepted = self._answered[signal]
         self._unanswered -= _items(decoded)
@@ -189,6 +195,10 @@ class Ledger:
             metrics.modified.labels(signal, kind).inc(items)
         if not decoded.accepted:
             self._pending.add_answered(decoded, wire_bytes)
+
+    def timed(self, signal: Signal, seconds: float) -> None:
+        """A 200 goes out, so long after the head of its request was read."""
+        self._ack_seconds[signal].observe(seconds)
 
     def refused(self, signal: Signal, reason: str, project_id: int, wire_bytes: int, items: int) -> None:
         """A request is answered with an error. `items` it had, if it was decoded; the table has none of them."""

@@ -88,6 +88,24 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         ),
     ] = 0.2
     max_batches: Annotated[int, setting("Batches being inserted at once.", unit="batches", ge=1, le=64)] = 2
+    journal_linger_s: Annotated[
+        float,
+        setting(
+            "How long a batch waits for more behind the journal; less after a pause.",
+            unit="seconds",
+            zero="every request at once",
+            ge=0,
+            le=30,
+        ),
+    ] = 0.5
+    pending_bytes: Annotated[
+        int,
+        setting(
+            "Memory for acknowledged requests that wait to be stored; beyond it the journal alone has them.",
+            unit="bytes",
+            ge=1,
+        ),
+    ] = 128 * _MIB
     slow_after_days: Annotated[
         int,
         setting(

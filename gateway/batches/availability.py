@@ -16,6 +16,7 @@ from gateway.outcomes import Metrics
 FIRST_PROBE_S: Final = 0.05  # most faults are one lost connection
 MAX_PAUSE_S: Final = 5.0  # between two attempts while the probe succeeds and inserts fail
 PROBE_TIMEOUT_S: Final = 5.0
+OUTAGE_S: Final = 0.5  # no server starts faster; a lost connection is back sooner
 
 
 class Store(Protocol):
@@ -49,12 +50,17 @@ class Availability:
         self._up = asyncio.Event()
         self._up.set()
         self._probing: asyncio.Task[None] | None = None
+        self._when_back: list[Callable[[], None]] = []
         metrics.store_up.set(1)
 
     @property
     def up(self) -> bool:
         """Whether inserts are worth trying."""
         return self._up.is_set()
+
+    def when_back(self, call: Callable[[], None]) -> None:
+        """Have something called whenever the door opens again after it was closed for longer than a moment."""
+        self._when_back.append(call)
 
     def failed(self, error: StoreUnavailable, table: str) -> None:
         """An insert failed for no fault of its own."""
@@ -100,6 +106,8 @@ class Availability:
             await asyncio.gather(self._probing, return_exceptions=True)
 
     async def _probe_until_up(self, pause_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        closed_at = loop.time()
         while True:
             await self._sleep(pause_s)
             pause_s = max(pause_s, self._probe_s)
@@ -113,4 +121,7 @@ class Availability:
                 continue
             self._metrics.store_up.set(1)
             self._up.set()
+            if loop.time() - closed_at >= OUTAGE_S:
+                for call in self._when_back:
+                    call()
             return

@@ -23,22 +23,29 @@ def new_batch_id() -> int:
 class Sealed(NamedTuple):
     """A block of a batch. Its bytes and its token never change again, so that a repeated insert is the same insert.
 
-    `parts` are the blocks that it was joined from, if it was.
+    `parts` are the blocks that it was joined from, if it was. `attempt` is not empty where the rows of an earlier
+    insert are gone and its token is still known.
     """
 
     batch_id: int
     block: Block
     parts: "tuple[Sealed, ...]" = ()
+    attempt: str = ""
 
     @property
     def token(self) -> str:
         """What ClickHouse tells a repetition by."""
-        return f"{self.batch_id}:{self.block.table}:{self.block.day}"
+        token = f"{self.batch_id}:{self.block.table}:{self.block.day}"
+        return f"{token}:{self.attempt}" if self.attempt else token
 
     @property
     def nbytes(self) -> int:
         """Bytes of the block."""
         return sum(map(len, self.block.pieces))
+
+    def again(self, attempt: str) -> "Sealed":
+        """The same block as an insert of its own."""
+        return self._replace(attempt=attempt)
 
     def whole(self) -> "Sealed":
         """The same insert, not to be taken apart any more."""

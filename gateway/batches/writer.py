@@ -23,8 +23,8 @@ from chassis.clickhouse import StoreBusy, StoreRejected, StoreUnavailable
 from chassis.errors import ApiError, InternalError, ServiceUnavailable
 from gateway.batches.availability import Availability
 from gateway.batches.background import Background
-from gateway.batches.gathering import Gatherer
 from gateway.batches.blocks import MAIN_TABLES, Place, parts_of, sealed_blocks
+from gateway.batches.gathering import Gatherer
 from gateway.batches.insert import Inserter, Sealed, new_batch_id
 from gateway.outcomes import Metrics
 from proto.otlp.policy import Decoded

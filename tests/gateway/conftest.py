@@ -24,8 +24,8 @@ from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from chassis.web import build_app
 from gateway.app import service
-from gateway.batches.availability import Store
 from gateway.settings import GatewaySettings
+from gateway.storing import Store
 from tests.gateway.otlp import NOW_NS, PROTOBUF
 
 DEADLINE_S = 20.0  # for anything that must happen; never a measure of speed
@@ -72,6 +72,12 @@ class RecordingStore:
         if self.behind is not None:
             await self.behind.insert(table, columns, pieces, token=token)
         self.taken.append(insert)
+
+    async def query(
+        self, sql: str, parameters: Mapping[str, object], *, limits: QueryLimits
+    ) -> list[tuple[object, ...]]:
+        """Nothing is there, without a store behind."""
+        return await self.behind.query(sql, parameters, limits=limits) if self.behind is not None else []
 
     async def probe(self) -> None:
         self.probes += 1
@@ -174,7 +180,9 @@ async def start_gateway(checks: Checks, projects: list[Project]) -> AsyncIterato
     async with AsyncExitStack() as stack:
 
         async def start(store: Store, **options: Any) -> Gateway:
-            chassis = ChassisSettings(body_timeout_s=options.pop("body_timeout_s", 60.0))
+            chassis = ChassisSettings(
+                body_timeout_s=options.pop("body_timeout_s", 60.0), durability=options.pop("durability", "store")
+            )
             telemetry = Telemetry("test")
             made = service(
                 chassis,

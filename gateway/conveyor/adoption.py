@@ -1,0 +1,64 @@
+"""Journals of processes that are gone: a worker that was killed, or one more than there are now."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from gateway.conveyor.conveyor import Conveyor
+from gateway.journal import Journal, JournalBusy, orphans
+
+EVERY_S: Final = 10.0
+LOOK_S: Final = 1.0
+
+
+class Adoption:
+    """Looks for such journals now and then, stores what they hold, one journal after the other, and removes them."""
+
+    def __init__(
+        self,
+        directory: Path,
+        journal_at: Callable[[Path], Journal],
+        convey: Callable[[Journal], Conveyor],
+        log: structlog.stdlib.BoundLogger,
+    ) -> None:
+        self._directory = directory
+        self._journal_at = journal_at
+        self._convey = convey
+        self._log = log
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._task = asyncio.get_running_loop().create_task(self._work())
+
+    async def close(self) -> None:
+        """Give back what is adopted; whoever comes next goes on with it."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _work(self) -> None:
+        while True:
+            await asyncio.sleep(EVERY_S)
+            for directory in await asyncio.to_thread(orphans, self._directory):
+                try:
+                    await self._adopt(directory)
+                except JournalBusy:
+                    continue  # another worker was quicker
+                except Exception:  # noqa: BLE001 (the others are not to wait for one that cannot be read)
+                    self._log.exception("a journal cannot be adopted", directory=str(directory))
+
+    async def _adopt(self, directory: Path) -> None:
+        journal = self._journal_at(directory)
+        conveyor = self._convey(journal)
+        await conveyor.start()
+        self._log.warning("journal of a process that is gone is adopted", directory=str(directory))
+        try:
+            while not (conveyor.idle and journal.empty):  # noqa: ASYNC110 (empty when the hold period is over)
+                await asyncio.sleep(LOOK_S)
+        finally:
+            await conveyor.close()
+        await asyncio.to_thread(journal.remove)

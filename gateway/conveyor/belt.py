@@ -1,0 +1,151 @@
+"""One lane from the journal to ClickHouse, in bounded memory.
+
+put         a request that is on disk: its columns wait here for a batch while there is room
+left        beyond that it is in the journal alone, and so is everything after it
+_catch_up   once there is room again, what was left is read and decoded anew, in order, until nothing is left
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from gateway.batches.lane import Lane, LaneLimits
+from gateway.conveyor.queued import Queued, all_queued
+from gateway.conveyor.sink import Sink
+from gateway.conveyor.writer import Writer
+from gateway.journal import Entry, Log
+from proto.otlp.policy import Decoded
+
+READ_BYTES: Final = 2**20  # of the journal at once; decoded they may be twenty times as much
+RETRY_S: Final = 1.0
+
+
+class Belt:
+    """Requests of one lane. `max_bytes` is what their columns may take until they are stored."""
+
+    def __init__(
+        self,
+        journal: Log,
+        writer: Writer,
+        sink: Sink,
+        limits: LaneLimits,
+        max_bytes: int,
+        *,
+        slow: bool,
+    ) -> None:
+        self._journal = journal
+        self._writer = writer
+        self._sink = sink
+        self._lane = Lane(self._write, limits)
+        self._max_bytes = max_bytes
+        self._slow = slow
+        self._held = 0  # bytes
+        self._inside: set[int] = set()  # sequences that are in memory, until they are stored
+        self._behind: int | None = None  # everything after this sequence is read from the journal
+        self._deferred = 0  # the last sequence that was left to be read
+        self._recover_to = 0  # sequences up to here are of an earlier process, and not counted before they are read
+        self._recovered = 0
+        self._left = asyncio.Event()
+        self._room = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def full(self) -> bool:
+        """Whether the next request would not be kept in memory."""
+        return self._held >= self._max_bytes
+
+    @property
+    def idle(self) -> bool:
+        """Nothing waits, is being written or is left to be read."""
+        return self._behind is None and not self._inside
+
+    def start(self, recover_to: int) -> None:
+        """Begin, with what an earlier process left in the journal up to the sequence `recover_to`."""
+        self._recover_to = recover_to
+        if recover_to:
+            self.leave(recover_to)
+            self._behind = 0
+        self._task = asyncio.get_running_loop().create_task(self._catch_up())
+
+    def put(self, sequence: int, decoded: Decoded, wire_bytes: int) -> None:
+        """A request is on disk, and to be stored."""
+        room = not self._held or self._held + decoded.nbytes <= self._max_bytes
+        if not self._journal.durable or (self._behind is None and room):
+            self._add(Queued(sequence, decoded, decoded.accepted, wire_bytes))
+        else:
+            self.leave(sequence)
+
+    def leave(self, sequence: int) -> None:
+        """Read it from the journal when its turn comes."""
+        self._behind = sequence - 1 if self._behind is None else min(self._behind, sequence - 1)
+        self._deferred = max(self._deferred, sequence)
+        self._left.set()
+
+    async def drain(self) -> None:
+        """Write what is in memory."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._lane.drain()
+
+    async def close(self) -> None:
+        """Leave alone what is being written; the journal has it."""
+        await self._lane.close()
+
+    def _add(self, request: Queued) -> None:
+        self._inside.add(request.sequence)
+        self._held += request.decoded.nbytes
+        self._lane.add(request)
+
+    async def _write(self, batch: list[Queued]) -> None:
+        try:
+            await self._writer.write(sorted(batch, key=lambda request: request.sequence))
+        except Exception:  # nothing a batch does may stop the ones behind it
+            self._sink.log.exception("batch failed; the journal has it until the next start", requests=len(batch))
+        for request in batch:
+            self._inside.discard(request.sequence)
+            self._held -= request.decoded.nbytes
+        self._room.set()
+
+    async def _catch_up(self) -> None:
+        while True:
+            await self._left.wait()
+            self._left.clear()
+            while self._behind is not None:
+                try:
+                    await self._has_room()
+                    await self._read_on(self._behind)
+                except Exception:  # a disk that does not read now may do so later; what is left stays
+                    self._sink.log.exception("the journal cannot be read")
+                    await asyncio.sleep(RETRY_S)
+
+    async def _has_room(self) -> None:
+        while self._held * 2 > self._max_bytes:
+            self._room.clear()
+            await self._room.wait()
+
+    async def _read_on(self, after: int) -> None:
+        deferred = self._deferred
+        entries = await self._journal.read(after, READ_BYTES, slow=self._slow)
+        if entries:
+            await self._take_up([entry for entry in entries if entry.sequence not in self._inside])
+            if self._behind is not None and self._behind >= after:  # not set back meanwhile
+                self._behind = entries[-1].sequence
+        elif self._behind == after and self._deferred == deferred:
+            self._behind = None  # nothing was left while it was read: from here on requests wait in memory again
+
+    async def _take_up(self, entries: Sequence[Entry]) -> None:
+        self._count(entries)
+        loop = asyncio.get_running_loop()
+        good, bad = await loop.run_in_executor(self._sink.threads, all_queued, entries)
+        for entry, error in bad:
+            await self._writer.set_aside(entry, error)
+        for request in good:
+            self._sink.tally.redecoded(request.items, request.decoded.accepted)
+            self._add(request)
+
+    def _count(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            if self._recovered < entry.sequence <= self._recover_to:
+                self._recovered = entry.sequence
+                self._sink.tally.recovered(entry.request.signal, entry.request.accepted)

@@ -1,0 +1,40 @@
+"""The mode `journal`: a request is answered once it is on disk."""
+
+from collections.abc import Sequence
+
+from chassis.health import Dependency
+from gateway.conveyor.adoption import Adoption
+from gateway.conveyor.conveyor import Conveyor
+from gateway.intake import Accepted
+
+
+class JournaledIntake:
+    """The conveyor of this process's journal, and of those that nobody else cares for."""
+
+    keeps_bodies = True
+
+    def __init__(self, conveyor: Conveyor, adoption: Adoption) -> None:
+        self._conveyor = conveyor
+        self._adoption = adoption
+
+    def admit(self) -> None:
+        """The journal refuses by itself when it is full."""
+        self._conveyor.admit()
+
+    def dependencies(self) -> Sequence[Dependency]:
+        """Those of the conveyor."""
+        return self._conveyor.dependencies()
+
+    async def take(self, accepted: Accepted) -> None:
+        """Returns when the request is on disk."""
+        await self._conveyor.take(accepted)
+
+    async def start(self) -> None:
+        """Open the journal."""
+        await self._conveyor.start()
+        self._adoption.start()
+
+    async def close(self) -> None:
+        """Store what is in memory; the journals have the rest."""
+        await self._adoption.close()
+        await self._conveyor.close()

@@ -1,0 +1,27 @@
+"""What the journals of a process are stored through; they share it."""
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+import structlog
+
+from gateway.batches.availability import Availability
+from gateway.batches.insert import Inserter
+from gateway.conveyor.presence import Presence
+from gateway.conveyor.tally import Tally
+from gateway.outcomes import Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """ClickHouse, as one who stores sees it, and what counts and tells of it. `clock` gives nanoseconds since 1970."""
+
+    inserter: Inserter
+    availability: Availability
+    presence: Presence
+    tally: Tally
+    metrics: Metrics
+    log: structlog.stdlib.BoundLogger
+    threads: Executor
+    clock: Callable[[], int]

@@ -1,0 +1,44 @@
+"""What becomes of a decoded request before it is answered: the mode of durability, behind one interface.
+
+journal   on disk, with others in one sync; stored in ClickHouse afterwards (`gateway.conveyor`)
+store     a row in ClickHouse (`gateway.batches.batcher`)
+memory    in a bounded queue; what the process holds is lost with it (`gateway.conveyor`, without a journal)
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from chassis.health import Dependency
+from gateway.journal import Request
+from proto.otlp.policy import Decoded
+
+
+class Accepted(NamedTuple):
+    """A request with at least one accepted item: as it came, its columns, and how long its body was on the wire."""
+
+    request: Request
+    decoded: Decoded
+    wire_bytes: int
+
+
+class Intake(Protocol):
+    """Takes requests under a promise. Both methods raise ApiError when they do not."""
+
+    @property
+    def keeps_bodies(self) -> bool:
+        """Whether it wants the body as it came."""
+
+    def admit(self) -> None:
+        """Refuse a request before its body is read: ServiceUnavailable while none could be taken."""
+
+    async def take(self, accepted: Accepted) -> None:
+        """Returns when the promise of a 200 holds."""
+
+    def dependencies(self) -> Sequence[Dependency]:
+        """What `/readyz` is to ask."""
+
+    async def start(self) -> None:
+        """Begin to work on what is taken. Raises StartupError."""
+
+    async def close(self) -> None:
+        """Store what can be stored in time; every request has its answer."""

@@ -1,0 +1,135 @@
+"""The way of decoded requests into ClickHouse, by the mode of durability."""
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Final, Protocol
+
+import structlog
+
+from chassis.settings import ChassisSettings
+from chassis.telemetry import Telemetry
+from gateway.batches import availability
+from gateway.batches.availability import Availability
+from gateway.batches.background import Background
+from gateway.batches.batcher import Batcher
+from gateway.batches.flushing import OutcomeFlusher
+from gateway.batches.gathering import Gatherer
+from gateway.batches.insert import Inserter
+from gateway.batches.stored import StoredIntake
+from gateway.batches.writer import Writer
+from gateway.conveyor.conveyor import Conveyor
+from gateway.conveyor.presence import Presence, Reader
+from gateway.conveyor.sink import Sink
+from gateway.conveyor.tally import Tally
+from gateway.intake import Intake
+from gateway.journal import Forgetful, JournalLimits, JournalMetrics, Log
+from gateway.outcomes import Ledger, Metrics
+from gateway.settings import GatewaySettings
+
+DRAIN_DERIVED_S: Final = 3.0
+DRAIN_BACKGROUND_S: Final = 5.0
+
+
+class Store(availability.Store, Reader, Protocol):
+    """What the gateway needs of ClickHouse."""
+
+
+class Storing:
+    """What every mode stores through; it also stores the counts of refused requests, which wait in no journal."""
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        clickhouse: Store,
+        metrics: Metrics,
+        ledger: Ledger,
+        log: structlog.stdlib.BoundLogger,
+        threads: Executor,
+        clock: Callable[[], int],
+    ) -> None:
+        self.settings = settings
+        self.clickhouse = clickhouse
+        self.metrics = metrics
+        self.ledger = ledger
+        self.log = log
+        self.threads = threads
+        self.clock = clock
+        self.availability = Availability(clickhouse, metrics, log)
+        self.inserter = Inserter(clickhouse, self.availability, metrics)
+        self.background = Background(self.inserter, self.availability, metrics, log, settings.max_background_bytes)
+        self.gatherer = Gatherer(self.background, settings.derived_linger_s)
+        self._flusher = OutcomeFlusher(ledger, self.gatherer, self.availability, settings.outcomes_flush_s, clock)
+
+    def start(self) -> None:
+        """Begin to work."""
+        self.background.start()
+        self.gatherer.start()
+        self._flusher.start()
+
+    async def close(self) -> None:
+        """Stop each after those that hand something over to it."""
+        await self._flusher.close()
+        await self.gatherer.close(DRAIN_DERIVED_S)
+        await self.background.close(DRAIN_BACKGROUND_S)
+        await self.availability.close()
+
+
+def intake_of(storing: Storing, chassis: ChassisSettings, telemetry: Telemetry) -> Intake:
+    """What a request is taken by, in the configured mode."""
+    if chassis.durability == "store":
+        return _stored(storing)
+    tally = Tally(storing.metrics)
+    sink = Sink(
+        storing.inserter,
+        storing.availability,
+        Presence(storing.clickhouse),
+        tally,
+        storing.metrics,
+        storing.log,
+        storing.threads,
+        storing.clock,
+    )
+
+    journal_metrics = JournalMetrics(telemetry.registry)
+
+    def convey(journal: Log) -> Conveyor:
+        return Conveyor(journal, sink, storing.ledger, storing.settings, chassis.retention_days)
+
+    if chassis.durability == "memory":
+        storing.log.warning("durability is memory: what is acknowledged and not stored yet is lost with the process")
+        return convey(Forgetful(journal_metrics, storing.log))
+    return _journaled(storing, chassis, journal_metrics, convey)
+
+
+def _stored(storing: Storing) -> StoredIntake:
+    writer = Writer(
+        storing.inserter,
+        storing.availability,
+        storing.background,
+        storing.gatherer,
+        storing.metrics,
+        storing.log,
+        storing.threads,
+        storing.clock,
+    )
+    batcher = Batcher(writer, storing.settings, storing.metrics, storing.log, storing.clock)
+    return StoredIntake(storing.availability, batcher, storing.ledger, storing.metrics)
+
+
+def _journaled(
+    storing: Storing, chassis: ChassisSettings, metrics: JournalMetrics, convey: Callable[[Log], Conveyor]
+) -> Intake:
+    from gateway.conveyor.adoption import Adoption
+    from gateway.conveyor.journaled import JournaledIntake
+    from gateway.journal import Journal
+
+    settings = storing.settings
+    directory = Path(settings.journal_dir) if settings.journal_dir else chassis.data_dir / "journal"
+    limits = JournalLimits.of(settings)
+
+    def journal_at(place: Path) -> Journal:
+        return Journal(place, limits, metrics, storing.log, clock=storing.clock)
+
+    adoption = Adoption(directory, journal_at, convey, storing.log)
+    return JournaledIntake(convey(journal_at(directory)), adoption)
