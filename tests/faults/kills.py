@@ -1,0 +1,113 @@
+"""A gateway under load, killed again and again, and every record accounted for.
+
+    python -m tests.faults.kills --count 1000 --seed 7
+
+The seed gives the points and the calls at which the process dies; what is under way in that moment is the machine's.
+Prints a line per hundred kills and a summary; exit code 1 when a record is lost or doubled. Writes nothing outside a
+temporary directory.
+"""
+
+import argparse
+import secrets
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from tests.faults.clients import Load
+from tests.faults.deployment import Gateway, Site, settled
+from tests.faults.points import ANY_MOMENT, ITS_START, OF_CONNECTIONS, Point, Round, plan
+from tests.faults.reconciliation import Reconciliation
+from tests.faults.zygote import Zygote
+
+POINTS: Final[Mapping[str, Point]] = OF_CONNECTIONS
+REACHED_S: Final = 3.0  # a point that is not reached by then is passed over, and the process killed where it is
+CALM_S: Final = 60.0  # for the last requests
+
+
+@dataclass
+class Kills:
+    """What was done, and what came of it."""
+
+    seed: int
+    reached: Counter[str] = field(default_factory=Counter)
+    passed_over: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+    records: Reconciliation = field(default_factory=Reconciliation)
+
+    @property
+    def count(self) -> int:
+        return self.reached.total() + self.passed_over.total()
+
+    def __str__(self) -> str:
+        return (
+            f"seed {self.seed}: {self.count} kills in {self.seconds:.0f} s, {self.passed_over.total()} of them not at "
+            f"their named point; records: {self.records}"
+        )
+
+
+def kill_again_and_again(site: Site, gateway: Gateway, seed: int, count: int, *, clients: int = 3) -> Kills:
+    """Run the plan of a seed with clients that send all the while, and compare at the end."""
+    done, began = Kills(seed), time.monotonic()
+    load = Load(gateway.url, site.key, f"kills-{seed}-{secrets.token_hex(4)}", clients=clients, rate=25.0)
+    load.start()
+    patience = 0.0
+    try:
+        for number, a_round in enumerate(plan(seed, count, POINTS), 1):
+            _live_and_die(gateway, a_round, done)
+            if number % 100 == 0:
+                print(f"{number} kills, {load.acknowledged} of {len(load.exports)} requests acknowledged", flush=True)
+        gateway.start()
+        patience = CALM_S
+    finally:
+        exports = load.finish(patience)
+    done.records = settled(site, gateway, exports, load.run)
+    done.seconds = time.monotonic() - began
+    return done
+
+
+def _live_and_die(gateway: Gateway, a_round: Round, done: Kills) -> None:
+    point = POINTS.get(a_round.point)
+    rules = [point.rule(a_round.nth, gateway.journal, gateway.store_port, gateway.port)] if point else []
+    gateway.begin(rules)
+    if point is None:
+        if a_round.point == ANY_MOMENT:
+            gateway.wait_until_ready()
+        time.sleep(a_round.delay_s)
+        done.reached[a_round.point] += 1
+    else:
+        reached = gateway.ends_by_itself(REACHED_S)
+        (done.reached if reached else done.passed_over)[a_round.point] += 1
+    gateway.kill()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.kills", description=__doc__)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=secrets.randbits(32))
+    arguments = parser.parse_args()
+    print(f"seed {arguments.seed}", flush=True)
+    with TemporaryDirectory(prefix="sluice-kills-") as folder, Zygote() as zygote:
+        site = Site(Path(folder))
+        gateway = Gateway(site, Path(folder) / "gateway", zygote=zygote)
+        try:
+            done = kill_again_and_again(site, gateway, arguments.seed, arguments.count)
+            gateway.stop()
+        finally:
+            gateway.kill()
+            site.close()
+    print(done)
+    for point in (*POINTS, ANY_MOMENT, ITS_START):
+        print(
+            f"  {done.reached[point]:4} {point}"
+            + (f" ({done.passed_over[point]} not reached)" if done.passed_over[point] else "")
+        )
+    return 1 if done.records.faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
