@@ -3,24 +3,31 @@
 The way of one export request (`handlers.Exporter._export`):
 
     the route's access rule      the project of the key, before a byte of the body is read         -> 401, 403, 400
-    Availability, Budget.lease   is ClickHouse there, is there memory for it                       -> 503
+    admission                    the key's rate, the organization's quota                          -> 429
+    Intake.admit, Budget.lease   can anything be taken, is there memory for it                     -> 503
     request_media                application/x-protobuf or application/json                        -> 415
     content_encoding             identity, gzip, deflate, zstd                                     -> 415
     read_body                    at most the wire cap, within a time                               -> 413, 400, 503
-    inflate                      at most the body cap, whatever the bytes claim                    -> 413, 400
-    decode_json, decode          columns, and accepted or rejected for every item                  -> 413, 400
-    Batcher.store                waits with others for a full batch or a fifth of a second
-      slow lane                  instead, for a request with old days: two seconds                  -> 503
-      Writer.write               one block per table and day; spans and logs first                 -> 503, 500
+    Decoder.inflated             at most the body cap, whatever the bytes claim                    -> 413, 400
+    Decoder.decoded              columns, and accepted or rejected for every item                  -> 413, 400
+    Intake.take                  by the mode of durability (`gateway.intake`)
+      journal                    the request as it came goes to disk, with others in one sync       -> 503
+      store                      a row in ClickHouse, with those of others in one insert            -> 503, 500
+      memory                     a bounded queue                                                   -> 503
     Answers.success              200, with a partial success where items were rejected
 
-What a 200 promises: every accepted item is a row of a ClickHouse insert that was acknowledged (on the embedded engine
-after fsync), and its trace can be looked up. What else is derived from the items (attribute keys, error occurrences,
-outcomes) follows within two seconds, with that of other batches (`Gatherer`);
-while ClickHouse is away it waits in bounded memory, and what is given up is logged as an error with its rows.
-What it does not promise: exactly once. A request that is answered 503, or not at all, may be stored all the same, and
-its sender will send it again; between the gateway and the table a repeated insert is told by its token and stored once.
+and, in the modes `journal` and `memory`, what follows its answer (`gateway.conveyor`):
 
-One bad item is rejected alone. One bad request is refused alone: when ClickHouse refuses a block that several requests
-share, the batch is written again in parts (`Writer`).
+    Belt                         waits with others for a full batch or half a second, in bounded memory
+      slow lane                  instead, for a request with old days: two seconds
+    Writer.write                 boundaries of the batch on disk, then one block per table and day until it is in
+    Journal                      forgets the request, when its hold period is over
+
+What a 200 promises by default: every accepted item is on disk, and will be in ClickHouse once: neither lost nor doubled
+by anything between the journal and the table, be it a kill, a power cut or an answer that never came. It can be read
+about a second later. What it does not promise: that a request is not sent twice by its sender. One that is answered
+503, or not at all, may have been taken all the same.
+
+One bad item is rejected alone. One request that ClickHouse refuses for good is found among those that share its block,
+and set aside alone.
 """

@@ -1,22 +1,274 @@
-"""What happens behind the answer of a request that is acknowledged before it is stored."""
+"""What happens behind the answer of a request that is acknowledged before it is stored.
 
-from chassis.clickhouse import ClickHouse
-from tests.gateway.conftest import RecordingStore, StartGateway, eventually
-from tests.gateway.otlp import span, traces
+A crash is a copy of the journal's directory, taken while the gateway runs: what another process finds after this one
+was killed.
+"""
+
+import asyncio
+import shutil
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chassis.clickhouse import ClickHouse, QueryLimits, StoreRejected, StoreUnavailable
+from gateway.storing import Store
+from tests.gateway.conftest import Gateway, Insert, RecordingStore, StartGateway, eventually
+from tests.gateway.otlp import DAY_NS, JSON, NOW_NS, log, logs, span, traces, traces_json
+
+AWAY = StoreUnavailable("away")
+Rows = Callable[..., Awaitable[list[tuple[Any, ...]]]]
 
 
-async def test_what_is_acknowledged_is_stored(start_gateway: StartGateway, clickhouse: ClickHouse) -> None:
-    store = RecordingStore(clickhouse)
-    gateway = await start_gateway(store, durability="memory")
-    assert (await gateway.post("/v1/traces", traces(span(1), span(2)))).status == 200
-    await eventually(lambda: gateway.metric("stored_items_total") == 2)
+class Gate(RecordingStore):
+    """Holds the inserts into one table until it is opened."""
+
+    def __init__(self, behind: Store | None = None, table: str = "spans") -> None:
+        super().__init__(behind)
+        self._table = table
+        self.open = asyncio.Event()
+
+    async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
+        if table == self._table:
+            self.asked.append(Insert(table, token, b"".join(pieces)))
+            await self.open.wait()
+        await super().insert(table, columns, pieces, token=token)
+
+
+Start = Callable[..., Awaitable[Gateway]]
+
+
+@pytest.fixture
+def start(start_gateway: StartGateway, tmp_path: Path) -> Start:
+    """A gateway in mode `journal` over a store; the journal is below `place`."""
+
+    async def start(store: Store, place: str = "journal", **options: Any) -> Gateway:
+        directory = str(tmp_path / place)
+        return await start_gateway(
+            store, **{"durability": "journal", "journal_dir": directory, "journal_linger_s": 0.0, **options}
+        )
+
+    return start
+
+
+@pytest.fixture
+def crash(tmp_path: Path) -> Callable[[str], str]:
+    """The journal as it is on disk now, under another name."""
+
+    def crash(name: str) -> str:
+        shutil.copytree(tmp_path / "journal", tmp_path / name)
+        return name
+
+    return crash
+
+
+async def acknowledged(gateway: Gateway, *numbers: int, start_ns: int = NOW_NS, project: int = 0) -> None:
+    """Exports of one span each, all answered 200."""
+    sent = [gateway.post("/v1/traces", traces(span(n, start_ns=start_ns)), project=project) for n in numbers]
+    assert {answer.status for answer in await asyncio.gather(*sent)} == {200}
+
+
+def stored(gateway: Gateway) -> float:
+    return gateway.metric("stored_items_total")
+
+
+@pytest.mark.parametrize("mode", ["journal", "memory"])
+async def test_what_is_acknowledged_becomes_rows(start: Start, clickhouse: ClickHouse, rows: Rows, mode: str) -> None:
+    gateway = await start(clickhouse, durability=mode)
+    await acknowledged(gateway, 1, 2, 3)
+    assert (await gateway.post("/v1/logs", logs(log()))).status == 200
+    assert (await gateway.post("/v1/traces", traces_json(span(4)), {"Content-Type": JSON})).status == 200
+    await eventually(lambda: stored(gateway) == 5)
+    assert await rows("SELECT count(), uniq(span_id) FROM spans") == [(4, 4)]
+    assert await rows("SELECT count() FROM logs") == [(1,)]
+    assert await rows("SELECT sum(items) FROM ingest_outcomes WHERE outcome = 'accepted'") == [(5,)]
     assert gateway.metric("pending_items") == 0
 
 
-async def test_what_waits_is_stored_before_a_stop(start_gateway: StartGateway) -> None:
+async def test_an_outage_is_nobody_s_loss(start: Start, clickhouse: ClickHouse, rows: Rows) -> None:
+    store = RecordingStore(clickhouse, away=AWAY)
+    gateway = await start(store)
+    await acknowledged(gateway, 1, 2, 3)
+    assert (stored(gateway), gateway.metric("pending_items")) == (0, 3)
+    store.away = None
+    await eventually(lambda: stored(gateway) == 3)
+    assert await rows("SELECT count(), uniq(span_id) FROM spans") == [(3, 3)]
+
+
+async def test_what_memory_has_no_room_for_is_read_again(start: Start, clickhouse: ClickHouse, rows: Rows) -> None:
+    store = RecordingStore(clickhouse, away=AWAY)
+    gateway = await start(store, pending_bytes=1)
+    for number in range(1, 41):
+        await acknowledged(gateway, number)
+    store.away = None
+    await eventually(lambda: stored(gateway) == 40)
+    await acknowledged(gateway, 41, 42)
+    await eventually(lambda: stored(gateway) == 42)
+    assert await rows("SELECT count(), uniq(span_id) FROM spans") == [(42, 42)]
+    assert gateway.metric("pending_items") == gateway.metric("redecoded_differences_total") == 0
+
+
+@pytest.mark.parametrize("finished", [False, True], ids=["before_the_answer", "after_it"])
+async def test_a_batch_is_made_again_after_a_crash(
+    start: Start, crash: Callable[[str], str], clickhouse: ClickHouse, rows: Rows, *, finished: bool
+) -> None:
+    """Its blocks and tokens are the same, so that what was stored is not stored twice."""
+    gate = Gate(clickhouse, "attribute_keys")
+    first = await start(gate, journal_linger_s=0.2)
+    await acknowledged(first, 1, 2, 3)
+    await eventually(lambda: any(insert.table == "attribute_keys" for insert in gate.asked))
+    image = crash("image")
+    if finished:
+        gate.open.set()
+        await eventually(lambda: stored(first) == 3)
+    again = RecordingStore(clickhouse)
+    second = await start(again, image)
+    await eventually(lambda: stored(second) == 3)
+    assert second.metric("recovered_items_total") == 3
+    before = {insert.token: insert.body for insert in gate.asked}
+    assert {insert.token: insert.body for insert in again.taken}.items() >= before.items()
+    gate.open.set()
+    await eventually(lambda: stored(first) == 3)
+    assert await rows("SELECT count(), uniq(span_id) FROM spans") == [(3, 3)]
+    assert await rows("SELECT sum(items) FROM ingest_outcomes") == [(3,)]
+    assert await rows("SELECT max(spans) FROM (SELECT sum(spans) AS spans FROM attribute_keys GROUP BY key)") == [(3,)]
+
+
+async def test_requests_of_no_batch_are_stored_by_the_next_process(start: Start, crash: Callable[[str], str]) -> None:
+    first = await start(RecordingStore(away=AWAY), journal_linger_s=30.0)
+    await acknowledged(first, 1, 2, 3)
     store = RecordingStore()
-    gateway = await start_gateway(store, durability="memory", journal_linger_s=30.0)
-    for n in range(1, 4):
-        assert (await gateway.post("/v1/traces", traces(span(n)))).status == 200
-    await gateway.stop()
-    assert gateway.metric("stored_items_total") == 3
+    second = await start(store, crash("image"), max_items=1, max_value_bytes=16, retention_days=1)
+    await acknowledged(second, 4)
+    await eventually(lambda: stored(second) == 4)
+    assert second.metric("recovered_items_total") == 3
+
+
+async def test_limits_of_today_refuse_nothing_of_yesterday(start: Start, crash: Callable[[str], str]) -> None:
+    first = await start(RecordingStore(away=AWAY), journal_linger_s=30.0)
+    body = traces(*(span(n, start_ns=NOW_NS - 20 * DAY_NS) for n in range(1, 11)))
+    assert (await first.post("/v1/traces", body)).status == 200
+    store = RecordingStore()
+    second = await start(store, crash("image"), max_items=2, max_parts=3, max_wire_bytes=10, max_body_bytes=10)
+    await eventually(lambda: stored(second) == 10)
+    assert second.metric("redecoded_differences_total") == 0
+
+
+async def test_what_is_refused_for_good_is_set_aside_alone(start: Start, tmp_path: Path) -> None:
+    """The offending request is found among those that share its block; all others are stored."""
+    store = RecordingStore(
+        refuse=lambda insert: StoreRejected("poison") if insert.table == "spans" and b"poison" in insert.body else None
+    )
+    gateway = await start(store, journal_linger_s=0.3)
+    bodies = [traces(span(n, name="poison" if n == 4 else "work")) for n in range(1, 8)]
+    sent = [gateway.post("/v1/traces", body, project=n % 2) for n, body in enumerate(bodies)]
+    assert {answer.status for answer in await asyncio.gather(*sent)} == {200}
+    await eventually(lambda: stored(gateway) == 6)
+    assert gateway.metric("quarantined_items_total") == 1
+    assert gateway.metric("pending_items") == 0
+    assert len(list((tmp_path / "journal" / "quarantine").glob("*.json"))) == 1
+
+
+async def test_in_mode_memory_what_is_refused_for_good_is_lost_and_said_so(start: Start) -> None:
+    store = RecordingStore(refuse=lambda insert: StoreRejected("no") if insert.table == "spans" else None)
+    gateway = await start(store, durability="memory")
+    await acknowledged(gateway, 1)
+    await eventually(lambda: gateway.metric("lost_items_total") == 1)
+    assert gateway.metric("pending_items") == 0
+
+
+async def test_mode_memory_refuses_what_it_has_no_room_for(start: Start) -> None:
+    gateway = await start(RecordingStore(away=AWAY), durability="memory", pending_bytes=1)
+    await acknowledged(gateway, 1)
+    assert (await gateway.post("/v1/traces", traces(span(2)))).status == 503
+
+
+async def test_old_items_do_not_hold_up_new_ones(start: Start) -> None:
+    """Not even when the memory for them is full and the rest is in the journal alone."""
+    held = asyncio.Event()
+
+    class Slow(RecordingStore):
+        async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
+            if int(token.split(":")[2]) < NOW_NS // DAY_NS - 2:
+                await held.wait()
+            await super().insert(table, columns, pieces, token=token)
+
+    gateway = await start(Slow(), slow_linger_s=0.0, max_slow_bytes=1)
+    await acknowledged(gateway, *range(1, 11), start_ns=NOW_NS - 9 * DAY_NS)
+    await acknowledged(gateway, 11, 12)
+    await eventually(lambda: stored(gateway) == 2)
+    held.set()
+    await eventually(lambda: stored(gateway) == 12)
+
+
+class Losing(RecordingStore):
+    """Has lost the rows of everything that was inserted before `lost` was called: their tokens are still known."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._gone: set[str] = set()
+
+    def lose(self) -> None:
+        self._gone = {insert.token.split(":")[0] for insert in self.taken}
+
+    async def query(
+        self,
+        sql: str,  # noqa: ARG002 (there is one)
+        parameters: Mapping[str, object],
+        *,
+        limits: QueryLimits,  # noqa: ARG002
+    ) -> list[tuple[object, ...]]:
+        asked = parameters["ids"]
+        assert isinstance(asked, list)
+        anew = {insert.token.split(":")[0] for insert in self.taken if insert.token.count(":") == 3}
+        there = {insert.token.split(":")[0] for insert in self.taken} - self._gone | anew
+        return [(batch,) for batch in asked if str(batch) in there]
+
+
+async def test_rows_that_are_gone_are_stored_under_a_new_token(start: Start, crash: Callable[[str], str]) -> None:
+    store = Losing()
+    first = await start(store)
+    await acknowledged(first, 1, 2, 3)
+    await eventually(lambda: stored(first) == 3)
+    await acknowledged(first, 4)  # its sync brings the end of the batches before it to disk
+    await eventually(lambda: stored(first) == 4)
+    image = crash("image")
+    await first.stop()
+    before = Counter(insert.table for insert in store.taken)
+    store.lose()
+    await start(store, image)
+    await eventually(lambda: Counter(insert.table for insert in store.taken)["spans"] >= 2 * before["spans"])
+    tokens = [insert.token for insert in store.taken if insert.table == "spans"]
+    assert len(set(tokens)) == len(tokens)
+
+
+async def test_what_is_there_is_left_alone_after_a_crash(
+    start: Start, crash: Callable[[str], str], clickhouse: ClickHouse
+) -> None:
+    first = await start(clickhouse)
+    await acknowledged(first, 1, 2, 3)
+    await eventually(lambda: stored(first) == 3)
+    await acknowledged(first, 4)
+    await eventually(lambda: stored(first) == 4)
+    store = RecordingStore(clickhouse)
+    second = await start(store, crash("image"))
+    await acknowledged(second, 5)
+    await eventually(lambda: stored(second) >= 1)
+    assert all(insert.token.count(":") == 2 for insert in store.taken)
+
+
+async def test_a_journal_without_a_process_is_adopted(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.conveyor.adoption.EVERY_S", 0.05)
+    monkeypatch.setattr("gateway.conveyor.adoption.LOOK_S", 0.05)
+    first = await start(RecordingStore(away=AWAY), "elsewhere", journal_linger_s=30.0)
+    await acknowledged(first, 1, 2, 3)
+    store = RecordingStore()
+    second = await start(store, journal_hold_s=0.0)
+    shutil.copytree(tmp_path / "elsewhere" / "0", tmp_path / "journal" / "7")
+    await eventually(lambda: stored(second) == 3)
+    await eventually(lambda: not (tmp_path / "journal" / "7").exists())
+    assert second.metric("recovered_items_total") == 3
