@@ -38,7 +38,7 @@ def occurrence_blocks(decoded: Sequence[Decoded], batch_id: int) -> list[Block]:
             print_ = known.get(key)
             if print_ is None:
                 print_ = known[key] = fingerprint(*key)
-            row = _row(request.project_id, raised, print_, source, batch_id, number)
+            row = occurrence_row(request.project_id, raised, print_, source, batch_id, number)
             days.setdefault(raised.time_ns // NANOS_PER_DAY, []).append(row)
             number += 1
     return [
@@ -47,9 +47,10 @@ def occurrence_blocks(decoded: Sequence[Decoded], batch_id: int) -> list[Block]:
     ]
 
 
-def _row(
+def occurrence_row(
     project_id: int, raised: RaisedException, print_: bytes, source: str, batch_id: int, number: int
 ) -> tuple[object, ...]:
+    """The cells of `error_occurrences` for an exception; `number` is its own in the batch."""
     return (
         project_id,
         raised.time_ns,

@@ -4,6 +4,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
+from datetime import date
 from typing import Final
 
 from chassis.errors import StartupError
@@ -19,6 +20,7 @@ _COMMANDS: Final = (
     ("init", "sluice.init", "make an organization with a project, a project key and an access token"),
     ("config", "sluice.config", "every setting: name, unit, default, what 0 means, current value"),
     ("doctor", "sluice.doctor", "what is reachable, which schemas, which decoder, which versions"),
+    ("repair", "sluice.repair", "trace index, attribute keys and errors of some days, anew from their spans and logs"),
     ("send", "sluice.send", "send a small real trace and a log through the OpenTelemetry SDK"),
 )
 
@@ -81,9 +83,23 @@ def _doctor(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="print as JSON")
 
 
+def _repair(command: argparse.ArgumentParser) -> None:
+    for option, target, what in (("--from", "first", "first"), ("--to", "last", "last")):
+        text = f"{what} day (UTC), as 2026-11-20"
+        command.add_argument(option, dest=target, metavar="DAY", type=_day, required=True, help=text)
+    command.add_argument("--dry-run", action="store_true", help="show what would become of them and change nothing")
+
+
 def _send(command: argparse.ArgumentParser) -> None:
     command.add_argument("--file", metavar="FILE", help="credentials; DATA/bootstrap.json by default")
     command.add_argument("--url", metavar="URL", help="where to send; where `sluice up` listens by default")
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError("must be a day as 2026-11-20") from None
 
 
 def _positive(text: str) -> int:
@@ -101,5 +117,6 @@ _OPTIONS: Final = {
     "init": _init,
     "config": _config,
     "doctor": _doctor,
+    "repair": _repair,
     "send": _send,
 }

@@ -92,9 +92,14 @@ def assemble(
     )
 
 
-def open_clickhouse(chassis: ChassisSettings, *, handles: int = 1, max_waiting: int = 4) -> ClickHouse:
+def open_clickhouse(
+    chassis: ChassisSettings, *, handles: int = 1, max_waiting: int = 4, timeout_s: float = 30.0
+) -> ClickHouse:
     """A `ClickHouse` of the configured store, not started."""
-    return ClickHouse(chassis.clickhouse, handles=handles, max_waiting=max_waiting, scratch=_scratch(chassis))
+    scratch = _scratch(chassis)
+    return ClickHouse(
+        chassis.clickhouse, handles=handles, max_waiting=max_waiting, timeout_s=timeout_s, scratch=scratch
+    )
 
 
 def _checked_clickhouse(chassis: ChassisSettings, *, handles: int, max_waiting: int) -> CheckedClickHouse:

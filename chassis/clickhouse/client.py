@@ -205,9 +205,19 @@ class ClickHouse:
 
         return await self._call(call, errors.from_query, comment)
 
-    async def command(self, sql: str) -> None:
-        """Run a statement of ours (DDL); never text with a caller's values in it."""
-        await self._call(lambda client: client.command(sql), errors.from_query)
+    async def command(
+        self,
+        sql: str,
+        parameters: Mapping[str, object] | None = None,
+        settings: Mapping[str, str | int | float] | None = None,
+    ) -> None:
+        """Run a statement of ours (DDL, INSERT SELECT); never text with a caller's values in it, those are bound."""
+
+        def call(client: Client) -> None:
+            _require(client, settings or {})
+            client.command(sql, parameters=dict(parameters or {}) or None, settings=dict(settings or {}) or None)
+
+        await self._call(call, errors.from_query)
 
     async def create_database(self) -> None:
         """Create the URL's database if it names one and it is missing."""

@@ -4,13 +4,15 @@
 
 CREATE DATABASE IF NOT EXISTS sluice;
 
--- `sluice migrate`: creates the tables and looks at them. Not needed while nothing is migrated.
+-- `sluice migrate`: creates the tables and looks at them; `sluice repair`: fills tables of its own and drops them again.
+-- Not needed while nothing is migrated or repaired.
 CREATE ROLE IF NOT EXISTS sluice_schema;
-GRANT CREATE DATABASE, CREATE TABLE, ALTER TABLE, SELECT, INSERT ON sluice.* TO sluice_schema;
+GRANT CREATE DATABASE, CREATE TABLE, DROP TABLE, ALTER TABLE, SELECT, INSERT ON sluice.* TO sluice_schema;
 
--- `sluice gateway`: adds rows, and reads which tables there are.
+-- `sluice gateway`: adds rows, reads which tables there are, and counts their parts for its metrics.
 CREATE ROLE IF NOT EXISTS sluice_writer;
 GRANT SELECT, INSERT ON sluice.* TO sluice_writer;
+GRANT SELECT ON system.parts TO sluice_writer;
 
 -- `sluice query`: only reads. With readonly = 2 the service may lower its own limits, which it sends with every query
 -- (1 would refuse them), but no statement of it can write. The limits here are the last word, whatever the service asks

@@ -1,0 +1,192 @@
+"""What ClickHouse is asked for when derived tables are made anew. Pure texts; `{name:Type}` is bound by the engine."""
+
+from typing import Final, NamedTuple
+
+from proto.storage.tables import ATTRIBUTE_KEYS, ERROR_OCCURRENCES, LOGS, SIGNAL_LOGS, SIGNAL_SPANS, SPANS, TRACE_INDEX
+
+_NO_TRACE: Final = r"unhex('00000000000000000000000000000000')"
+_INFINITE: Final = "('NaN', 'Infinity', '-Infinity')"
+
+
+class Source(NamedTuple):
+    """A table of items and the column whose UTC day names its partition."""
+
+    table: str
+    time: str
+
+
+ITEM_SOURCES: Final = (Source(SPANS.name, "start_time"), Source(LOGS.name, "time"))
+SPAN_SOURCE, LOG_SOURCE = ITEM_SOURCES
+
+# What says in one number how much is in a derived table, however its rows are merged.
+_TOTALS: Final = {
+    TRACE_INDEX.name: "sum(items)",
+    ATTRIBUTE_KEYS.name: "sum(spans)",
+    ERROR_OCCURRENCES.name: "count()",
+}
+_DAY_OF: Final = {
+    TRACE_INDEX.name: "day",
+    ATTRIBUTE_KEYS.name: "toDate(bucket)",
+    ERROR_OCCURRENCES.name: "toDate(time)",
+}
+
+# The spans and logs that an exception may be found in; whether one is, the stored attributes say.
+RAISING: Final = {
+    SPANS.name: """position(events, '"name":"exception"') > 0""",
+    LOGS.name: "severity_number >= 17"
+    " AND (attributes['exception.type'] != '' OR attributes['exception.message'] != '')",
+}
+_TEXT_BYTES: Final = {
+    SPANS.name: "length(events)",
+    LOGS.name: "length(attributes['exception.type']) + length(attributes['exception.message'])"
+    " + length(attributes['exception.stacktrace'])",
+}
+_ROW_BYTES: Final = 300  # of a row without its texts, in Python
+
+EVERY_ROW: Final = "1"
+ONE: Final = "1"  # the weight of a row where rows are counted
+
+
+def bytes_of(source: Source) -> str:
+    """The weight of a row where its texts are read."""
+    return f"{_TEXT_BYTES[source.table]} + {_ROW_BYTES}"
+
+
+def by_project(source: Source, condition: str, weight: str) -> str:
+    """Projects of a day in order, with the sum of their weights."""
+    return (
+        f"SELECT project_id, sum({weight}) FROM {source.table} WHERE {_of_day(source)} AND {condition}"
+        " GROUP BY project_id ORDER BY project_id"
+    )
+
+
+def by_bucket(source: Source, condition: str, weight: str) -> str:
+    """Five minutes of one project's day in order (seconds since 1970), with the sum of their weights."""
+    return (
+        f"SELECT toUnixTimestamp(toStartOfFiveMinutes({source.time})) AS bucket, sum({weight}) FROM {source.table}"
+        f" WHERE project_id = {{project:UInt64}} AND {_of_day(source)} AND {condition} GROUP BY bucket ORDER BY bucket"
+    )
+
+
+def rows_of_day(source: Source) -> str:
+    """How many items the day has."""
+    return f"SELECT count() FROM {source.table} WHERE {_of_day(source)}"
+
+
+def total_of_day(table: str, derived: str) -> str:
+    """Rows of `table`, which has the shape of the table `derived`, and what they add up to."""
+    return f"SELECT count(), {_TOTALS[derived]} FROM {table} WHERE {_DAY_OF[derived]} = {{day:Date}}"
+
+
+def trace_rows(source: Source, into: str) -> str:
+    """The trace index of one piece."""
+    signal = SIGNAL_SPANS if source == SPAN_SOURCE else SIGNAL_LOGS
+    time = source.time
+    return (
+        f"INSERT INTO {into} (project_id, trace_id, signal, day, min_time, max_time, items)"
+        f" SELECT project_id, trace_id, {signal}, toDate({time}) AS day, min({time}), max({time}), count()"
+        f" FROM {source.table} WHERE {_of_piece(source)} AND trace_id != {_NO_TRACE}"
+        " GROUP BY project_id, trace_id, day"
+    )
+
+
+def key_rows(into: str) -> str:
+    """The attribute keys of one piece: how many spans carry each, under all its names, and how many as a number.
+
+    Spans whose lists of types, resource and scope are the same are counted before the lists are taken apart.
+    """
+    return f"""INSERT INTO {into} (project_id, bucket, key, spans, numeric)
+SELECT project_id, bucket, name.1 AS key, sum(alike), sum(alike * name.2)
+FROM
+(
+    SELECT
+        project_id,
+        bucket,
+        alike,
+        {_own_names()} AS own,
+        {_listed_names("resource", "resource.")} AS of_resource,
+        {_listed_names("scope", "scope.")} AS of_scope,
+        [('scope.name', scope_name != ''), ('scope.version', scope_version != '')] AS of_scope_itself,
+        arrayJoin(arrayConcat(
+            own,
+            arrayFilter(name -> NOT has(own.1, name.1), arrayConcat(of_resource, of_scope)),
+            arrayMap(
+                name -> (name.1, 0),
+                arrayFilter(name -> name.2 AND NOT has(own.1, name.1) AND NOT has(of_scope.1, name.1), of_scope_itself)
+            )
+        )) AS name
+    FROM
+    (
+        SELECT
+            project_id,
+            toStartOfFiveMinutes(start_time) AS bucket,
+            attribute_types, resource, scope, scope_name, scope_version,
+            arraySort(mapKeys(mapFilter((key, text) -> text IN {_INFINITE}, attributes))) AS infinite,
+            count() AS alike
+        FROM {SPANS.name}
+        WHERE {_of_piece(SPAN_SOURCE)}
+        GROUP BY project_id, bucket, attribute_types, resource, scope, scope_name, scope_version, infinite
+    )
+)
+GROUP BY project_id, bucket, key"""
+
+
+def raising_spans() -> str:
+    """Spans of one piece with an event that may be an exception."""
+    return _raising(SPAN_SOURCE, "events, '', ''")
+
+
+def raising_logs() -> str:
+    """Log records of one piece that carry an exception, with its texts."""
+    texts = ", ".join(f"attributes['exception.{name}']" for name in ("type", "message", "stacktrace"))
+    return _raising(LOG_SOURCE, texts)
+
+
+def _raising(source: Source, texts: str) -> str:
+    return (
+        f"SELECT project_id, toUnixTimestamp64Nano({source.time}), trace_id, span_id, service_name, environment,"
+        f" release, batch_id, row, {texts} FROM {source.table}"
+        f" WHERE {_of_piece(source)} AND {RAISING[source.table]}"
+    )
+
+
+def _of_day(source: Source) -> str:
+    return f"toDate({source.time}) = {{day:Date}}"
+
+
+def _of_piece(source: Source) -> str:
+    bucket = f"toStartOfFiveMinutes({source.time})"
+    return (
+        f"project_id BETWEEN {{first:UInt64}} AND {{last:UInt64}} AND {_of_day(source)}"
+        f" AND {bucket} >= toDateTime({{since:UInt32}}, 'UTC') AND {bucket} < toDateTime({{until:UInt32}}, 'UTC')"
+        " AND cityHash64(batch_id, row) % {shares:UInt32} = {share:UInt32}"
+    )
+
+
+def _own_names() -> str:
+    """Of a span's own attributes: key, and whether it is a finite number."""
+    number = f"{_LETTER} = 'i' OR ({_LETTER} = 'd' AND NOT has(infinite, {_KEY}))"
+    return f"arrayMap(entry -> ({_KEY}, {number}), {_entries('attribute_types')})"
+
+
+def _listed_names(column: str, prefix: str) -> str:
+    """The same of a resource or scope, whose list has the texts as well."""
+    number = f"{_LETTER} = 'i' OR ({_LETTER} = 'd' AND substring(entry, {_AFTER_KEY} + 2) NOT IN {_INFINITE})"
+    return f"arrayMap(entry -> (concat('{prefix}', {_KEY}), {number}), {_entries(column)})"
+
+
+def _entries(column: str) -> str:
+    """The entries of a list of proto.storage.lists; none is empty."""
+    return rf"arrayFilter(entry -> entry != '', splitByChar('\x01', {column}))"
+
+
+def _plain(text: str) -> str:
+    """`text` as it was before it was marked."""
+    for escaped, plain in (("A", "01"), ("B", "02"), ("C", "03")):
+        text = rf"replaceAll({text}, '\x03{escaped}', '\x{plain}')"
+    return text
+
+
+_AFTER_KEY: Final = r"position(entry, '\x02')"
+_KEY: Final = _plain(f"substring(entry, 1, {_AFTER_KEY} - 1)")
+_LETTER: Final = f"substring(entry, {_AFTER_KEY} + 1, 1)"

@@ -1,0 +1,76 @@
+"""`sluice repair`: trace index, attribute keys and errors of some days made anew from their spans and logs.
+
+For after parts of a table were lost, and spans and logs refilled. Counts of rejected and refused items
+(`ingest_outcomes`) cannot be made again: they are nowhere else.
+"""
+
+import argparse
+from collections.abc import Iterator
+from datetime import date, timedelta
+from typing import Final
+
+from chassis import schema
+from chassis.errors import StartupError
+from chassis.settings import ChassisSettings
+from gateway.repair.days import QUIET_S, Change, Repair, StillWritten
+from sluice import data, process
+from sluice.options import Options
+from sluice.services import open_clickhouse
+
+_ANSWER_S: Final = 3_600.0  # for one piece of a day
+_LINE: Final = "{:<10}  {:<17}  {:>12}  {:>12}  {:>14}  {:>14}"
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Repair, show what changed; 1 when a day could not be repaired. Raises StartupError: no such days, data in use."""
+    settings = Options.of(arguments).chassis()
+    days = list(_days(arguments.first, arguments.last))
+    process.log_to_stderr(settings)
+    with data.held(settings.data_dir, alone=settings.embedded):
+        return process.run(_repair(settings, days, replace=not arguments.dry_run))
+
+
+async def _repair(settings: ChassisSettings, days: list[date], *, replace: bool) -> int:
+    clickhouse = open_clickhouse(settings, timeout_s=_ANSWER_S)
+    await clickhouse.start()
+    try:
+        await schema.check(clickhouse)
+        repair = Repair(clickhouse, replace=replace, quiet_s=0 if settings.embedded else QUIET_S)
+        await repair.sweep()
+        return await _repair_days(repair, days, replace=replace)
+    finally:
+        await clickhouse.close()
+
+
+async def _repair_days(repair: Repair, days: list[date], *, replace: bool) -> int:
+    failed = 0
+    print(_LINE.format("day", "table", "rows before", "rows after", "total before", "total after"))
+    for day in days:
+        try:
+            changes = await repair.day(day)
+        except StillWritten as error:
+            print(error)
+            failed += 1
+            continue
+        for change in changes:
+            print(_shown(change), flush=True)
+        if not changes:
+            print(f"{day}  no spans and no logs: left alone")
+    if not replace:
+        print("Nothing was changed (--dry-run).")
+    print("Counts of rejected and refused items (ingest_outcomes) are nowhere else and stay as they are.")
+    return 1 if failed else 0
+
+
+def _shown(change: Change) -> str:
+    """The total is of items for the trace index, of spans for attribute keys, of errors: merges do not change it."""
+    rows, totals = (change.rows_before, change.rows_after), (change.total_before, change.total_after)
+    return _LINE.format(str(change.day), change.table, *rows, *totals)
+
+
+def _days(first: date, last: date) -> Iterator[date]:
+    if first > last:
+        raise StartupError(f"--from {first} is later than --to {last}.", exit_code=2)
+    while first <= last:
+        yield first
+        first += timedelta(days=1)

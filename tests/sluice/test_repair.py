@@ -1,0 +1,58 @@
+"""`sluice repair` over what a gateway stored, on the embedded engine and on a server."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from tests.engine.process import Engine
+
+from .conftest import Start, refusal, sluice
+
+TABLES = ("trace_index", "attribute_keys", "error_occurrences")
+
+
+def days() -> list[str]:
+    """Yesterday to tomorrow: the test may run over midnight."""
+    today = datetime.now(UTC).date()
+    return [str(today + timedelta(days=days)) for days in (-1, 0, 1)]
+
+
+def repaired(*arguments: Any, **settings: str) -> list[list[str]]:
+    """The lines of the derived tables: table, rows before and after, totals before and after."""
+    yesterday, _, tomorrow = days()
+    done = sluice("repair", "--from", yesterday, "--to", tomorrow, *arguments, **settings)
+    assert done.returncode == 0, done.stderr
+    assert "ingest_outcomes" in done.stdout
+    return [line.split()[1:] for line in done.stdout.splitlines() if re.search(f"  ({'|'.join(TABLES)})  ", line)]
+
+
+def test_what_a_batch_brought_is_made_again_on_the_embedded_engine(start: Start) -> None:
+    up = start()
+    assert sluice("send", "--data", up.data).returncode == 0
+    sentence = refusal(sluice("repair", "--data", up.data, "--from", days()[0], "--to", days()[2]), 1)
+    assert "in use by another sluice process" in sentence
+    assert up.stop() == 0
+    made = repaired("--data", up.data, "--dry-run")
+    assert [line[0] for line in made] == list(TABLES)
+    assert [line[3] for line in made] == [line[4] for line in made]
+    assert int(made[0][4]) > 0
+    assert int(made[1][4]) > 0
+    assert [line[3:] for line in repaired("--data", up.data)] == [line[3:] for line in made]
+
+
+def test_days_that_are_none_are_refused(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    first, _, last = days()
+    assert "is later than" in refusal(sluice("repair", "--data", data, "--from", last, "--to", first), 2)
+    assert sluice("repair", "--data", data, "--from", "yesterday", "--to", last).returncode == 2
+    assert "sluice migrate" in refusal(sluice("repair", "--data", data, "--from", first, "--to", last), 1)
+
+
+def test_it_works_on_a_server_whose_days_are_empty(engine: Engine, tmp_path: Path) -> None:
+    settings = {"SLUICE_CLICKHOUSE_URL": f"{engine.url}/repaired", "SLUICE_DATA": str(tmp_path / "data")}
+    assert sluice("migrate", **settings).returncode == 0
+    first, _, last = days()
+    done = sluice("repair", "--from", first, "--to", last, **settings)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("no spans and no logs: left alone") == 3
