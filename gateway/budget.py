@@ -5,52 +5,54 @@ from typing import Self
 
 from chassis.errors import ServiceUnavailable
 from gateway.outcomes import Metrics
+from gateway.shares import Shares
 
 
 class Budget:
-    """Bytes and items in flight, with a limit on both. A request that is alone is admitted whatever its size."""
+    """Bytes and items in flight, with a limit on both, and a share for each project (`Shares`): what one project sends
+    fills half of it, and there is room for the others. A request that is alone is admitted whatever its size.
+    """
 
     def __init__(self, max_bytes: int, max_items: int, metrics: Metrics) -> None:
-        self._max_bytes = max_bytes
-        self._max_items = max_items
         self._requests = 0
-        self._bytes = 0
-        self._items = 0
-        metrics.inflight_bytes.set_function(lambda: self._bytes)
-        metrics.inflight_items.set_function(lambda: self._items)
+        self._bytes: Shares[int] = Shares(max_bytes)
+        self._items: Shares[int] = Shares(max_items)
+        metrics.inflight_bytes.set_function(lambda: self._bytes.taken)
+        metrics.inflight_items.set_function(lambda: self._items.taken)
 
-    def lease(self) -> "Lease":
-        """A share for one request; empty until it is set."""
-        return Lease(self)
+    def lease(self, project_id: int) -> "Lease":
+        """What one request of a project takes; nothing until it is set."""
+        return Lease(self, project_id)
 
     def enter(self, entering: int) -> None:
         """A request begins (1) or ends (-1)."""
         self._requests += entering
 
-    def change(self, nbytes: int, items: int) -> None:
-        """Add to what is in flight; ServiceUnavailable, and nothing changed, when that is too much."""
-        if self._requests > 1 and (
-            (nbytes > 0 and self._bytes + nbytes > self._max_bytes)
-            or (items > 0 and self._items + items > self._max_items)
-        ):
+    def change(self, project_id: int, nbytes: int, items: int) -> None:
+        """Add to what is in flight; ServiceUnavailable, and nothing changed, when that is too much for all or for the
+        project.
+        """
+        alone = self._requests == 1
+        if not alone and not (self._bytes.permits(project_id, nbytes) and self._items.permits(project_id, items)):
             raise ServiceUnavailable("Too much is in flight; send the request again later.")
-        self._bytes += nbytes
-        self._items += items
+        self._bytes.change(project_id, nbytes)
+        self._items.change(project_id, items)
 
 
 class Lease:
-    """One request's share of the budget, given back on leaving the `with` block."""
+    """One request's part of the budget, given back on leaving the `with` block."""
 
-    __slots__ = ("_budget", "_bytes", "_items")
+    __slots__ = ("_budget", "_bytes", "_items", "_project_id")
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Budget, project_id: int) -> None:
         self._budget = budget
+        self._project_id = project_id
         self._bytes = 0
         self._items = 0
 
     def set(self, nbytes: int, items: int = 0) -> None:
         """What the request takes from now on. Raises ServiceUnavailable when the budget has not that much left."""
-        self._budget.change(nbytes - self._bytes, items - self._items)
+        self._budget.change(self._project_id, nbytes - self._bytes, items - self._items)
         self._bytes, self._items = nbytes, items
 
     def __enter__(self) -> Self:

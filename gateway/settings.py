@@ -70,10 +70,16 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     ] = 100
     max_inflight_bytes: Annotated[
         int,
-        setting("Memory for requests between their first byte and their answer; beyond it 503.", unit="bytes", ge=1),
+        setting(
+            "Memory for requests between their first byte and their answer; a project that has some of it may take as "
+            "much as is left free, beyond it 503.",
+            unit="bytes",
+            ge=1,
+        ),
     ] = 512 * _MIB
     max_inflight_items: Annotated[
-        int, setting("Items decoded and not answered yet; beyond it 503.", unit="items", ge=1)
+        int,
+        setting("Items decoded and not answered yet; shared by projects like that memory.", unit="items", ge=1),
     ] = 2_000_000
     batch_rows: Annotated[int, setting("A batch is sent once it has so many items.", unit="items", ge=1)] = 50_000
     batch_bytes: Annotated[int, setting("A batch is sent once it holds so much.", unit="bytes", ge=1)] = 64 * _MIB

@@ -16,12 +16,13 @@ import structlog
 
 from chassis.errors import PayloadTooLarge, ServiceUnavailable
 from gateway.batches.lane import Lane, LaneLimits
-from gateway.batches.waiting import TOO_MANY_OLD, Shares
 from gateway.batches.writer import AWAY, SOON_S, Pending, Writer
 from gateway.outcomes import Metrics
 from gateway.settings import GatewaySettings
+from gateway.shares import Shares
 from proto.otlp.policy import NANOS_PER_DAY, Decoded
 
+TOO_MANY_OLD: Final = "Too many old items wait to be stored; send the request again later."
 DRAIN_MARGIN_S: Final = 1.0
 LONGEST_LINGER: Final = 0.25  # of the deadline: what waits longer has no time left to be inserted
 
@@ -48,7 +49,8 @@ class Batcher:
         self._writer = writer
         self._fresh = Lane(self._write, limits)
         self._slow = Lane(self._write, limits._replace(linger_s=linger_s, slots=settings.slow_batches))
-        self._shares = Shares(settings.max_slow_bytes, metrics)
+        self._slow_bytes: Shares[int] = Shares(settings.max_slow_bytes)
+        metrics.slow_bytes.set_function(lambda: self._slow_bytes.taken)
 
     async def store(self, decoded: Decoded, wire_bytes: int) -> None:
         """Returns once the spans and logs are in ClickHouse. ServiceUnavailable when they are not at the deadline (they
@@ -60,11 +62,16 @@ class Batcher:
         if not self._is_old(decoded):
             await self._through(self._fresh, decoded, wire_bytes)
             return
-        if self._slow.expected_s() > self._settings.ack_deadline_s:  # it would be stored after its sender gave up
+        too_late = (
+            self._slow.expected_s() > self._settings.ack_deadline_s
+        )  # it would be stored after its sender gave up
+        if too_late or not self._slow_bytes.take(decoded.project_id, decoded.nbytes):
             raise ServiceUnavailable(TOO_MANY_OLD)
-        with self._shares.held(decoded.project_id, decoded.nbytes):
-            self._metrics.slow_items.inc(decoded.accepted)
+        self._metrics.slow_items.inc(decoded.accepted)
+        try:
             await self._through(self._slow, decoded, wire_bytes)
+        finally:
+            self._slow_bytes.change(decoded.project_id, -decoded.nbytes)
 
     async def close(self) -> None:
         """Write what waits; every request has its answer afterwards. An insert that hangs longer than the deadline of

@@ -1,15 +1,9 @@
-"""Requests that wait: in which order they leave, and how much of a shared memory one project may hold."""
+"""Requests that wait, and in which order they leave."""
 
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from chassis.errors import ServiceUnavailable
-from gateway.outcomes import Metrics
 from proto.otlp.policy import Decoded
-
-TOO_MANY_OLD: Final = "Too many old items wait to be stored; send the request again later."
 
 
 class Request(Protocol):
@@ -72,35 +66,3 @@ class Waiting(Generic[R]):
     def _count(self, request: R, sign: int) -> None:
         self.items += sign * request.decoded.accepted
         self.nbytes += sign * request.decoded.nbytes
-
-
-class Shares:
-    """A memory that projects share. Who holds some of it may take as much as is left free: one alone half of it, two a
-    third each. Who holds nothing may take what they leave, to the last byte; then the next is refused until some of it
-    is given back.
-    """
-
-    def __init__(self, max_bytes: int, metrics: Metrics) -> None:
-        self._max_bytes = max_bytes
-        self._total = 0
-        self._held: dict[int, int] = {}
-        metrics.slow_bytes.set_function(lambda: self._total)
-
-    @contextmanager
-    def held(self, project_id: int, nbytes: int) -> Iterator[None]:
-        """Hold `nbytes` for a project; ServiceUnavailable when that is more than its share."""
-        before = self._held.get(project_id, 0)
-        free = self._max_bytes - self._total - nbytes
-        if free < (before + nbytes if before else 0) and self._total:
-            raise ServiceUnavailable(TOO_MANY_OLD)
-        self._change(project_id, nbytes)
-        try:
-            yield
-        finally:
-            self._change(project_id, -nbytes)
-
-    def _change(self, project_id: int, nbytes: int) -> None:
-        self._total += nbytes
-        self._held[project_id] = self._held.get(project_id, 0) + nbytes
-        if not self._held[project_id]:
-            del self._held[project_id]

@@ -243,7 +243,7 @@ async def test_the_gateway_goes_on_after_requests_gave_up_waiting_for_a_slot(sta
 async def test_stopping_does_not_wait_for_an_insert_that_hangs(
     start_gateway: StartGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.app.DRAIN_BACKGROUND_S", 0.1)
+    monkeypatch.setattr("gateway.storing.DRAIN_BACKGROUND_S", 0.1)
     hanging = asyncio.Event()
 
     class Hanging(RecordingStore):
@@ -419,7 +419,7 @@ async def test_too_much_in_flight_is_503_with_retry_after(start_gateway: StartGa
     refused = await gateway.post("/v1/traces", traces(span(3), span(4)))
     assert refused.status == 503
     assert 1 <= int(refused.headers["Retry-After"]) <= 5
-    fits = asyncio.ensure_future(gateway.post("/v1/traces", traces(span(3))))
+    fits = asyncio.ensure_future(gateway.post("/v1/traces", traces(span(3)), project=1))
     await eventually(lambda: gateway.metric("inflight_items") == 3)
     released.set()
     assert [(await held).status, (await fits).status] == [200, 200]
@@ -443,7 +443,8 @@ async def test_json_is_charged_for_the_protobuf_besides_it_while_it_is_read(star
     await eventually(lambda: gateway.metric("inflight_items") == 1)
     assert gateway.metric("inflight_bytes") < 100_000  # given back as soon as it is read
     assert (await gateway.post("/v1/traces", body(300_000), json)).status == 503
-    fits = asyncio.ensure_future(gateway.post("/v1/traces", body(150_000), json))
+    other = json | {"X-Legacy-Auth": f"Legacy legacy_key={gateway.projects[1].key}"}
+    fits = asyncio.ensure_future(gateway.post("/v1/traces", body(100_000), other))
     await eventually(lambda: gateway.metric("inflight_items") == 2)
     released.set()
     assert [(await alone).status, (await fits).status] == [200, 200]
