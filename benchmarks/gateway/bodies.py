@@ -1,0 +1,131 @@
+"""Requests of 512 items that are alike as a service's requests are, and differ as they do.
+
+An item has 10 attributes and a resource of 10 (`tests.proto.otlp.realistic`). Every base has a service instance of its
+own, and every request trace ids of its own, four items to a trace: each trace is a row that the gateway derives.
+"""
+
+import gzip
+import json
+import time
+from collections.abc import Sequence
+from functools import lru_cache
+from random import Random
+from typing import Final, Literal, NamedTuple
+
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, LogsData
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, TracesData
+
+from proto.otlp.policy import Signal
+from tests.proto.otlp.as_json import as_json
+from tests.proto.otlp.realistic import NOW_NS, request
+
+Encoding = Literal["protobuf", "protobuf gzip", "JSON"]
+
+ITEMS: Final = 512  # of a request, as SDKs send them
+MARK: Final = b"http.request.method"  # key of an attribute that every item has once, and nothing else has
+_BASES: Final = 16
+_PER_BASE: Final = 12  # requests; so a batch of 50 000 rows hardly meets one twice
+_ITEMS_OF_TRACE: Final = 4
+_SERVICES: Final = 8
+_AGE_NS: Final = 5 * 10**9  # that the newest item may have when it is sent first
+_GZIP_LEVEL: Final = 6  # what most SDKs use
+
+
+class Kind(NamedTuple):
+    """One row of the benchmark."""
+
+    signal: Signal
+    encoding: Encoding
+
+    @property
+    def headers(self) -> str:
+        """What the request says of its body."""
+        media = "application/json" if self.encoding == "JSON" else "application/x-protobuf"
+        coding = "Content-Encoding: gzip\r\n" if self.encoding == "protobuf gzip" else ""
+        return f"Content-Type: {media}\r\n{coding}"
+
+
+KINDS: Final = tuple(
+    Kind(signal, encoding) for encoding in ("protobuf gzip", "protobuf", "JSON") for signal in ("traces", "logs")
+)
+
+
+@lru_cache
+def bodies(kind: Kind) -> list[bytes]:
+    """The bodies to send in turn."""
+    plain = [
+        body
+        for number in range(_BASES)
+        for body in _family(_base(kind.signal, number), Random(number), as_text=kind.encoding == "JSON")
+    ]
+    if kind.encoding == "protobuf gzip":
+        return [gzip.compress(body, _GZIP_LEVEL) for body in plain]
+    return plain
+
+
+def _base(signal: Signal, number: int) -> TracesData | LogsData:
+    """A request of one service instance, its items starting within the last seconds."""
+    message = request(signal, ITEMS, seed=number)
+    shift = time.time_ns() - _AGE_NS - NOW_NS
+    items = _items(message)
+    for place, item in enumerate(items):
+        item.trace_id = items[place - place % _ITEMS_OF_TRACE].trace_id
+        if isinstance(item, Span):
+            item.start_time_unix_nano += shift
+            item.end_time_unix_nano += shift
+        else:
+            item.time_unix_nano += shift
+            item.observed_time_unix_nano += shift
+    _name(_resource(message), Random(f"{signal} {number}"))
+    return message
+
+
+def _name(resource: Resource, random: Random) -> None:
+    """Make the resource one of its own."""
+    for attribute in resource.attributes:
+        if attribute.key == "service.instance.id":
+            attribute.value.string_value = random.randbytes(16).hex()
+        elif attribute.key == "service.name":
+            attribute.value.string_value = f"{attribute.value.string_value}-{random.randrange(_SERVICES)}"
+        elif attribute.key == "process.pid":
+            attribute.value.int_value = random.randrange(1, 2**15)
+
+
+def _resource(message: TracesData | LogsData) -> Resource:
+    return message.resource_spans[0].resource if isinstance(message, TracesData) else message.resource_logs[0].resource
+
+
+def _items(message: TracesData | LogsData) -> Sequence[Span | LogRecord]:
+    if isinstance(message, TracesData):
+        return message.resource_spans[0].scope_spans[0].spans
+    return message.resource_logs[0].scope_logs[0].log_records
+
+
+def _family(message: TracesData | LogsData, random: Random, *, as_text: bool) -> list[bytes]:
+    """The message some times over, each time with other trace ids."""
+    ids = {item.trace_id for item in _items(message)}
+    body = message.SerializeToString()
+    if as_text:
+        body = json.dumps(json.loads(as_json(message)), separators=(",", ":"), ensure_ascii=False).encode()
+        ids = {trace_id.hex().encode() for trace_id in ids}
+    places = sorted(place for trace_id in ids for place in _places(body, trace_id))
+    return [_salted(body, places, random.randbytes(4), as_text=as_text) for _ in range(_PER_BASE)]
+
+
+def _places(body: bytes, trace_id: bytes) -> list[int]:
+    found, at = [], body.find(trace_id)
+    while at >= 0:
+        found.append(at)
+        at = body.find(trace_id, at + len(trace_id))
+    return found
+
+
+def _salted(body: bytes, places: list[int], salt: bytes, *, as_text: bool) -> bytes:
+    """The body with `salt` over the first bytes of every trace id."""
+    changed = bytearray(body)
+    if as_text:
+        salt = salt.hex().encode()
+    for place in places:
+        changed[place : place + len(salt)] = salt
+    return bytes(changed)

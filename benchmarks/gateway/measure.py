@@ -1,0 +1,68 @@
+"""Rounds: each rival in turn gets the same load for the same time, and is charged until the last item has arrived."""
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from statistics import median
+from typing import Final, NamedTuple
+
+from benchmarks.gateway.bodies import Kind
+from benchmarks.gateway.load import Sent, send
+from benchmarks.gateway.rivals import Endpoint, Rival
+
+QUIET_S: Final = 3.0  # without an insert: what is derived from the items (two seconds behind them) has arrived as well
+_ARRIVAL_S: Final = 60.0
+
+
+class Void(Exception):
+    """What was measured cannot be compared: something was refused, or did not arrive."""
+
+
+class Round(NamedTuple):
+    """One rival under one kind of load: CPU microseconds an item, items a second, and seconds to each answer."""
+
+    cpu_us: float
+    rate: float
+    latencies: Sequence[float]
+
+
+def measure(rival: Rival, kind: Kind, sink: Endpoint, senders: Executor, connections: int, seconds: float) -> Round:
+    """One round. Raises Void."""
+    table = rival.tables[kind.signal]
+    rows, cpu_s = sink.rows(table), rival.cpu_s()
+    sent = senders.submit(send, rival.target, kind, connections, seconds).result()
+    _all_arrived(rival, table, rows, sent, sink)
+    return Round((rival.cpu_s() - cpu_s) * 1e6 / sent.items, sent.items / sent.seconds, sent.latencies)
+
+
+def _all_arrived(rival: Rival, table: str, before: int, sent: Sent, sink: Endpoint) -> None:
+    """Wait until every accepted item is a row, and until nothing else comes."""
+    if sent.refused:
+        raise Void(f"{rival.name} refused requests, by status: {sent.refused}; take fewer connections")
+    deadline = time.monotonic() + _ARRIVAL_S
+    while sink.rows(table) - before < sent.items or sink.arrived()["idle_s"] < QUIET_S:
+        if time.monotonic() > deadline:
+            raise Void(f"{rival.name} accepted {sent.items} items, {sink.rows(table) - before} arrived")
+        time.sleep(0.1)
+    arrived = sink.rows(table) - before
+    if arrived != sent.items:
+        raise Void(f"{rival.name} accepted {sent.items} items, {arrived} arrived")
+
+
+class Summary(NamedTuple):
+    """What rounds of one rival and kind showed: the median one, the extremes, and ack latencies of all."""
+
+    cpu_us: float
+    least_us: float
+    most_us: float
+    rate: float
+    p50_ms: float
+    p99_ms: float
+
+
+def summary(rounds: Sequence[Round]) -> Summary:
+    """Of at least one round."""
+    cpu = sorted(one.cpu_us for one in rounds)
+    latencies = sorted(seconds for one in rounds for seconds in one.latencies)
+    p50, p99 = (latencies[int(len(latencies) * q)] * 1e3 for q in (0.5, 0.99))
+    return Summary(median(cpu), cpu[0], cpu[-1], median(one.rate for one in rounds), p50, p99)

@@ -1,0 +1,137 @@
+"""What is measured, as processes: the gateway in one or more modes, and Rotel, in front of the same endpoint."""
+
+import json
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import psutil  # type: ignore[import-untyped]  # it has no types
+
+from benchmarks.gateway.load import Target
+from proto.otlp.policy import Signal
+from tests.e2e.agents import client_environment, rotel_executable
+from tests.e2e.product import Service, eventually, free_port, set_up_apart, stop
+
+ROTEL: Final = "Rotel"
+_ROOT: Final = Path(__file__).parents[2]
+
+
+class Rival(NamedTuple):
+    """A running gateway. `tables` are where its items arrive."""
+
+    name: str
+    target: Target
+    process: psutil.Process
+    tables: Mapping[Signal, str]
+
+    def cpu_s(self) -> float:
+        """CPU of the process and of its workers so far."""
+        return sum(sum(one.cpu_times()[:2]) for one in (self.process, *self.process.children(recursive=True)))
+
+    def resident(self) -> tuple[int, int]:
+        """Bytes in memory: the most so far, and now."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        sizes = dict(line.split(":", 1) for line in status.splitlines())
+        return tuple(int(sizes[name].split()[0]) * 1024 for name in ("VmHWM", "VmRSS"))  # type: ignore[return-value]
+
+
+class Endpoint:
+    """The endpoint that counts."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def arrived(self) -> dict[str, Any]:
+        """Its counts so far."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/arrived", timeout=30) as answer:
+            counts: dict[str, Any] = json.loads(answer.read())
+        return counts
+
+    def rows(self, table: str) -> int:
+        """Rows of one table so far."""
+        return int(self.arrived()["rows"].get(table, 0))
+
+
+@contextmanager
+def endpoint(directory: Path) -> Iterator[Endpoint]:
+    """Start it and end it."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.gateway.sink", "--directory", str(directory / "engine")],
+        stdout=subprocess.PIPE,
+        cwd=_ROOT,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield Endpoint(int(process.stdout.readline()))
+        finally:
+            stop(process)
+
+
+@contextmanager
+def rivals(directory: Path, sink: Endpoint, modes: Sequence[str], settings: Mapping[str, str]) -> Iterator[list[Rival]]:
+    """The gateway in each of the modes, and Rotel; all of them started, and ended at the end."""
+    with ExitStack() as stack:
+        yield [
+            *(stack.enter_context(_sluice(directory / mode, sink, mode, settings)) for mode in modes),
+            stack.enter_context(_rotel(directory, sink)),
+        ]
+
+
+@contextmanager
+def _sluice(directory: Path, sink: Endpoint, mode: str, settings: Mapping[str, str]) -> Iterator[Rival]:
+    directory.mkdir()
+    sluice = set_up_apart(
+        directory,
+        f"http://127.0.0.1:{sink.port}/{mode}",
+        f"sqlite:///{directory / 'shared.db'}",
+        SLUICE_DURABILITY=mode,
+        **settings,
+    )
+    gateway: Service = sluice.services["gateway"]
+    gateway.start()
+    assert gateway.process is not None
+    target = Target(gateway.port, f"X-Legacy-Auth: Legacy legacy_key={sluice.key}\r\n")
+    try:
+        yield Rival(
+            f"Sluice {mode}",
+            target,
+            psutil.Process(gateway.process.pid),
+            {"traces": f"{mode}.spans", "logs": f"{mode}.logs"},
+        )
+        gateway.stop()
+    finally:
+        gateway.kill()
+
+
+@contextmanager
+def _rotel(directory: Path, sink: Endpoint) -> Iterator[Rival]:
+    """Rotel as it comes, with its exporter to ClickHouse: batches of 8 192 items or a fifth of a second, LZ4."""
+    port = free_port()
+    options = {
+        "otlp-http-endpoint": f"127.0.0.1:{port}",
+        "otlp-grpc-endpoint": f"127.0.0.1:{free_port()}",
+        "exporter": "clickhouse",
+        "clickhouse-exporter-endpoint": f"http://127.0.0.1:{sink.port}",
+    }
+    arguments = [word for name, value in options.items() for word in (f"--{name}", value)]
+    log = directory / "rotel.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [rotel_executable(), "start", *arguments], stdout=out, stderr=out, cwd=directory, env=client_environment()
+        )
+    try:
+        eventually(lambda: process.poll() is not None or _listens(process.pid, port), "Rotel listening")
+        assert process.poll() is None, log.read_text()
+        tables: Mapping[Signal, str] = {"traces": "otel.otel_traces", "logs": "otel.otel_logs"}
+        yield Rival(ROTEL, Target(port, ""), psutil.Process(process.pid), tables)
+        assert process.poll() is None, log.read_text()
+    finally:
+        stop(process)
+
+
+def _listens(pid: int, port: int) -> bool:
+    return any(each.laddr.port == port for each in psutil.Process(pid).net_connections() if each.status == "LISTEN")
