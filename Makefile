@@ -60,10 +60,15 @@ setup: $(VENV)/.package ## everything that `run` needs, in .venv
 run: setup ## all services in one process, embedded stores, data in ./data
 	exec $(BIN)/sluice up
 
-test: $(JAVASCRIPT)/node_modules/.made $(VENV)/.dev ## the whole test suite
+# A real Redis for the tests of what processes share; no package of Python's brings one that is kept.
+.PHONY: redis-server
+redis-server:
+	@command -v redis-server >/dev/null || { echo "The tests need redis-server (Debian: apt install redis-server)." >&2; exit 1; }
+
+test: redis-server $(JAVASCRIPT)/node_modules/.made $(VENV)/.dev ## the whole test suite
 	$(BIN)/python -m pytest $(WORKERS) $(PYTEST_ARGS)
 
-test-optimized: $(JAVASCRIPT)/node_modules/.made $(VENV)/.dev ## the same under python -O: nothing may hang on an assert of ours
+test-optimized: redis-server $(JAVASCRIPT)/node_modules/.made $(VENV)/.dev ## the same under python -O: nothing may hang on an assert of ours
 	$(BIN)/python -O -m pytest $(WORKERS) -p no:cacheprovider $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev ## ruff and mypy
@@ -83,7 +88,7 @@ bench: $(VENV)/.dev ## what the claims in README.md are measured with
 
 LOCK := --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras \
 	--allow-unsafe --no-header --no-annotate
-RUN_EXTRAS := --extra embedded --extra gateway --extra postgresql --extra send --extra uvloop
+RUN_EXTRAS := --extra embedded --extra gateway --extra postgresql --extra redis --extra send --extra uvloop
 
 lock: $(VENV)/.build ## choose new versions for requirements/*.lock
 	$(PIP) install 'pip-tools>=7.5'

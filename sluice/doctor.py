@@ -15,6 +15,7 @@ import msgspec
 from chassis import migrations, schema
 from chassis.clickhouse import QueryLimits
 from chassis.errors import StartupError
+from chassis.redis import open_redis
 from chassis.relational import shown
 from chassis.settings import ChassisSettings
 from sluice import __version__, data, process
@@ -22,7 +23,7 @@ from sluice.options import Options
 from sluice.services import open_clickhouse
 
 _PACKAGES: Final = (
-    *("aiohttp", "uvloop", "msgspec", "SQLAlchemy", "psycopg"),
+    *("aiohttp", "uvloop", "msgspec", "SQLAlchemy", "psycopg", "redis"),
     *("clickhouse-connect", "chdb", "isal", "backports.zstd"),
 )
 _LIMITS: Final = QueryLimits(max_seconds=10)
@@ -59,6 +60,7 @@ def examine(settings: ChassisSettings) -> Iterator[Finding]:
     yield Finding("data", settings.data_dir.is_dir(), f"{settings.data_dir}: {state}")
     yield _examined("database", lambda: _database(settings))
     yield _examined("clickhouse", lambda: _clickhouse(settings, running=running))
+    yield _examined("redis", lambda: _redis(settings))
     if running:
         yield _examined("server", lambda: _server(settings))
 
@@ -123,6 +125,21 @@ async def _ask_clickhouse(settings: ChassisSettings) -> str:
         return f"{clickhouse.address}: version {version}, schema {schema.migrations()[-1].version}"
     finally:
         await clickhouse.close()
+
+
+def _redis(settings: ChassisSettings) -> str:
+    if not settings.redis_url:
+        return "none: each process counts rates for itself"
+    return process.run(_ask_redis(settings))
+
+
+async def _ask_redis(settings: ChassisSettings) -> str:
+    redis = open_redis(settings.redis_url, settings.redis_timeout_s)
+    try:
+        version = await redis.inspect()
+        return f"{redis.address}: version {version or 'unknown'}, answers within {settings.redis_timeout_s:g} s"
+    finally:
+        await redis.close()
 
 
 def _server(settings: ChassisSettings) -> str:

@@ -10,11 +10,15 @@ from typing import Final
 
 import structlog
 from aiohttp import web
+from prometheus_client import CollectorRegistry
 
 from chassis.clickhouse import ClickHouse, StoreMisconfigured, StoreUnavailable
 from chassis.cursor import cursor_signer
 from chassis.health import Dependency, Tolerated
 from chassis.identity.checks import Checks
+from chassis.limits.local import LocalLimiter
+from chassis.limits.redis import RedisLimiter
+from chassis.redis import Redis, open_redis
 from chassis.relational import Database
 from chassis.schema import CheckedClickHouse
 from chassis.settings import ChassisSettings
@@ -40,6 +44,7 @@ class _Parts:
     telemetry: Telemetry
     checks: Checks
     after_opening: Step
+    redis: Redis | None
     routes: list[Route] = field(default_factory=list)
     resources: list[Resource] = field(default_factory=list)
     readiness: list[Dependency] = field(default_factory=list)
@@ -75,12 +80,16 @@ def assemble(
 ) -> web.Application:
     """The named services in one application. `after_opening` is done once with ClickHouse, before anything uses it."""
     checks = Checks.over(Database.configured(chassis), telemetry.registry)
-    parts = _Parts(options, chassis, telemetry, checks, after_opening)
+    redis = configured_redis(chassis, telemetry.registry)
+    parts = _Parts(options, chassis, telemetry, checks, redis, after_opening)
     parts.resources.append(checks.running)
     # A gateway alone goes on with the keys that it knows.
     parts.readiness.append(Tolerated(checks.database) if names == ("gateway",) else checks.database)
     for name in names:
         _ADD[name](parts)
+    if redis is not None:
+        parts.resources.append(redis.running)
+        parts.readiness.append(Tolerated(redis))
     return build_app(
         parts.routes,
         service=names[0] if len(names) == 1 else "sluice",
@@ -91,9 +100,24 @@ def assemble(
         readiness=parts.readiness,
     )
 
+        limiter=None if redis is None else RedisLimiter(redis, LocalLimiter(), telemetry.registry),
 
 def open_clickhouse(
     chassis: ChassisSettings, *, handles: int = 1, max_waiting: int = 4, timeout_s: float = 30.0
+def configured_redis(chassis: ChassisSettings, registry: CollectorRegistry | None = None) -> Redis | None:
+    """The one of the settings, not started; None where there is none. Raises StartupError for a URL that is none."""
+    return open_redis(chassis.redis_url, chassis.redis_timeout_s, registry) if chassis.redis_url else None
+
+
+def _decoder(names: Sequence[str]) -> str:
+    """Which one the gateway decodes with, for the metrics."""
+    if "gateway" not in names:
+        return "none"
+    from proto.otlp.codec import KERNEL
+
+    return "kernel" if KERNEL else "reference"
+
+
 ) -> ClickHouse:
     """A `ClickHouse` of the configured store, not started."""
     scratch = _scratch(chassis)

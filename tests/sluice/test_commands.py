@@ -150,7 +150,8 @@ def test_doctor_finds_a_running_sluice_well(start: Start) -> None:
     up = start()
     done = sluice("doctor", "--json", "--data", up.data)
     findings = {finding["name"]: finding for finding in json.loads(done.stdout)}
-    assert list(findings) == ["sluice", "packages", "decoder", "data", "database", "clickhouse", "server"]
+    assert list(findings) == [*("sluice", "packages", "decoder", "data", "database", "clickhouse", "redis", "server")]
+    assert findings["redis"]["detail"] == "none: each process counts rates for itself"
     assert findings["server"]["detail"] == f"{up.url}/readyz answers 200: ready"
     assert f"Python {sys.version.split()[0]}" in findings["sluice"]["detail"]
     assert {name for name, finding in findings.items() if not finding["ok"]} <= {"decoder"}

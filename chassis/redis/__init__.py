@@ -1,0 +1,14 @@
+"""Redis, which processes share and none depends on: it holds what may be lost.
+
+`Redis.run` runs one of our scripts and waits for a few hundredths of a second. Whoever gets a `RedisAway` instead goes
+on by what the process knows itself; nobody is refused because Redis is away, unless his rule says so. The first
+failure closes the door; a probe in the background, which writes as the scripts do, opens it again. So an outage costs
+the requests that find out about it their wait, and all others nothing.
+
+`client` is the driver; it is imported where an address is configured, and nowhere else.
+"""
+
+from chassis.redis.scripts import RedisAway, Script
+from chassis.redis.shared import Redis, open_redis
+
+__all__ = ["Redis", "RedisAway", "Script", "open_redis"]

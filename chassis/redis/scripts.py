@@ -1,0 +1,26 @@
+"""What is asked of Redis, and how it fails."""
+
+import hashlib
+from typing import Literal
+
+Kind = Literal["timeout", "connection", "refused"]
+
+
+class Script:
+    """A Lua script, which Redis knows by its hash once it has seen it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+class RedisFailure(Exception):
+    """One call failed: no answer in time, no connection, or an answer that is an error. The text has no password."""
+
+    def __init__(self, kind: Kind, reason: str) -> None:
+        super().__init__(reason)
+        self.kind: Kind = kind
+
+
+class RedisAway(Exception):
+    """Go on without it."""

@@ -1,0 +1,175 @@
+"""Real Redis servers for tests, from the machine's `redis-server`; on loopback, with a password, keeping nothing.
+
+Whoever stops, kills or pauses one takes one for himself (`running`); the session's is emptied for each test.
+"""
+
+import asyncio
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import pytest
+import redis
+
+PASSWORD: Final = "hu:sh@/?#%41 $'\\"
+_DEADLINE_S: Final = 20.0
+
+
+class RedisServer:
+    """One server. After `stop` or `pause` it can come back on the same port, empty after `stop`."""
+
+    def __init__(self, program: str, directory: Path) -> None:
+        self.port = _free_port()
+        self._program = program
+        self._directory = directory
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """With its password."""
+        return self.url_at(self.port)
+
+    def url_at(self, port: int, password: str = PASSWORD) -> str:
+        """The same server behind something else."""
+        return f"redis://:{quote(password, safe='')}@127.0.0.1:{port}/0"
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        options = {"port": self.port, "bind": "127.0.0.1", "requirepass": PASSWORD, "save": "", "appendonly": "no"}
+        command = [self._program, "--dir", str(self._directory)]
+        for name, value in options.items():
+            command += [f"--{name}", str(value)]
+        with (self._directory / "redis.log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        deadline = time.monotonic() + _DEADLINE_S
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"Redis did not start:\n{(self._directory / 'redis.log').read_text()}")
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        """End it, with everything that it held."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(signal.SIGCONT)  # one that a test left paused takes no other signal
+        process.kill()
+        process.wait(_DEADLINE_S)
+
+    def pause(self) -> None:
+        """Connections are accepted (by the kernel) and nothing ever answers."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on after `pause`."""
+        self._signal(signal.SIGCONT)
+
+    def ask(self, *command: Any) -> Any:
+        """One command, on a connection of its own."""
+        with redis.Redis(port=self.port, password=PASSWORD, decode_responses=True) as client:
+            return client.execute_command(*command)
+
+    def flush(self) -> None:
+        """Have it forget everything."""
+        self.ask("FLUSHALL")
+
+    def _signal(self, sent: signal.Signals) -> None:
+        if self._process is None:
+            raise AssertionError("it does not run")
+        self._process.send_signal(sent)
+
+    def _answers(self) -> bool:
+        try:
+            return bool(self.ask("PING"))
+        except redis.RedisError:
+            return False
+
+
+@contextmanager
+def running(directory: Path) -> Iterator[RedisServer]:
+    """A server of one's own until the block ends."""
+    program = shutil.which("redis-server")
+    if program is None:
+        raise AssertionError("redis-server is not installed (Debian: apt install redis-server)")
+    server = RedisServer(program, directory)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def redis_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """Not to be stopped."""
+    with running(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture
+def redis_server(redis_of_the_session: RedisServer) -> RedisServer:
+    """The session's, empty. It is not to be stopped."""
+    redis_of_the_session.flush()
+    return redis_of_the_session
+
+
+@pytest.fixture
+def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
+    """A server to be stopped, paused and started again."""
+    with running(tmp_path) as server:
+        yield server
+
+
+class Slow:
+    """Where a server answers late. `delay_s` may be changed."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.delay_s = 0.0
+
+
+@asynccontextmanager
+async def slow(server: RedisServer) -> AsyncIterator[Slow]:
+    """A way to the server on which every answer takes `delay_s` longer."""
+    tasks: set[asyncio.Task[Any]] = set()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there = await asyncio.open_connection("127.0.0.1", server.port)
+        for source, target, late in ((reader, there[1], False), (there[0], writer, True)):
+            task = asyncio.create_task(carry(source, target, late))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+    async def carry(source: asyncio.StreamReader, target: asyncio.StreamWriter, late: bool) -> None:
+        try:
+            while piece := await source.read(65_536):
+                if late:
+                    await asyncio.sleep(way.delay_s)
+                target.write(piece)
+        except OSError:
+            pass  # the other side went; this one is told by the end of the connection
+        finally:
+            target.close()
+
+    accepting = await asyncio.start_server(connected, "127.0.0.1", 0)
+    way = Slow(accepting.sockets[0].getsockname()[1])
+    try:
+        yield way
+    finally:
+        accepting.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
