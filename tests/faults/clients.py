@@ -72,6 +72,11 @@ class Load:
         """Requests answered 200 so far."""
         return sum(export.acknowledged for export in self.exports)
 
+    @property
+    def acknowledged_records(self) -> int:
+        """The same in records, without those that were to be rejected."""
+        return sum(len(export.good) for export in self.exports if export.acknowledged)
+
     def count(self, answer: str) -> int:
         """Attempts that ended so, so far."""
         return sum(export.answers.count(answer) for export in self.exports)

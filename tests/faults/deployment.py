@@ -27,8 +27,14 @@ from tests.faults.records import CLIENT, RUN, SEQUENCE, SUM, Export
 from tests.faults.zygote import Zygote
 
 DATABASE: Final = "telemetry"
+MODE: Final = os.environ.get("FAULTS_MODE", "memory")
 # Small, so that a test of seconds sees segments begun, sealed and deleted.
-SMALL: Final[Mapping[str, str]] = {"SLUICE_DURABILITY": "store"}
+SMALL: Final[Mapping[str, str]] = {
+    "SLUICE_DURABILITY": MODE,
+    "SLUICE_GATEWAY_JOURNAL_LINGER_S": "0.05",
+    "SLUICE_GATEWAY_SLOW_LINGER_S": "0.1",
+    "SLUICE_GATEWAY_DERIVED_LINGER_S": "0.2",
+}
 SETTLED_S: Final = 60.0
 
 _ROWS: Final = f"""
@@ -175,6 +181,10 @@ class Gateway:
 
     def signal(self, number: int) -> None:
         os.kill(self.process.pid, number)
+
+    def open_files(self) -> int:
+        """Descriptors that it has now."""
+        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
 
     def metric(self, name: str, **labels: str) -> float:
         """The sum of a metric's samples that have these labels."""

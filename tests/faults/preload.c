@@ -60,6 +60,8 @@ static int rule_count, ruled[CALLS];
 static const char *shadow_pattern, *shadow_directory;
 static int shadow_log = -1;
 static volatile int configured;
+static const volatile int64_t *clock_file;
+static int clock_asked;
 static pthread_mutex_t configuring = PTHREAD_MUTEX_INITIALIZER, counting = PTHREAD_MUTEX_INITIALIZER;
 // Held over a call and its record, so that the log has them in the order in which they happened.
 static pthread_mutex_t shadowing = PTHREAD_MUTEX_INITIALIZER;
@@ -116,7 +118,8 @@ static void configure(void) {
 static void forget(void) {
     if (shadow_log >= 0) close(shadow_log);
     shadow_log = -1;
-    rule_count = configured = 0;
+    rule_count = configured = clock_asked = 0;
+    clock_file = NULL;
     memset(ruled, 0, sizeof ruled);
 }
 
@@ -626,18 +629,16 @@ SENDER(sendto, (int fd, const void *data, size_t size, int flags, const struct s
 // ---------------------------------------------------------------- the clock
 
 static int64_t clock_error(void) {
-    static const volatile int64_t *shared;
-    static int asked;
-    if (!asked) {
+    if (!clock_asked) {
         const char *path = getenv("FAULTS_CLOCK");
         REAL(open);
         int fd = path ? real(path, O_RDONLY | O_CLOEXEC) : -1;
-        void *mapped = fd < 0 ? MAP_FAILED : mmap(NULL, sizeof *shared, PROT_READ, MAP_SHARED, fd, 0);
-        if (mapped != MAP_FAILED) shared = mapped;
+        void *mapped = fd < 0 ? MAP_FAILED : mmap(NULL, sizeof *clock_file, PROT_READ, MAP_SHARED, fd, 0);
+        if (mapped != MAP_FAILED) clock_file = mapped;
         if (fd >= 0) close(fd);
-        asked = 1;
+        clock_asked = 1;
     }
-    return shared ? *shared : 0;
+    return clock_file ? *clock_file : 0;
 }
 
 int clock_gettime(clockid_t clock, struct timespec *now) {

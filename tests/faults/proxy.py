@@ -24,6 +24,7 @@ ERRORS: Final = {
     252: "Too many parts (3000 with average size of 3.00 KiB) in table 'telemetry.spans'. Merges are processing "
     "significantly slower than inserts. (TOO_MANY_PARTS)",
     243: "Cannot reserve 1.00 MiB, not enough space. (NOT_ENOUGH_SPACE)",
+    117: "Cannot parse. (INCORRECT_DATA)",
     242: "Table is in readonly mode since table metadata was not found in zookeeper. (TABLE_IS_READ_ONLY)",
     319: "Unknown status, client must retry. Reason: connection loss. (UNKNOWN_STATUS_OF_INSERT)",
 }
@@ -73,6 +74,7 @@ class Proxy:
 
     def __init__(self, target: int) -> None:
         self.seen: list[Seen] = []
+        self.poison = b""  # where given: an insert with it in its rows is refused for good
         self._target = f"http://127.0.0.1:{target}"
         self._once: deque[Fault] = deque()
         self._always: Fault = None
@@ -148,6 +150,8 @@ class Proxy:
         if statement[:2] != ["INSERT", "INTO"]:
             return await self._passed(request, body)
         fault = self._once.popleft() if self._once else self._always
+        if self.poison and self.poison in body:
+            fault = Refuse(117)
         self.seen.append(Seen(statement[2], request.query.get("insert_deduplication_token", ""), body, fault))
         if isinstance(fault, Refuse):
             return _failure(fault.code)

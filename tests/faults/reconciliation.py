@@ -5,7 +5,7 @@ a record that was sent once is stored at most once, one that was sent n times at
 stored - sent = 0, nor is anything stored that was rejected
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 
 from tests.faults.records import Export
@@ -78,6 +78,3 @@ def missing(exports: Iterable[Export], stored: Stored) -> list[tuple[int, int]]:
         for sequence in export.good
         if (export.client, sequence) not in stored
     ]
-
-
-Reader = Callable[[], tuple[Stored, int]]

@@ -209,3 +209,19 @@ def test_the_clock_can_be_wrong(machine: Machine) -> None:
 def test_a_rule_that_cannot_be_read_ends_the_process(machine: Machine) -> None:
     done = machine.run("open(PATH, 'w')", [Rule("die", "nothing", "*")])  # type: ignore[arg-type]
     assert (done.returncode, "cannot read the rule" in done.stderr) == (99, True)
+
+
+def test_a_fork_has_rules_and_a_clock_of_its_own(machine: Machine, tmp_path: Path) -> None:
+    """As those of the zygote have, which are told what to be once they are made."""
+    other = Layer(tmp_path / "other")
+    other.set_clock(-(10**18))
+    told = other.environment([Rule("die", "write", "*/file")])
+    code = f"""
+import os, time
+if not os.fork():
+    os.environ.update({told!r})
+    assert time.time_ns() < 10**18
+    os.write(os.open(PATH, os.O_WRONLY | os.O_CREAT), b"x")
+print(os.wait()[1], time.time_ns() < 10**18)"""
+    done = machine.run(code)
+    assert done.stdout == "9 False\n", done.stderr
