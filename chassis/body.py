@@ -1,7 +1,8 @@
 """Reading a request body within a size and a time.
 
 aiohttp has no time limit on a body and answers `Expect: 100-continue` before any check. Here the interim answer goes
-out when a handler starts to read, which is after the access check, and a body over its limit is never drained.
+out when a handler starts to read, which is after the access check, and a body over its limit is never drained. Its time
+grows with what has arrived: a byte a second is cut off early, and a long body over a slow line gets through.
 """
 
 import asyncio
@@ -31,9 +32,15 @@ def refuse_unreadable(request: web.Request) -> None:
 
 
 async def read_body(
-    request: web.Request, max_bytes: int, timeout_s: float, grown: Callable[[int], None] | None = None
+    request: web.Request,
+    max_bytes: int,
+    timeout_s: float,
+    grown: Callable[[int], None] | None = None,
+    *,
+    min_rate: int = 0,
 ) -> bytes:
-    """The body as it came on the wire (still encoded), at most `max_bytes`, all of it within `timeout_s` seconds.
+    """The body as it came on the wire (still encoded), at most `max_bytes`, all of it within `timeout_s` seconds. Each
+    `min_rate` bytes (0: none) put that deadline off by one, to `timeout_s` from then at most.
 
     `grown` is told how many bytes are held, after each piece; it may raise, which ends the reading and the connection.
 
@@ -43,11 +50,11 @@ async def read_body(
     """
     _refuse_announced(request, max_bytes)
     try:
-        async with asyncio.timeout(timeout_s):
+        async with asyncio.timeout(timeout_s) as limit:
             await _continue(request)
-            return await _read_at_most(request, max_bytes, grown)
+            return await _read_at_most(request, max_bytes, grown, _Pace(limit, timeout_s, min_rate))
     except TimeoutError as error:
-        raise ServiceUnavailable(f"The body did not arrive within {timeout_s:g} s.", close=True) from error
+        raise ServiceUnavailable("The body did not arrive in time.", close=True) from error
     except (RequestPayloadError, web.HTTPBadRequest) as error:
         raise BadRequest("The body is not framed as its headers say.", close=True) from error
 
@@ -63,7 +70,26 @@ async def _continue(request: web.Request) -> None:
         request.writer.output_size = 0  # an interim answer is not the start of the response
 
 
-async def _read_at_most(request: web.Request, max_bytes: int, grown: Callable[[int], None] | None) -> bytes:
+class _Pace:
+    """A deadline that what arrives puts off, by a second for so many bytes. It is never further away than it was at the
+    beginning: what came fast earns nothing for a rest that does not come.
+    """
+
+    def __init__(self, limit: asyncio.Timeout, timeout_s: float, bytes_per_s: int) -> None:
+        self._limit = limit
+        self._timeout_s = timeout_s
+        self._bytes_per_s = bytes_per_s
+
+    def arrived(self, nbytes: int) -> None:
+        deadline = self._limit.when()
+        if self._bytes_per_s and deadline is not None:
+            latest = asyncio.get_running_loop().time() + self._timeout_s
+            self._limit.reschedule(min(latest, deadline + nbytes / self._bytes_per_s))
+
+
+async def _read_at_most(
+    request: web.Request, max_bytes: int, grown: Callable[[int], None] | None, pace: _Pace
+) -> bytes:
     pieces: list[bytes] = []
     size = 0
     while True:
@@ -73,6 +99,8 @@ async def _read_at_most(request: web.Request, max_bytes: int, grown: Callable[[i
         size += len(piece)
         if size > max_bytes:
             raise _too_large(max_bytes)
+        if not request.content.is_eof():
+            pace.arrived(len(piece))
         if grown is not None:
             _tell(grown, size)
         pieces.append(piece)

@@ -2,14 +2,16 @@
 
 aiohttp has no time limit on a request head or on a client that does not read, and no limit on connections. Here a
 connection that has not sent a whole head in time is closed (from its first byte on when it was kept alive), so is one
-that takes nothing of its answer; one over the cap is answered 503 without a task being started for it; and a handler
-whose client went away is cancelled where its route says so. A head that aiohttp cannot parse is refused without an echo
-of the input: by the skeleton, as its path refuses anything else, when its first line can be read (`chassis.heads`),
-else in the error envelope. A body that is under way when the process starts to drain is still received, where aiohttp
-would drop the rest of it.
+that takes nothing of its answer; over the cap one that waits gives way (`chassis.crowd`), or the new one is answered
+503 without a task being started for it; and a handler whose client went away is cancelled where its route says so. A
+request may be turned away before it is parsed (`chassis.gate`). A head that aiohttp cannot parse is refused without an
+echo of the input: by the skeleton, as its path refuses anything else, when its first line can be read
+(`chassis.heads`), else in the error envelope. A body that is under way when the process starts to drain is still
+received, where aiohttp would drop the rest of it.
 """
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 import msgspec
@@ -20,8 +22,11 @@ from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import RequestPayloadError
 from aiohttp.web_request import BaseRequest
 
+from chassis.crowd import Crowd
 from chassis.errors import ApiError, BadRequest, InternalError, ServiceUnavailable, envelope
+from chassis.gate import Doorway, Gate
 from chassis.heads import METHODS, first_line
+from chassis.peers import Proxies
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from chassis.web import CANCEL_ON_DISCONNECT, JSON_TYPE, request_id_for
@@ -33,31 +38,43 @@ SERVER: Final = "sluice"  # what an answer outside the skeleton says of its make
 
 
 class ConnectionPlan:
-    """What all connections of a process share: deadlines, the cap and how many there are. A factory of protocols."""
+    """What all connections of a process share: deadlines, gates, the cap and who they are. A factory of protocols."""
 
-    def __init__(self, server: web.Server, settings: ChassisSettings, telemetry: Telemetry) -> None:
+    def __init__(
+        self,
+        server: web.Server,
+        settings: ChassisSettings,
+        telemetry: Telemetry,
+        *,
+        most: int,
+        gates: Mapping[bytes, Gate],
+    ) -> None:
         self._server = server
         self._loop = asyncio.get_running_loop()
         self.settings = settings
         self._telemetry = telemetry
-        self._held = 0
+        self._gates = gates
+        self.crowd = Crowd(most, settings.max_connections_per_address, Proxies(settings.trusted_proxies))
+        telemetry.connections.set_function(lambda: len(self.crowd))
 
     def __call__(self) -> "Connection":
         return Connection(self._server, self._loop, self, self.settings)
 
-    def admit(self) -> bool:
-        """Count one more connection, or refuse it over the cap."""
-        if self._held >= self.settings.max_connections:
+    def admit(self, connection: "Connection", transport: asyncio.BaseTransport) -> bool:
+        """Count one more connection, or refuse it: one too many for the process or for its address."""
+        peer = transport.get_extra_info("peername")
+        admitted = self.crowd.enter(connection, peer[0] if isinstance(peer, tuple) else "")
+        if not admitted:
             self._telemetry.refused_connections.inc()
-            return False
-        self._held += 1
-        self._telemetry.connections.set(self._held)
-        return True
+        return admitted
 
-    def release(self) -> None:
-        """An admitted connection ended."""
-        self._held -= 1
-        self._telemetry.connections.set(self._held)
+    def doorway(self) -> Doorway | None:
+        """For one connection; None where there are no gates."""
+        return Doorway(self._gates) if self._gates else None
+
+    def gave_way(self) -> None:
+        """A connection that waited was closed for a new one."""
+        self._telemetry.expired.labels("idle").inc()
 
     def head_expired(self) -> None:
         """A connection was closed for want of a request head."""
@@ -71,7 +88,7 @@ class ConnectionPlan:
 class Connection(web.RequestHandler):
     """An HTTP/1.1 connection that cannot be held for nothing."""
 
-    __slots__ = ("_admitted", "_body", "_head_timer", "_plan", "_send_timer", "unparsable")
+    __slots__ = ("_answers", "_body", "_head_timer", "_plan", "_send_timer", "doorway", "unparsable")
 
     def __init__(
         self, server: web.Server, loop: asyncio.AbstractEventLoop, plan: ConnectionPlan, settings: ChassisSettings
@@ -86,20 +103,20 @@ class Connection(web.RequestHandler):
             access_log=cast(Any, None),  # the skeleton writes one without queries
         )
         self._plan = plan
-        self._admitted = False
+        self._answers = 0  # that were sent; as many as there were heads while no request is under way
         self._body: StreamReader | None = None  # of the last head that was parsed
         self._head_timer: asyncio.TimerHandle | None = None
         self._send_timer: asyncio.TimerHandle | None = None
+        self.doorway = plan.doorway()
         self.unparsable: object = None  # the headers of a request of which the head could not be parsed
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the connection and its first deadline, or turn it away."""
-        if not self._plan.admit():
+        if not self._plan.admit(self, transport):
             _turn_away(cast(asyncio.Transport, transport))
             self._manager = None  # makes connection_lost of the base class a no-op: it never started
             self._force_close = True
             return
-        self._admitted = True
         super().connection_made(transport)
         self._expect_head()
 
@@ -107,19 +124,26 @@ class Connection(web.RequestHandler):
         """Release the place; cancel the handler whose answer nobody waits for any more."""
         self._forget_head()
         self._forget_send()
-        if self._admitted:
-            self._admitted = False
-            self._plan.release()
+        self._plan.crowd.leave(self)
+        if self.doorway is not None:
+            self.doorway.leave(answered=False)
         request, task = self._current_request, self._task_handler
         super().connection_lost(exc)
         if request is not None and task is not None and request.get(CANCEL_ON_DISCONNECT, False):
             task.cancel()
 
     def data_received(self, data: bytes) -> None:
-        """Parse; a whole head ends its deadline, and the first piece of the next one starts another."""
+        """Parse, unless the request is turned away; a whole head ends its deadline, and the first piece of the next one
+        starts another.
+        """
+        if data and self.doorway is not None:  # without data aiohttp asks for what it has in store
+            data = self._through_the_door(data, self.doorway)
+            if not data:
+                return
         heads, body = self._request_count, self._body
         self._parse(data)
         if self._request_count > heads:
+            self._plan.crowd.works(self)
             head, self._body = self._messages[-1]
             if body is not None and not body.is_eof() and not isinstance(head, RawRequestMessage):
                 # What cannot be parsed is the rest of a body: whoever reads that must not wait for it.
@@ -129,6 +153,13 @@ class Connection(web.RequestHandler):
             self._forget_head()
         elif data and self._head_timer is None and self._is_idle():
             self._expect_head()
+        if self.doorway is not None:
+            self.doorway.parsed(len(data), heads=self._request_count - heads, whole=not self._is_receiving())
+
+    def give_way(self) -> None:
+        """Close at once, for a new connection."""
+        self._plan.gave_way()
+        self.force_close()
 
     def pause_writing(self) -> None:
         """The client does not take what is sent; it has until the deadline."""
@@ -147,6 +178,10 @@ class Connection(web.RequestHandler):
         if isinstance(resp, web.HTTPException):  # raised by aiohttp outside the skeleton
             resp = _bare(BadRequest("The request cannot be understood."))
         finished = await super().finish_response(request, resp, start_time)
+        self._answers += 1
+        self._plan.crowd.rests(self)
+        if self.doorway is not None:
+            self.doorway.leave(answered=resp.status < 400)
         transport = self.transport
         if not resp.keep_alive and not request.content.is_eof() and transport is not None and transport.can_write_eof():
             transport.write_eof()
@@ -166,6 +201,29 @@ class Connection(web.RequestHandler):
         if request.writer.output_size > 0:
             raise ConnectionError("a response was begun already")
         return _bare(InternalError())
+
+    def _through_the_door(self, data: bytes, doorway: Doorway) -> bytes:
+        """What of `data` is for the parser: nothing of a request that is turned away."""
+        if doorway.dropping:
+            data = doorway.drop(data)
+            if not doorway.dropping:
+                self._forget_head()
+        if not data or self._request_count > self._answers or self._is_receiving() or not self._can_answer():
+            return data
+        answer = doorway.knock(data)
+        if answer is None:
+            return data
+        cast(asyncio.Transport, self.transport).write(answer)
+        self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
+        self._plan.crowd.rests(self)
+        self._forget_head()
+        if doorway.dropping:
+            self._expect_head()
+        return b""
+
+    def _can_answer(self) -> bool:
+        """Whether what is written now goes out: the connection is not being closed, and its client reads."""
+        return not (self._close or self._force_close or self._paused) and self.transport is not None
 
     def _parse(self, data: bytes) -> None:
         """As aiohttp does, which takes nothing once it closes, except that a body under way is received to its end."""

@@ -29,10 +29,11 @@ class Proxies:
 
     def subscriber(self, request: web.Request) -> str:
         """The client as limits count it: an IPv4 address, or the /64 of an IPv6 one, of which a subscriber has all."""
-        address = _parse(self.client(request))
-        if isinstance(address, IPv6Address):
-            return str(IPv6Network((int(address), 64), strict=False))
-        return "" if address is None else str(address)
+        return _subscriber(_parse(self.client(request)))
+
+    def neighbour(self, peer: str) -> str:
+        """The other end of a connection, counted in the same way; empty for a trusted proxy, which is many clients."""
+        return "" if self._trusts(peer) else _subscriber(_parse(peer))
 
     def is_local(self, request: web.Request) -> bool:
         """Whether the request was made on this machine.
@@ -48,6 +49,12 @@ class Proxies:
     def _trusts(self, text: str) -> bool:
         address = _parse(text)
         return address is not None and any(address in network for network in self._networks)
+
+
+def _subscriber(address: _Address | None) -> str:
+    if isinstance(address, IPv6Address):
+        return str(IPv6Network((int(address), 64), strict=False))
+    return "" if address is None else str(address)
 
 
 def _hops(request: web.Request) -> list[str]:

@@ -15,13 +15,16 @@ from contextlib import asynccontextmanager
 
 from aiohttp import http_parser, web
 
+from chassis import descriptors
 from chassis.connections import ConnectionPlan
 from chassis.errors import StartupError
+from chassis.gate import GATES
 from chassis.health import HEALTH
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 
 BACKLOG = 1024  # connections the kernel holds while the loop is busy
+AT_ONCE = 64  # of them are accepted before something else has its turn (asyncio; uvloop takes all)
 
 
 async def serve(
@@ -50,11 +53,16 @@ async def serve(
 async def listening(
     app: web.Application, listener: socket.socket, settings: ChassisSettings, telemetry: Telemetry
 ) -> AsyncIterator[None]:
-    """The application started and accepting; on leaving it stops accepting, finishes what is in flight, closes."""
+    """The application started and accepting; on leaving it stops accepting, finishes what is in flight, closes.
+
+    It holds no more connections than there are file descriptors for, whatever the settings say.
+    """
     runner = web.AppRunner(app, shutdown_timeout=settings.drain_timeout_s, handle_signals=False)
     try:
         await runner.setup()
-        accepting = await _listen(ConnectionPlan(_server(runner), settings, telemetry), listener)
+        most = _affordable(settings, telemetry)
+        plan = ConnectionPlan(_server(runner), settings, telemetry, most=most, gates=app.get(GATES, {}))
+        accepting = await _listen(plan, listener)
         try:
             yield
         finally:
@@ -91,9 +99,24 @@ def bind(host: str, port: int, *, share: bool = False) -> socket.socket:
 async def _listen(plan: ConnectionPlan, listener: socket.socket) -> asyncio.Server:
     host, port = listener.getsockname()[:2]
     try:
-        return await asyncio.get_running_loop().create_server(plan, sock=listener, backlog=BACKLOG)
+        accepting = await asyncio.get_running_loop().create_server(plan, sock=listener, backlog=AT_ONCE)
+        listener.listen(BACKLOG)
+        return accepting
     except OSError as error:
         raise _unbindable(host, port, error) from error
+
+
+def _affordable(settings: ChassisSettings, telemetry: Telemetry) -> int:
+    """How many connections to hold, once everything else is open."""
+    affordable = descriptors.for_connections()
+    if affordable < settings.max_connections:
+        telemetry.log.warning(
+            "fewer connections than configured, for want of file descriptors",
+            configured=settings.max_connections,
+            connections=affordable,
+            hint="raise the limit of open files (ulimit -Hn, LimitNOFILE)",
+        )
+    return min(affordable, settings.max_connections)
 
 
 def _unbindable(host: str, port: int, error: OSError) -> StartupError:

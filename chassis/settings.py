@@ -158,16 +158,44 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     ] = "info"
     max_connections: Annotated[
         int,
-        setting("Connections held at once; one more is answered 503 and closed.", unit="connections", ge=1),
-    ] = 2_000
+        setting(
+            "Connections held at once, where there are file descriptors for them. For one more, one that waits for a "
+            "request is closed; where none does, it is answered 503.",
+            unit="connections",
+            ge=1,
+        ),
+    ] = 10_000
+    max_connections_per_address: Annotated[
+        int,
+        setting(
+            "Connections of one address (of IPv6 one /64) at once, trusted proxies aside; one more is answered 503.",
+            unit="connections",
+            zero="no limit",
+            ge=0,
+        ),
+    ] = 0
     header_timeout_s: Annotated[
         float,
         setting("A connection must have sent a whole request head by then.", unit="seconds", ge=0.05, le=3_600),
     ] = 10.0
     body_timeout_s: Annotated[
         float,
-        setting("A request body must have arrived by then.", unit="seconds", ge=0.05, le=3_600),
-    ] = 60.0
+        setting(
+            "A request body must have arrived by then, or go on at SLUICE_BODY_MIN_RATE; one that stalls ends then.",
+            unit="seconds",
+            ge=0.05,
+            le=3_600,
+        ),
+    ] = 15.0
+    body_min_rate: Annotated[
+        int,
+        setting(
+            "Rate at which an export's body may go on for as long as it takes.",
+            unit="bytes/s",
+            zero="all of it within SLUICE_BODY_TIMEOUT_S",
+            ge=0,
+        ),
+    ] = 8_192
     keepalive_timeout_s: Annotated[
         float,
         setting(

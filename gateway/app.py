@@ -49,6 +49,7 @@ def service(
     exporter = Exporter(
         settings,
         body_timeout_s=chassis.body_timeout_s,
+        body_min_rate=chassis.body_min_rate,
         answers=answers,
         ledger=ledger,
         budget=Budget(settings.max_inflight_bytes, settings.max_inflight_items, metrics),

@@ -31,6 +31,7 @@ class Exporter:
         settings: GatewaySettings,
         *,
         body_timeout_s: float,
+        body_min_rate: int,
         answers: Answers,
         ledger: Ledger,
         budget: Budget,
@@ -40,6 +41,7 @@ class Exporter:
     ) -> None:
         self._max_wire_bytes = settings.max_wire_bytes
         self._body_timeout_s = body_timeout_s
+        self._body_min_rate = body_min_rate
         self._answers = answers
         self._ledger = ledger
         self._budget = budget
@@ -104,7 +106,11 @@ class Exporter:
         if encoding == IDENTITY:
             wire_cap = min(wire_cap, self._decoder.limits[media].max_bytes)
         wire = await read_body(
-            request, wire_cap, self._body_timeout_s, grown=lambda size: lease.set(max(size, announced))
+            request,
+            wire_cap,
+            self._body_timeout_s,
+            grown=lambda size: lease.set(max(size, announced)),
+            min_rate=self._body_min_rate,
         )
         lease.set(len(wire))
         return wire

@@ -2,15 +2,18 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 
 import pytest
 from aiohttp import web
+from structlog.testing import capture_logs
 
 from chassis.body import read_body
 from chassis.errors import ApiError, BadRequest, Unauthorized
 from chassis.web import Route, json_response, public
 
-from .conftest import DEADLINE_S, Serve, read_all
+from .conftest import DEADLINE_S, Serve, Served, read_all
 
 SOON = 0.2  # seconds; a deadline short enough to wait for
 
@@ -78,9 +81,65 @@ async def test_a_body_that_does_not_arrive_is_503_and_closed(serve: Serve) -> No
         await served.talk(b"POST /length HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf")
     )
     assert status == 503
-    assert json.loads(body)["error"]["message"] == "The body did not arrive within 0.2 s."
+    assert json.loads(body)["error"]["message"] == "The body did not arrive in time."
     assert 1 <= int(headers["retry-after"]) <= 5
     assert headers["connection"] == "close"
+
+
+class Trickle:
+    """A body that comes in pieces, each a moment of the loop's clock after the one before was read."""
+
+    def __init__(self, serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._serve = serve
+        loop = asyncio.get_running_loop()
+        time, self._passed = loop.time, 0.0
+        monkeypatch.setattr(loop, "time", lambda: time() + self._passed)
+        self._reads = 0
+
+    async def status(self, pieces: int, nbytes: int, every_s: float, *, min_rate: int) -> int:
+        """Of a body whose pieces have so many bytes; it may take 10 seconds, or more at `min_rate`."""
+
+        async def read(request: web.Request) -> web.Response:
+            body = await read_body(request, 10**6, 10.0, self._count, min_rate=min_rate)
+            return json_response({"bytes": len(body)})
+
+        served = await self._serve([Route("POST", "/read", read, public())])
+        reader, writer = await served.connect()
+        writer.write(b"POST /read HTTP/1.1\r\nHost: a\r\nConnection: close\r\n")
+        writer.write(b"Content-Length: %d\r\n\r\n" % (pieces * nbytes))
+        answer = asyncio.ensure_future(reader.read())
+        for sent in range(1, pieces + 1):
+            writer.write(bytes(nbytes))
+            while self._reads < sent and not answer.done():
+                await asyncio.sleep(0.001)
+            self._passed += every_s
+        status = split(await answer)[0]
+        writer.close()
+        return status
+
+    def _count(self, _size: int) -> None:
+        self._reads += 1
+
+
+@pytest.mark.parametrize(
+    ("pieces", "nbytes", "every_s", "min_rate", "status"),
+    [
+        pytest.param(30, 1, 1.0, 100, 503, id="slower"),
+        pytest.param(30, 200, 1.0, 100, 200, id="faster"),
+        pytest.param(30, 200, 1.0, 0, 503, id="faster where nothing gives more time"),
+        pytest.param(3, 20_000, 11.0, 100, 503, id="stalling after a fast beginning"),
+    ],
+)
+async def test_a_body_may_take_long_but_not_stall(
+    serve: Serve,
+    monkeypatch: pytest.MonkeyPatch,
+    pieces: int,
+    nbytes: int,
+    every_s: float,
+    min_rate: int,
+    status: int,
+) -> None:
+    assert await Trickle(serve, monkeypatch).status(pieces, nbytes, every_s, min_rate=min_rate) == status
 
 
 async def test_a_body_that_breaks_off_ends_the_request(serve: Serve) -> None:
@@ -187,12 +246,26 @@ async def test_a_refused_body_is_not_drained(serve: Serve) -> None:
     writer.close()
 
 
-async def test_one_connection_over_the_cap_is_answered_503(serve: Serve) -> None:
-    served = await serve(ROUTES, max_connections=2)
+class Slow:
+    """A handler that answers when it is let."""
+
+    def __init__(self) -> None:
+        self.entered = asyncio.Semaphore(0)  # released by each request
+        self.released = asyncio.Event()
+
+    async def __call__(self, _request: web.Request) -> web.Response:
+        self.entered.release()
+        await self.released.wait()
+        return json_response({})
+
+
+async def test_one_connection_over_the_cap_is_answered_503_when_all_others_are_busy(serve: Serve) -> None:
+    slow = Slow()
+    served = await serve([Route("GET", "/slow", slow, public()), *ROUTES], max_connections=2)
     held = [await served.connect() for _ in range(2)]
-    for reader, writer in held:
-        writer.write(b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
-        await reader.readuntil(b"{}")
+    for _, writer in held:
+        writer.write(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+        await asyncio.wait_for(slow.entered.acquire(), DEADLINE_S)
     status, headers, body = split(await served.talk(b""))
     assert status == 503
     assert json.loads(body)["error"] == {
@@ -202,12 +275,91 @@ async def test_one_connection_over_the_cap_is_answered_503(serve: Serve) -> None
     }
     assert 1 <= int(headers["retry-after"]) <= 5
     assert headers["server"] == "sluice"
+    slow.released.set()
+    for reader, _ in held:
+        await reader.readuntil(b"{}")
+    assert (await served.get("/x"))[0] == 200
     for _, writer in held:
         writer.close()
-        await writer.wait_closed()
+
+
+async def test_at_the_cap_those_who_wait_give_way_and_strangers_first(serve: Serve) -> None:
+    served = await serve(ROUTES, max_connections=4)
+    known = [await served.connect() for _ in range(2)]
+    for reader, writer in known:
+        writer.write(b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+        await reader.readuntil(b"{}")
+    strangers = [await served.connect() for _ in range(2)]
+    strangers[1][1].write(b"GET /x HTT")
+    late = []
+    for _ in range(3):  # the first two in the place of strangers, the third in that of the one known for longest
+        reader, writer = await served.connect()
+        writer.write(b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert (await reader.readuntil(b"{}")).startswith(b"HTTP/1.1 200")
+        late.append((reader, writer))
+    for reader, _ in (*strangers, known[0]):
+        assert await read_all(reader) == b""
+    for reader, writer in (known[1], *late):
+        writer.write(b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert (await reader.readuntil(b"{}")).startswith(b"HTTP/1.1 200")
+    exposed = served.telemetry.exposition().decode()
+    assert 'expired_connections_total{phase="idle"} 3.0' in exposed
+    assert "sluice_http_connections 4.0" in exposed
+    for _, writer in (*known, *strangers, *late):
+        writer.close()
+
+
+async def ask_from(address: str, served: Served) -> int:
+    """The status of a request over a connection of its own."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.port, local_addr=(address, 0))
+    writer.write(b"GET /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    status = split(await read_all(reader))[0]
+    writer.close()
+    return status
+
+
+@pytest.mark.parametrize("trusted", [False, True], ids=["client", "proxy"])
+async def test_one_address_has_a_cap_of_its_own_unless_it_is_a_proxy(serve: Serve, *, trusted: bool) -> None:
+    proxies = ("127.0.0.2",) if trusted else ()
+    served = await serve(ROUTES, max_connections_per_address=1, trusted_proxies=proxies)
+    _, held = await asyncio.open_connection("127.0.0.1", served.port, local_addr=("127.0.0.2", 0))
+    assert await ask_from("127.0.0.2", served) == (200 if trusted else 503)
+    assert await ask_from("127.0.0.3", served) == 200
+    held.close()
     async with asyncio.timeout(DEADLINE_S):
-        while (await served.get("/x"))[0] != 200:
+        while await ask_from("127.0.0.2", served) != 200:
             await asyncio.sleep(0.01)
+
+
+async def test_there_are_no_more_connections_than_file_descriptors_for_them(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chassis.descriptors.for_connections", lambda: 1)
+    slow = Slow()
+    with capture_logs() as lines:
+        served = await serve([Route("GET", "/slow", slow, public())], max_connections=7)
+    _, writer = await served.connect()
+    writer.write(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+    await asyncio.wait_for(slow.entered.acquire(), DEADLINE_S)
+    assert split(await served.talk(b""))[0] == 503
+    assert [(line["log_level"], line["configured"], line["connections"]) for line in lines] == [("warning", 7, 1)]
+    slow.released.set()
+    writer.close()
+
+
+def test_descriptors_are_raised_to_what_is_permitted_and_some_are_kept() -> None:
+    code = """if True:
+        import resource, sys
+        from chassis import descriptors
+        resource.setrlimit(resource.RLIMIT_NOFILE, (300, 1_000))
+        kept = [open("/dev/null") for _ in range(100)]
+        affordable = descriptors.for_connections()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (1_000, 1_000)
+        assert 600 < affordable < 1_000 - 100 - descriptors.RESERVED, affordable
+        resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+        assert descriptors.for_connections() == descriptors.FEWEST
+    """
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 @pytest.mark.parametrize(

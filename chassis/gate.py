@@ -1,0 +1,190 @@
+"""A gate in front of the parser: whoever is too much is turned away for a small part of what a request costs.
+
+A route may have a gate (`Route.gate`). It is asked as soon as the head of a request is there:
+
+    admitted      it holds a place until it is answered, and is parsed and handled as ever
+    turned away   by an answer in bytes; its body is dropped as it comes, unparsed, and the connection goes on. To close
+                  instead would cost both sides a new connection, which is more
+
+What is unusual is turned away by the skeleton instead, like any other refusal: a chunked body, one so long that a new
+connection is cheaper, `Expect`, a browser's page, a request that does not wait for the answer to the one before.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from aiohttp import web
+
+from chassis.errors import ServiceUnavailable
+
+MAX_DROPPED: Final = 2**20  # bytes of a body that are still to come; reading these takes as long as a new connection
+
+GATES: Final = web.AppKey("gates", Mapping[bytes, "Gate"])  # by method and path
+
+_FIRST_LINE: Final = re.compile(rb"([A-Z]{3,7} /[^ ?\r\n]{0,256})(?:\?[^ \r\n]*)? HTTP/1\.1\r\n")
+_FIELDS: Final = re.compile(rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]++:[^\r\n\0]*+\r\n)*+")
+_LENGTH: Final = re.compile(rb"[ \t]*([0-9]{1,15})[ \t]*")
+_UNFRAMED: Final = (b"transfer-encoding", b"upgrade")
+_UNUSUAL: Final = (b"expect", b"origin")
+
+
+class Place(Protocol):
+    """Held by a request from its head to its answer."""
+
+    def arrived(self) -> None:
+        """The body is whole; from here on it is we who take the time. To say it again has no effect."""
+
+    def leave(self, *, answered: bool) -> None:
+        """The request is over; `answered` when it got what it came for. Called once."""
+
+
+class Gate(Protocol):
+    """Lets requests in, or not."""
+
+    def enter(self, sender: bytes) -> Place | None:
+        """A place for a request of `sender` (its credential as it stands, unchecked); None when there is none."""
+
+    def refusal(self, glimpse: "Glimpse") -> bytes:
+        """The whole answer for a request that got no place. It keeps the connection."""
+
+    def refused(self) -> ServiceUnavailable:
+        """The same for the skeleton to render."""
+
+
+class Glimpse:
+    """What the first bytes of a request say, without its being parsed.
+
+    `route`: method and path. `size`: bytes of the head. `length`: of the body. `headers`: by name in lower case.
+    """
+
+    __slots__ = ("_head", "headers", "length", "route", "size")
+
+    def __init__(self, route: bytes, head: bytes, length: int, headers: Mapping[bytes, bytes]) -> None:
+        self.route = route
+        self.size = len(head) + 2
+        self.length = length
+        self.headers = headers
+        self._head = head
+
+    @classmethod
+    def of(cls, data: bytes) -> "Glimpse | None":
+        """None when the head is not whole, or does not say how long the body is, or says it twice."""
+        line = _FIRST_LINE.match(data)
+        end = data.find(b"\r\n\r\n")
+        if line is None or end < 0:
+            return None
+        lines = data[line.end() : end].split(b"\r\n")
+        headers = {}
+        for text in lines:
+            name, _, value = text.partition(b":")
+            headers[name.lower()] = value
+        length = _LENGTH.fullmatch(headers.get(b"content-length", b"0"))
+        if length is None or len(headers) != len(lines) or any(name in headers for name in _UNFRAMED):
+            return None
+        return cls(line[1], data[: end + 2], int(length[1]), headers)
+
+    @property
+    def sender(self) -> bytes:
+        """The credential; of one that has none in its headers the path, where it may be in the query."""
+        named = self.headers.get(b"x-legacy-auth") or self.headers.get(b"authorization")
+        return named.strip() if named else self._head.partition(b" ")[2].partition(b" ")[0]
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is well formed, and nothing in it asks for more than a status."""
+        first = self._head.find(b"\r\n") + 2
+        well_formed = _FIELDS.fullmatch(self._head, first) is not None
+        return well_formed and not any(name in self.headers for name in _UNUSUAL)
+
+
+class Doorway:
+    """One connection before the gates: where its requests begin and end, as far as that can be told without parsing,
+    and the place of the request that is under way.
+    """
+
+    __slots__ = ("_exact", "_gates", "_knocked", "_rest", "dropping", "place", "turned_away")
+
+    def __init__(self, gates: Mapping[bytes, Gate]) -> None:
+        self._gates = gates
+        self._exact = True  # all requests so far ended where they said they would
+        self._knocked = False  # what is parsed next is the first piece of a request
+        self._rest = 0  # bytes of its body that are still to come
+        self.dropping = 0  # the same, of a request that was turned away
+        self.place: Place | None = None
+        self.turned_away = False  # the skeleton is to say so
+
+    def knock(self, data: bytes) -> bytes | None:
+        """The first piece of a request. The answer, if it is turned away here; then `data` is not for the parser."""
+        self._knocked = True
+        glimpse = Glimpse.of(data) if self._exact else None
+        rest = -1 if glimpse is None else glimpse.length - (len(data) - glimpse.size)
+        self._rest, self._exact = rest, rest >= 0
+        if glimpse is None or rest < 0:
+            return None
+        gate = self._gates.get(glimpse.route)
+        if gate is None or self.enter(gate, glimpse.sender):
+            return None
+        if rest > MAX_DROPPED or not glimpse.plain:
+            self.turned_away = True
+            return None
+        self._knocked, self._rest, self.dropping = False, 0, rest
+        return gate.refusal(glimpse)
+
+    def drop(self, data: bytes) -> bytes:
+        """What is left of `data` without the rest of a body that was turned away."""
+        kept = data[self.dropping :]
+        self.dropping -= len(data) - len(kept)
+        return kept
+
+    def parsed(self, nbytes: int, *, heads: int, whole: bool) -> None:
+        """The parser has had `nbytes` and found so many heads in them; `whole`: the last body ends there."""
+        if not self._knocked:
+            self._rest -= nbytes
+        if heads != self._knocked or whole != (self._rest == 0):
+            self._exact = False  # pipelined, or the parser sees it otherwise
+        self._knocked = False
+        if whole:
+            self.arrived()
+
+    def arrived(self) -> None:
+        """The body of the request under way is whole."""
+        if self.place is not None:
+            self.place.arrived()
+
+    def enter(self, gate: Gate, sender: bytes) -> bool:
+        """Take a place for the request under way; whether there was one."""
+        self.place = gate.enter(sender)
+        return self.place is not None
+
+    def leave(self, *, answered: bool) -> None:
+        """The request under way is over."""
+        place, self.place, self.turned_away = self.place, None, False
+        if place is not None:
+            place.leave(answered=answered)
+
+
+def require_place(request: web.Request, gate: Gate) -> None:
+    """For the skeleton: refuse a request that was turned away, or could not be looked at before it was parsed and finds
+    no place now.
+    """
+    doorway: Doorway = _connection(request).doorway
+    if doorway.place is None and not doorway.turned_away:
+        doorway.enter(gate, _sender(request))
+        if request.content.is_eof():
+            doorway.arrived()
+    if doorway.place is not None:
+        return
+    error = gate.refused()
+    error.close = (request.content_length or 0) > MAX_DROPPED or "Expect" in request.headers
+    raise error
+
+
+def _connection(request: web.Request) -> Any:
+    return request.protocol  # of `chassis.connections`, which has a doorway where there are gates
+
+
+def _sender(request: web.Request) -> bytes:
+    headers = request.headers
+    found = headers.get("X-Legacy-Auth") or headers.get("Authorization") or request.path_qs
+    return found.encode("utf-8", "surrogateescape")
