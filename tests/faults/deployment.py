@@ -15,7 +15,7 @@ import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -45,6 +45,31 @@ FROM (SELECT attributes FROM spans UNION ALL SELECT attributes FROM logs)
 WHERE attributes['{RUN}'] = {{run:String}} GROUP BY 1, 2"""
 
 
+class Tables(NamedTuple):
+    """Sluice's tables, behind an engine's port."""
+
+    port: int
+    database: str
+
+    def ask(self, sql: str, **parameters: str) -> list[list[Any]]:
+        """Rows of a query; `{name:Type}` in it is bound."""
+        bound = {f"param_{name}": value for name, value in parameters.items()}
+        query = {"database": self.database, "default_format": "JSONCompactEachRow", **bound}
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}/?{urllib.parse.urlencode(query)}",
+            data=sql.encode(),
+            headers={"X-ClickHouse-User": USER, "X-ClickHouse-Key": PASSWORD},
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return [json.loads(line) for line in answer.read().splitlines()]
+
+    def stored(self, run: str) -> tuple[Stored, int]:
+        """Copies by client and sequence of what the tables have of a run, and how many rows have a wrong sum."""
+        rows = self.ask(_ROWS, run=run)
+        copies = {(int(client), int(sequence)): int(count) for client, sequence, count, _ in rows}
+        return copies, sum(int(wrong) for *_, wrong in rows)
+
+
 class Site:
     """A running engine with Sluice's tables, and a project whose key is in a SQLite file."""
 
@@ -59,29 +84,16 @@ class Site:
         run("init", "--data", str(operator), "--json", "--out", str(credentials), environment=environment)
         written = json.loads(credentials.read_text())
         self.key: str = written["legacyKey"]
+        self.tables = Tables(self.engine.port, DATABASE)
 
     def clickhouse_url(self, port: int | None = None) -> str:
         """Of the engine itself, or of a proxy in front of it."""
         password = urllib.parse.quote(PASSWORD)
         return f"http://{USER}:{password}@127.0.0.1:{port or self.engine.port}/{DATABASE}"
 
-    def ask(self, sql: str, **parameters: str) -> list[list[Any]]:
-        """Rows of a query; `{name:Type}` in it is bound."""
-        bound = {f"param_{name}": value for name, value in parameters.items()}
-        query = {"database": DATABASE, "default_format": "JSONCompactEachRow", **bound}
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.engine.port}/?{urllib.parse.urlencode(query)}",
-            data=sql.encode(),
-            headers={"X-ClickHouse-User": USER, "X-ClickHouse-Key": PASSWORD},
-        )
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return [json.loads(line) for line in answer.read().splitlines()]
-
     def stored(self, run: str) -> tuple[Stored, int]:
-        """Copies by client and sequence of what the tables have of a run, and how many rows have a wrong sum."""
-        rows = self.ask(_ROWS, run=run)
-        copies = {(int(client), int(sequence)): int(count) for client, sequence, count, _ in rows}
-        return copies, sum(int(wrong) for *_, wrong in rows)
+        """What the tables have of a run."""
+        return self.tables.stored(run)
 
     def close(self) -> None:
         """End the engine."""
@@ -188,13 +200,7 @@ class Gateway:
 
     def metric(self, name: str, **labels: str) -> float:
         """The sum of a metric's samples that have these labels."""
-        text = call("GET", f"{self.url}/metrics").body.decode()
-        return sum(
-            sample.value
-            for family in text_string_to_metric_families(text)
-            for sample in family.samples
-            if sample.name == name and labels.items() <= sample.labels.items()
-        )
+        return metric(self.url, name, **labels)
 
     def wait_until_settled(self, seconds: float = SETTLED_S) -> None:
         """Wait until nothing that it acknowledged waits to be stored."""
@@ -214,3 +220,14 @@ def settled(
         time.sleep(0.1)
     gateway.wait_until_settled()
     return compared()
+
+
+def metric(url: str, name: str, **labels: str) -> float:
+    """The sum of the samples that have these labels, as a process tells it at this moment."""
+    text = call("GET", f"{url}/metrics").body.decode()
+    return sum(
+        sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == name and labels.items() <= sample.labels.items()
+    )

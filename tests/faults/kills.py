@@ -8,6 +8,7 @@ temporary directory.
 """
 
 import argparse
+import random
 import secrets
 import sys
 import time
@@ -18,13 +19,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from tests.faults import power
 from tests.faults.clients import Load
 from tests.faults.deployment import Gateway, Site, settled
-from tests.faults.points import ANY_MOMENT, ITS_START, OF_CONNECTIONS, Point, Round, plan
+from tests.faults.points import ANY_MOMENT, EVERY, ITS_START, Point, Round, plan
 from tests.faults.reconciliation import Reconciliation
 from tests.faults.zygote import Zygote
 
-POINTS: Final[Mapping[str, Point]] = OF_CONNECTIONS
 REACHED_S: Final = 3.0  # a point that is not reached by then is passed over, and the process killed where it is
 CALM_S: Final = 60.0  # for the last requests
 
@@ -37,6 +38,7 @@ class Kills:
     reached: Counter[str] = field(default_factory=Counter)
     passed_over: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
+    cut: power.Cut = field(default_factory=lambda: power.Cut(0, 0, 0, 0))
     records: Reconciliation = field(default_factory=Reconciliation)
 
     @property
@@ -44,21 +46,32 @@ class Kills:
         return self.reached.total() + self.passed_over.total()
 
     def __str__(self) -> str:
-        return (
-            f"seed {self.seed}: {self.count} kills in {self.seconds:.0f} s, {self.passed_over.total()} of them not at "
-            f"their named point; records: {self.records}"
-        )
+        said = [f"seed {self.seed}: {self.count} kills in {self.seconds:.0f} s"]
+        if self.passed_over:
+            said.append(f"{self.passed_over.total()} of them elsewhere, for their point was not reached")
+        if any(self.cut):
+            said.append(
+                "power cuts: " + ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in self.cut._asdict().items())
+            )
+        return "; ".join([*said, f"records: {self.records}"])
 
 
-def kill_again_and_again(site: Site, gateway: Gateway, seed: int, count: int, *, clients: int = 3) -> Kills:
-    """Run the plan of a seed with clients that send all the while, and compare at the end."""
+def kill_again_and_again(site: Site, gateway: Gateway, seed: int, count: int, points: Mapping[str, Point]) -> Kills:
+    """Run the plan of a seed with clients that send all the while, and compare at the end.
+
+    Each kill is a power cut too where the gateway has a shadow: every other takes all that was not synced, the rest
+    what chance has.
+    """
     done, began = Kills(seed), time.monotonic()
-    load = Load(gateway.url, site.key, f"kills-{seed}-{secrets.token_hex(4)}", clients=clients, rate=25.0)
+    load = Load(gateway.url, site.key, f"kills-{seed}-{secrets.token_hex(4)}", clients=3, rate=25.0)
     load.start()
     patience = 0.0
     try:
-        for number, a_round in enumerate(plan(seed, count, POINTS), 1):
-            _live_and_die(gateway, a_round, done)
+        for number, a_round in enumerate(plan(seed, count, points), 1):
+            _live_and_die(gateway, a_round, points.get(a_round.point), done)
+            if gateway.shadow:
+                cut = gateway.layer.power_cut(random.Random(seed + number) if number % 2 else None)
+                done.cut = power.Cut(*map(sum, zip(done.cut, cut, strict=True)))
             if number % 100 == 0:
                 print(f"{number} kills, {load.acknowledged} of {len(load.exports)} requests acknowledged", flush=True)
         gateway.start()
@@ -70,8 +83,7 @@ def kill_again_and_again(site: Site, gateway: Gateway, seed: int, count: int, *,
     return done
 
 
-def _live_and_die(gateway: Gateway, a_round: Round, done: Kills) -> None:
-    point = POINTS.get(a_round.point)
+def _live_and_die(gateway: Gateway, a_round: Round, point: Point | None, done: Kills) -> None:
     rules = [point.rule(a_round.nth, gateway.journal, gateway.store_port, gateway.port)] if point else []
     gateway.begin(rules)
     if point is None:
@@ -89,23 +101,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.kills", description=__doc__)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=secrets.randbits(32))
+    parser.add_argument("--power", action="store_true", help="each kill takes what was not synced, as a power cut")
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}", flush=True)
     with TemporaryDirectory(prefix="sluice-kills-") as folder, Zygote() as zygote:
         site = Site(Path(folder))
-        gateway = Gateway(site, Path(folder) / "gateway", zygote=zygote)
+        gateway = Gateway(site, Path(folder) / "gateway", zygote=zygote, shadow=arguments.power)
         try:
-            done = kill_again_and_again(site, gateway, arguments.seed, arguments.count)
+            done = kill_again_and_again(site, gateway, arguments.seed, arguments.count, EVERY)
             gateway.stop()
         finally:
             gateway.kill()
             site.close()
     print(done)
-    for point in (*POINTS, ANY_MOMENT, ITS_START):
-        print(
-            f"  {done.reached[point]:4} {point}"
-            + (f" ({done.passed_over[point]} not reached)" if done.passed_over[point] else "")
-        )
+    for point in (*EVERY, ANY_MOMENT, ITS_START):
+        elsewhere = f" ({done.passed_over[point]} not reached)" if done.passed_over[point] else ""
+        print(f"{done.reached[point]:6} {point}{elsewhere}")
     return 1 if done.records.faults else 0
 
 

@@ -26,32 +26,32 @@ _LEDGER: Final = "{journal}/*ledger-*"
 _STORE: Final = "tcp:*>{store}"
 _CLIENTS: Final = "tcp:{own}>*"
 
-OF_CONNECTIONS: Final[Mapping[str, Point]] = {
-    "before an insert is sent": Point("die", "send", _STORE, 40),
-    "when some of an insert is sent": Point("die-after", "send", _STORE, 40),
-    "before the answer to an insert is read": Point("die", "recv", _STORE, 40),
-    "when some of the answer to an insert is read": Point("die-after", "recv", _STORE, 40),
-    "before an answer to a client": Point("die", "send", _CLIENTS, 60),
-    "after an answer to a client": Point("die-after", "send", _CLIENTS, 60),
-}
-OF_JOURNAL: Final[Mapping[str, Point]] = {
+UNDER_LOAD: Final[Mapping[str, Point]] = {
     "before an append": Point("die", "write", _SEGMENT, 30),
     "in an append": Point("tear", "write", _SEGMENT, 30),
     "before an append is synced": Point("die", "sync", _SEGMENT, 30),
     "when an append is synced": Point("die-after", "sync", _SEGMENT, 30),
+    "before an answer to a client": Point("die", "send", _CLIENTS, 40),
+    "after an answer to a client": Point("die-after", "send", _CLIENTS, 40),
     "before a segment is made": Point("die", "open", _SEGMENT, 4),
     "when a segment is made": Point("die-after", "open", _SEGMENT, 4),
-    "before the directory is synced": Point("die", "sync", "{journal}/?", 6),
-    "before a write to the ledger": Point("die", "write", _LEDGER, 20),
-    "in a write to the ledger": Point("tear", "write", _LEDGER, 20),
-    "before the ledger is synced": Point("die", "sync", _LEDGER, 20),
-    "when the ledger is synced": Point("die-after", "sync", _LEDGER, 20),
+    "before the directory is synced": Point("die", "sync", "{journal}/?", 3),
+    "before an insert is sent": Point("die", "send", _STORE, 30),
+    "when some of an insert is sent": Point("die-after", "send", _STORE, 30),
+    "before the answer to an insert is read": Point("die", "recv", _STORE, 30),
+    "when some of the answer to an insert is read": Point("die-after", "recv", _STORE, 30),
+}
+OF_RECORDS: Final[Mapping[str, Point]] = {
+    "before a write to the ledger": Point("die", "write", _LEDGER, 12),
+    "in a write to the ledger": Point("tear", "write", _LEDGER, 12),
+    "before the ledger is synced": Point("die", "sync", _LEDGER, 12),
+    "when the ledger is synced": Point("die-after", "sync", _LEDGER, 12),
     "before a segment is deleted": Point("die", "unlink", _SEGMENT, 3),
     "when a segment is deleted": Point("die-after", "unlink", _SEGMENT, 3),
-    "before an old ledger is deleted": Point("die", "unlink", _LEDGER, 1),
-    "in replay, before a read": Point("die", "read", _SEGMENT, 12),
-    "in replay, when an insert is sent": Point("die-after", "send", _STORE, 8),
+    "in replay, before a read": Point("die", "read", _SEGMENT, 6),
+    "in replay, when an insert is sent": Point("die-after", "send", _STORE, 6),
 }
+EVERY: Final[Mapping[str, Point]] = {**UNDER_LOAD, **OF_RECORDS}
 ANY_MOMENT: Final = "any moment"
 ITS_START: Final = "its start"  # which with a journal is replay
 UNNAMED: Final = (ANY_MOMENT, ITS_START)

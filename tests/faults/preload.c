@@ -430,7 +430,8 @@ static int sync_file(int fd, int (*real)(int)) {
     int after, result, error;
     if (!watched(SYNC)) return real(fd);
     name_of(fd, name);
-    int shadow = shadowed(name);
+    struct stat status;  // of a directory above them too: it has the name of the first
+    int shadow = shadowed(name) || (shadow_pattern && !fstat(fd, &status) && S_ISDIR(status.st_mode));
     int refused = enter(SYNC, name, &after);
     if (shadow) pthread_mutex_lock(&shadowing);
     error = errno;
