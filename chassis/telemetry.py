@@ -7,16 +7,21 @@ without its query; metrics carry route templates, never paths, projects or keys.
 import logging
 import re
 import sys
-from collections.abc import MutableMapping
+from collections.abc import AsyncIterator, Callable, MutableMapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, TextIO
 
 import msgspec
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from aiohttp import web
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
+
+from chassis.lag import LoopLag
+from chassis.siblings import Siblings
 
 MASK: Final = "[redacted]"
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -60,10 +65,17 @@ class Answered(msgspec.Struct, frozen=True, tag_field="event", tag="request"):
 
 
 class Telemetry:
-    """Metrics of one process (several services may share it) and the logger that its skeleton writes to."""
+    """Metrics of one process (several services may share it) and the logger that its skeleton writes to.
 
-    def __init__(self, service: str, stream: TextIO | None = None) -> None:
+    `siblings`: the processes that share its port; `/metrics` of any of them is that of all.
+    """
+
+    def __init__(self, service: str, stream: TextIO | None = None, siblings: Siblings | None = None) -> None:
+        # A series beside each counter that says when it began: twice as many, and nobody asks for them.
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # the library types half of its functions
         self.registry = CollectorRegistry()
+        self._service = service
+        self._siblings = siblings
         self.log: structlog.stdlib.BoundLogger = structlog.get_logger(service)
         self._access = logging.getLogger(_ACCESS_LOGGER)
         self._stream = stream if stream is not None else sys.stderr
@@ -86,7 +98,8 @@ class Telemetry:
         )
         self.expired = Counter(
             "sluice_http_expired_connections",
-            "Connections closed by a deadline: no whole request head (head), answer not read (send).",
+            "Connections closed by a deadline: no whole request head (head), answer not read (send); or while waiting "
+            "for a request, to make room (idle).",
             ("phase",),
             registry=self.registry,
         )
@@ -97,6 +110,7 @@ class Telemetry:
             ("limit",),
             registry=self.registry,
         )
+        self._lag = LoopLag(self.registry)
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         GCCollector(registry=self.registry)
@@ -117,9 +131,27 @@ class Telemetry:
             )
             self._stream.write(msgspec.json.encode(line).decode() + "\n")
 
+    def describe(self, version: str, decoder: str) -> None:
+        """What runs here: `sluice_build_info`."""
+        info = Gauge(
+            "sluice_build_info", "1; what runs here.", ("service", "version", "decoder"), registry=self.registry
+        )
+        info.labels(self._service, version, decoder).set(1)
+
+    def resources(self) -> list[Callable[[web.Application], AsyncIterator[None]]]:
+        """What runs for as long as the application does."""
+        if self._siblings is None:
+            return [self._lag.running]
+        return [self._lag.running, partial(self._siblings.answering, self.exposition)]
+
     def exposition(self) -> bytes:
-        """All metrics in the Prometheus text format 0.0.4."""
+        """All metrics of this process in the Prometheus text format 0.0.4."""
         return generate_latest(self.registry)
+
+    async def expositions(self) -> bytes:
+        """The same of all processes that share the port."""
+        own = self.exposition()
+        return own if self._siblings is None else await self._siblings.merged(own)
 
 
 def configure_logging(level: str, stream: TextIO | None = None) -> None:

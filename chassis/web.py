@@ -49,6 +49,7 @@ from chassis.errors import (
     Unauthorized,
     envelope,
 )
+from chassis.gate import GATES, Gate, require_place
 from chassis.health import HEALTH, Dependency, Health
 from chassis.limits.admission import Admission, configured_rules, limit_headers
 from chassis.limits.limiter import LimitClass, Limiter
@@ -107,6 +108,7 @@ class Route:
     `limit`: what a request counts as, of a principal on a `bearer` route.
     `cancel_on_disconnect`: cancel the handler when its client goes away; by default GET is, for nothing was promised.
     `operation`: what it takes and answers, for `/openapi.json` and `/docs`; without one the route is not shown there.
+    `gate`: who may be turned away before anything else is looked at. For a path without variables.
     """
 
     method: str
@@ -117,6 +119,7 @@ class Route:
     render_error: ErrorRenderer | None = None
     cancel_on_disconnect: bool | None = None
     operation: Operation | None = None
+    gate: Gate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +173,8 @@ def build_app(
         client_max_size=MAX_DEFAULT_BODY,
     )
     app[HEALTH] = health
-    app.cleanup_ctx.extend(resources)
+    app[GATES] = {f"{route.method} {route.path}".encode(): route.gate for route in routes if route.gate is not None}
+    app.cleanup_ctx.extend([*telemetry.resources(), *resources])
     resources_by_path: dict[str, web.Resource] = {}
     for route in _described(service, [*routes, *_own_routes(health, telemetry, settings, proxies)]):
         resource = resources_by_path.get(route.path) or app.router.add_resource(route.path)
@@ -183,11 +187,16 @@ def build_app(
 
 
 def _prepared(route: Route, handler: Handler) -> Handler:
-    """Mark the request for the connection (`chassis.serve`), which sees the client go."""
+    """Mark the request for the connection (`chassis.connections`), which sees the client go; turn it away where its
+    gate does.
+    """
     cancel = route.method == "GET" if route.cancel_on_disconnect is None else route.cancel_on_disconnect
+    gate = route.gate
 
     async def prepared(request: web.Request) -> web.StreamResponse:
         request[CANCEL_ON_DISCONNECT] = cancel
+        if gate is not None:
+            require_place(request, gate)
         return await handler(request)
 
     return prepared
@@ -302,7 +311,7 @@ def _own_routes(health: Health, telemetry: Telemetry, settings: ChassisSettings,
     async def metrics(request: web.Request) -> web.StreamResponse:
         """Prometheus metrics, for loopback or the configured token."""
         _require_metrics_access(request, settings.metrics_token, proxies)
-        return web.Response(body=telemetry.exposition(), headers={"Content-Type": METRICS_TYPE})
+        return web.Response(body=await telemetry.expositions(), headers={"Content-Type": METRICS_TYPE})
 
     return [
         *(Route(method, "/livez", livez, public(), operation=process.LIVEZ) for method in PROBE_METHODS),

@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     process.log_to_stderr(settings)
     if arguments.share_port:
-        return workers.work((name,), options, settings)
+        return workers.work((name,), options, settings, arguments.share_port)
     with data.held(settings.data_dir, alone=False):
         listener = bind(settings.host, settings.port, share=arguments.workers > 1)
         settings = process.with_bound_port(settings, listener)

@@ -61,7 +61,7 @@ def _serving(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--workers", metavar="N", type=_positive, default=1, help="processes that share the port; 1 by default"
     )
-    command.add_argument("--share-port", action="store_true", help=argparse.SUPPRESS)  # one of those processes
+    command.add_argument("--share-port", help=argparse.SUPPRESS)  # one of those processes
 
 
 def _init(command: argparse.ArgumentParser) -> None:

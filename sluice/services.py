@@ -24,6 +24,7 @@ from chassis.schema import CheckedClickHouse
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from chassis.web import Resource, Route, Service, build_app
+from sluice import __version__
 from sluice.options import Options
 
 Step = Callable[[CheckedClickHouse], Awaitable[object]]
@@ -43,8 +44,8 @@ class _Parts:
     chassis: ChassisSettings
     telemetry: Telemetry
     checks: Checks
-    after_opening: Step
     redis: Redis | None
+    after_opening: Step
     routes: list[Route] = field(default_factory=list)
     resources: list[Resource] = field(default_factory=list)
     readiness: list[Dependency] = field(default_factory=list)
@@ -79,17 +80,18 @@ def assemble(
     after_opening: Step = look,
 ) -> web.Application:
     """The named services in one application. `after_opening` is done once with ClickHouse, before anything uses it."""
+    telemetry.describe(__version__, _decoder(names))
     checks = Checks.over(Database.configured(chassis), telemetry.registry)
     redis = configured_redis(chassis, telemetry.registry)
     parts = _Parts(options, chassis, telemetry, checks, redis, after_opening)
     parts.resources.append(checks.running)
     # A gateway alone goes on with the keys that it knows.
     parts.readiness.append(Tolerated(checks.database) if names == ("gateway",) else checks.database)
-    for name in names:
-        _ADD[name](parts)
     if redis is not None:
         parts.resources.append(redis.running)
         parts.readiness.append(Tolerated(redis))
+    for name in names:
+        _ADD[name](parts)
     return build_app(
         parts.routes,
         service=names[0] if len(names) == 1 else "sluice",
@@ -98,12 +100,10 @@ def assemble(
         resources=parts.resources,
         guards=checks.guards,
         readiness=parts.readiness,
+        limiter=None if redis is None else RedisLimiter(redis, LocalLimiter(), telemetry.registry),
     )
 
-        limiter=None if redis is None else RedisLimiter(redis, LocalLimiter(), telemetry.registry),
 
-def open_clickhouse(
-    chassis: ChassisSettings, *, handles: int = 1, max_waiting: int = 4, timeout_s: float = 30.0
 def configured_redis(chassis: ChassisSettings, registry: CollectorRegistry | None = None) -> Redis | None:
     """The one of the settings, not started; None where there is none. Raises StartupError for a URL that is none."""
     return open_redis(chassis.redis_url, chassis.redis_timeout_s, registry) if chassis.redis_url else None
@@ -118,6 +118,8 @@ def _decoder(names: Sequence[str]) -> str:
     return "kernel" if KERNEL else "reference"
 
 
+def open_clickhouse(
+    chassis: ChassisSettings, *, handles: int = 1, max_waiting: int = 4, timeout_s: float = 30.0
 ) -> ClickHouse:
     """A `ClickHouse` of the configured store, not started."""
     scratch = _scratch(chassis)
@@ -142,7 +144,16 @@ def _add_gateway(parts: _Parts) -> None:
     handles = settings.max_batches + settings.slow_batches + SPARE_HANDLES
     clickhouse = _checked_clickhouse(parts.chassis, handles=handles, max_waiting=INGEST_QUEUE)
     parts.resources.append(_opened(clickhouse, _once(parts)))
-    parts.add(service(parts.chassis, settings, clickhouse, parts.telemetry))
+    parts.add(
+        service(
+            parts.chassis,
+            settings,
+            clickhouse,
+            parts.telemetry,
+            database=parts.checks.database,
+            redis=parts.redis,
+        )
+    )
 
 
 def _add_query(parts: _Parts) -> None:

@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     process.log_to_stderr(settings)
     if arguments.share_port:
-        return workers.work(EVERY, options, settings)
+        return workers.work(EVERY, options, settings, arguments.share_port)
     with data.held(settings.data_dir, alone=True) as held:
         listener = bind(settings.host, settings.port, share=arguments.workers > 1)
         settings = process.with_bound_port(settings, listener)

@@ -1,7 +1,8 @@
 """Several processes on one port (SO_REUSEPORT): the kernel spreads connections, a supervisor keeps them together.
 
 The supervisor holds the port and the data directory and serves nothing itself. A signal is passed on and the workers
-drain; a worker that ends by itself ends all, so that whatever restarts the command sees the failure.
+drain; a worker that ends by itself ends all, so that whatever restarts the command sees the failure. Each worker gets a
+socket by which the others ask for its metrics (`chassis.siblings`).
 """
 
 import argparse
@@ -15,6 +16,7 @@ from typing import TypeAlias
 
 from chassis.serve import bind, serve
 from chassis.settings import ChassisSettings
+from chassis.siblings import Siblings, bound
 from chassis.telemetry import Telemetry
 from sluice import process
 from sluice.options import Options
@@ -26,7 +28,7 @@ Listener: TypeAlias = socket.socket
 def supervise(arguments: argparse.Namespace, listener: Listener, announce: Callable[[], None]) -> int:
     """Run `arguments.workers` processes like this one on the port of `listener`, which is only held; the exit code."""
     host, port = listener.getsockname()[:2]
-    command = [sys.executable, "-m", "sluice", arguments.command, "--share-port", "--host", host, "--port", str(port)]
+    command = [sys.executable, "-m", "sluice", arguments.command, "--host", host, "--port", str(port)]
     for name in ("config", "data"):
         if getattr(arguments, name) is not None:
             command += [f"--{name}", getattr(arguments, name)]
@@ -34,16 +36,43 @@ def supervise(arguments: argparse.Namespace, listener: Listener, announce: Calla
         return process.run(_keep(command, arguments.workers, announce))
 
 
-def work(names: Sequence[str], options: Options, settings: ChassisSettings) -> int:
-    """Be one of the processes: the port is shared, data directory and schemas are the supervisor's business."""
+def work(names: Sequence[str], options: Options, settings: ChassisSettings, share: str) -> int:
+    """Be one of the processes: the port is shared, data directory and schemas are the supervisor's business.
+
+    `share` is what the supervisor has for it.
+    """
+    number, descriptor, sockets = share.split(":")
+    siblings = Siblings(
+        int(number), socket.socket(fileno=int(descriptor)), list(map(bytes.fromhex, sockets.split(",")))
+    )
     listener = bind(settings.host, settings.port, share=True)
-    process.run(_work(names, options, settings, listener))
+    process.run(_work(names, options, settings, listener, siblings))
     return 0
 
 
-async def _work(names: Sequence[str], options: Options, settings: ChassisSettings, listener: Listener) -> None:
-    telemetry = Telemetry(names[0] if len(names) == 1 else "sluice")
+async def _work(
+    names: Sequence[str], options: Options, settings: ChassisSettings, listener: Listener, siblings: Siblings
+) -> None:
+    telemetry = Telemetry(names[0] if len(names) == 1 else "sluice", siblings=siblings)
     await serve(assemble(names, options, settings, telemetry), listener, settings, telemetry)
+
+
+async def _start(command: Sequence[str], count: int) -> list[Process]:
+    """The workers, each with its number, its socket and the names of all sockets."""
+    sockets = [bound() for _ in range(count)]
+    names = ",".join(one.getsockname().hex() for one in sockets)
+    processes = []
+    for number, own in enumerate(sockets):
+        share = f"{number}:{own.fileno()}:{names}"
+        # Sessions of their own: a terminal's Ctrl-C would reach the workers beside the signal that is passed on.
+        processes.append(
+            await asyncio.create_subprocess_exec(
+                *command, "--share-port", share, start_new_session=True, pass_fds=(own.fileno(),)
+            )
+        )
+    for one in sockets:
+        one.close()
+    return processes
 
 
 async def _keep(command: Sequence[str], count: int, announce: Callable[[], None]) -> int:
@@ -51,8 +80,7 @@ async def _keep(command: Sequence[str], count: int, announce: Callable[[], None]
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
-    # Sessions of their own: a terminal's Ctrl-C would reach the workers beside the signal that is passed on.
-    processes = [await asyncio.create_subprocess_exec(*command, start_new_session=True) for _ in range(count)]
+    processes = await _start(command, count)
     ends = [loop.create_task(worker.wait()) for worker in processes]
     stopped = loop.create_task(stop.wait())
     announce()

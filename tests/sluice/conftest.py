@@ -101,9 +101,21 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     yield run
     for up in started:
+        workers = children_of(up.process.pid)
         if up.process.poll() is None:
             up.process.kill()
+        for worker in workers:  # a supervisor that is killed leaves them behind
+            os.kill(worker, signal.SIGKILL)
         up.process.communicate()
+
+
+def children_of(pid: int) -> list[int]:
+    """Its processes; none when it is gone itself."""
+    try:
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8")
+    except OSError:
+        return []
+    return [int(child) for child in text.split()]
 
 
 def sluice(*arguments: str | Path, **settings: str) -> subprocess.CompletedProcess[str]:

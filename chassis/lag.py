@@ -1,0 +1,57 @@
+"""How late the event loop is: a timer that measures itself.
+
+Everything a process does waits for its loop; where one callback takes a second, everyone's answer takes one more.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, Gauge, Histogram
+
+TICK_S: Final = 0.1
+WINDOW_S: Final = 15.0  # the worst is of this one and the last: any scraper sees a peak that is younger than WINDOW_S
+_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class LoopLag:
+    """Measures from when its resource is started. Time is the system's: a loop's own may stand still while it works."""
+
+    def __init__(self, registry: CollectorRegistry, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._worst = self._worst_before = 0.0
+        self._due = self._window_end = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self.seconds = Histogram(
+            "sluice_loop_lag_seconds", "How late a timer of the loop fired.", buckets=_SECONDS, registry=registry
+        )
+        worst = Gauge(
+            "sluice_loop_lag_worst_seconds",
+            f"The latest that a timer of the loop fired in the last {WINDOW_S:g} to {2 * WINDOW_S:g} seconds.",
+            registry=registry,
+        )
+        worst.set_function(lambda: max(self._worst, self._worst_before))
+
+    async def running(self, _app: web.Application) -> AsyncIterator[None]:
+        """A resource: measures while the application runs."""
+        self._window_end = self._clock() + WINDOW_S
+        self._wind()
+        yield
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _wind(self) -> None:
+        self._due = self._clock() + TICK_S
+        self._timer = asyncio.get_running_loop().call_later(TICK_S, self._fire)
+
+    def _fire(self) -> None:
+        now = self._clock()
+        lag = max(0.0, now - self._due)
+        self.seconds.observe(lag)
+        if now >= self._window_end:
+            self._window_end = now + WINDOW_S
+            self._worst, self._worst_before = 0.0, self._worst
+        self._worst = max(self._worst, lag)
+        self._wind()

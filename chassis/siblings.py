@@ -1,0 +1,136 @@
+"""The metrics of several processes behind one port, answered by whichever of them is asked.
+
+Each listens on a socket of its own, in Linux's abstract namespace, where the supervisor bound it; who connects is told
+the metrics of that process and nothing else. The one that gets `GET /metrics` asks the others and answers with all of
+them, every sample with the label `worker`. One that does not answer in time is said to be away (`sluice_worker_up` 0).
+"""
+
+import asyncio
+import os
+import re
+import socket
+import struct
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Final
+
+import structlog
+from aiohttp import web
+
+ANSWER_S: Final = 1.0  # a worker whose loop stands still must not take the scrape of all with it
+MAX_EXPOSITION: Final = 16 * 2**20  # bytes
+_CREDENTIALS: Final = struct.Struct("3i")  # of a peer: process, user, group
+
+_NAME: Final = re.compile(rb"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_UP: Final = b"# HELP sluice_worker_up Whether a worker of this port answered.\n# TYPE sluice_worker_up gauge\n"
+
+log = structlog.get_logger(__name__)
+
+
+class Siblings:
+    """This process among those of its port. `own` is its number; `listener` its socket; `names` those of all."""
+
+    def __init__(self, own: int, listener: socket.socket, names: Sequence[bytes]) -> None:
+        self._own = own
+        self._listener = listener
+        self._names = names
+
+    async def answering(self, exposition: Callable[[], bytes], _app: web.Application) -> AsyncIterator[None]:
+        """A resource: tells the siblings what `exposition` gives."""
+
+        async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                if _is_ours(writer):
+                    writer.write(exposition())
+                    await writer.drain()
+            except OSError:
+                pass  # who asked is gone
+            finally:
+                writer.close()
+
+        server = await asyncio.start_unix_server(answer, sock=self._listener)
+        yield
+        server.close()
+
+    async def merged(self, exposition: bytes) -> bytes:
+        """The metrics of all, this process's being `exposition`."""
+        others = [number for number in range(len(self._names)) if number != self._own]
+        answers = await asyncio.gather(*(self._ask(number) for number in others))
+        found = {self._own: exposition} | dict(zip(others, answers, strict=True))
+        return merged({number: found[number] for number in sorted(found)})
+
+    async def _ask(self, number: int) -> bytes:
+        """Nothing when it does not answer in time."""
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                return await _read_all(self._names[number])
+        except (OSError, TimeoutError) as error:
+            log.warning("worker does not tell its metrics", worker=number, error=str(error) or "no answer in time")
+            return b""
+
+
+async def _read_all(name: bytes) -> bytes:
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(connection, name)
+        reader, writer = await asyncio.open_unix_connection(sock=connection)
+    except BaseException:
+        connection.close()
+        raise
+    try:
+        if not _is_ours(writer):
+            raise PermissionError("a process of another user answers")
+        found = b""
+        while part := await reader.read(2**16):
+            found += part
+            if len(found) > MAX_EXPOSITION:
+                raise OSError("too long an answer")
+        if not found.endswith(b"\n"):
+            raise ConnectionError("the answer was cut off")
+        return found
+    finally:
+        writer.close()
+
+
+def _is_ours(writer: asyncio.StreamWriter) -> bool:
+    """Whether a process of this user is at the other end: names of this namespace are open to everyone."""
+    credentials = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return bool(_CREDENTIALS.unpack(credentials)[1] == os.geteuid())
+
+
+def bound() -> socket.socket:
+    """A socket that listens under a free name, which the system chooses (unix(7), autobind)."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind("")
+    listener.listen()
+    return listener
+
+
+def merged(expositions: Mapping[int, bytes]) -> bytes:
+    """Expositions of several workers as one. Empty is one that did not answer."""
+    families: dict[bytes, list[bytes]] = {}
+    for worker, text in expositions.items():
+        label = b'worker="%d"' % worker
+        lines: list[bytes] = []
+        for line in text.splitlines(keepends=True):
+            if line.startswith((b"# HELP ", b"# TYPE ")):
+                lines = families.setdefault(line.split(b" ", 3)[2], [])
+                if line not in lines[:2]:
+                    lines.append(line)
+            else:
+                lines.append(_labelled(line, label))
+    up = [b'sluice_worker_up{worker="%d"} %d\n' % (worker, bool(text)) for worker, text in expositions.items()]
+    return b"".join([line for lines in families.values() for line in lines] + [_UP, *up])
+
+
+def _labelled(sample: bytes, label: bytes) -> bytes:
+    """A line of a sample with one label more, the first."""
+    name = _NAME.match(sample)
+    if name is None:
+        return sample
+    rest = sample[name.end() :]
+    if rest.startswith(b"{}"):
+        rest = rest[2:]
+    if rest.startswith(b"{"):
+        return b"%s{%s,%s" % (name[0], label, rest[1:])
+    return b"%s{%s}%s" % (name[0], label, rest)
