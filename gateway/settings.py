@@ -81,6 +81,17 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         int,
         setting("Items decoded and not answered yet; shared by projects like that memory.", unit="items", ge=1),
     ] = 2_000_000
+    target_delay_s: Annotated[
+        float,
+        setting(
+            "Under overload so many requests are taken at once that half of them are answered within this time of "
+            "their last byte, the others get 503. In mode store half the ack deadline counts, if that is longer.",
+            unit="seconds",
+            zero="all are taken that memory is there for",
+            ge=0,
+            le=60,
+        ),
+    ] = 0.25
     batch_rows: Annotated[int, setting("A batch is sent once it has so many items.", unit="items", ge=1)] = 50_000
     batch_bytes: Annotated[int, setting("A batch is sent once it holds so much.", unit="bytes", ge=1)] = 64 * _MIB
     linger_s: Annotated[
@@ -94,6 +105,45 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         ),
     ] = 0.2
     max_batches: Annotated[int, setting("Batches being inserted at once.", unit="batches", ge=1, le=64)] = 2
+    journal_dir: Annotated[
+        str,
+        setting(
+            "Directory of the journal (mode journal), on a disk worth trusting.",
+            shown_default="journal in the data directory",
+        ),
+    ] = ""
+    journal_segment_bytes: Annotated[
+        int, setting("A file of the journal; a request that is larger gets a larger one.", unit="bytes", ge=64 * 2**10)
+    ] = 64 * _MIB
+    journal_max_bytes: Annotated[
+        int,
+        setting(
+            "What the journal takes on disk; beyond it 503, for a project that holds much of it earlier.",
+            unit="bytes",
+            zero="no limit",
+            ge=0,
+        ),
+    ] = 16 * 2**10 * _MIB
+    journal_min_free_bytes: Annotated[
+        int,
+        setting(
+            "Room that the journal leaves on its disk; with less of it free, 503.", unit="bytes", zero="none", ge=0
+        ),
+    ] = 2**10 * _MIB
+    journal_hold_s: Annotated[
+        float,
+        setting(
+            "How long requests are kept after they are stored, in case that ClickHouse loses them.",
+            unit="seconds",
+            zero="not at all",
+            ge=0,
+            le=86_400,
+        ),
+    ] = 600.0
+    quarantine_days: Annotated[
+        int,
+        setting("How long requests are kept that ClickHouse refused.", unit="days", zero="for ever", ge=0, le=36_500),
+    ] = 30
     journal_linger_s: Annotated[
         float,
         setting(
@@ -173,6 +223,16 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     outcomes_flush_s: Annotated[
         float, setting("How often counts of refused requests are stored.", unit="seconds", ge=0.05, le=3_600)
     ] = 10.0
+    quota_sync_s: Annotated[
+        float,
+        setting(
+            "How often a process tells the database what it accepted of quotas, and learns what others did; with a "
+            "Redis it does so there as well, every 0.2 s at least.",
+            unit="seconds",
+            ge=0.05,
+            le=60,
+        ),
+    ] = 1.0
     cors_origins: Annotated[
         tuple[str, ...],
         setting("Origins whose browser pages may send, comma-separated, or *.", zero="empty: no cross-origin requests"),

@@ -18,12 +18,14 @@ from gateway.batches.gathering import Gatherer
 from gateway.batches.insert import Inserter
 from gateway.batches.stored import StoredIntake
 from gateway.batches.writer import Writer
+from gateway.conveyor.adoption import Adoption
 from gateway.conveyor.conveyor import Conveyor
+from gateway.conveyor.journaled import JournaledIntake
 from gateway.conveyor.presence import Presence, Reader
 from gateway.conveyor.sink import Sink
 from gateway.conveyor.tally import Tally
 from gateway.intake import Intake
-from gateway.journal import Forgetful, JournalLimits, JournalMetrics, Log
+from gateway.journal import Forgetful, Journal, JournalLimits, JournalMetrics, Log
 from gateway.outcomes import Ledger, Metrics
 from gateway.settings import GatewaySettings
 
@@ -119,14 +121,16 @@ def _stored(storing: Storing) -> StoredIntake:
 
 def _journaled(
     storing: Storing, chassis: ChassisSettings, metrics: JournalMetrics, convey: Callable[[Log], Conveyor]
-) -> Intake:
-    from gateway.conveyor.adoption import Adoption
-    from gateway.conveyor.journaled import JournaledIntake
-    from gateway.journal import Journal
-
+) -> JournaledIntake:
     settings = storing.settings
     directory = Path(settings.journal_dir) if settings.journal_dir else chassis.data_dir / "journal"
-    limits = JournalLimits.of(settings)
+    limits = JournalLimits(
+        segment_bytes=settings.journal_segment_bytes,
+        max_bytes=settings.journal_max_bytes,
+        min_free_bytes=settings.journal_min_free_bytes,
+        hold_s=settings.journal_hold_s,
+        quarantine_days=settings.quarantine_days,
+    )
 
     def journal_at(place: Path) -> Journal:
         return Journal(place, limits, metrics, storing.log, clock=storing.clock)

@@ -8,7 +8,7 @@ from typing import Final
 import structlog
 
 from gateway.conveyor.conveyor import Conveyor
-from gateway.journal import Journal, JournalBusy, orphans
+from gateway.journal import Journal, JournalTaken, orphans
 
 EVERY_S: Final = 10.0
 LOOK_S: Final = 1.0
@@ -46,7 +46,7 @@ class Adoption:
             for directory in await asyncio.to_thread(orphans, self._directory):
                 try:
                     await self._adopt(directory)
-                except JournalBusy:
+                except JournalTaken:
                     continue  # another worker was quicker
                 except Exception:  # noqa: BLE001 (the others are not to wait for one that cannot be read)
                     self._log.exception("a journal cannot be adopted", directory=str(directory))
