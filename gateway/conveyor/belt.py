@@ -82,14 +82,17 @@ class Belt:
         self._left.set()
 
     async def drain(self) -> None:
-        """Write what is in memory."""
+        """Write what is in memory, and read no more."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         await self._lane.drain()
 
     async def close(self) -> None:
-        """Leave alone what is being written; the journal has it."""
+        """Leave alone what is left and what is being written; the journal has it."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
         await self._lane.close()
 
     def _add(self, request: Queued) -> None:

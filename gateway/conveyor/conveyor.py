@@ -83,17 +83,24 @@ class Conveyor:
         self._sink.availability.when_back(self._check)
 
     async def close(self) -> None:
-        """Store what is in memory, as far as it goes within DRAIN_S."""
+        """Store what is in memory, as far as it goes within DRAIN_S; nothing, while ClickHouse is away."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._sink.availability.up or not self._journal.durable:
+            await self._drain()
+        await asyncio.gather(self._fresh.close(), self._slow.close())
+        await self._journal.close()
+
+    async def _drain(self) -> None:
         try:
             async with asyncio.timeout(DRAIN_S):
                 await asyncio.gather(self._fresh.drain(), self._slow.drain())
         except TimeoutError:
-            self._sink.log.warning("stopped with requests that are in the journal alone")
-        await asyncio.gather(self._fresh.close(), self._slow.close())
-        await self._journal.close()
+            if self._journal.durable:
+                self._sink.log.warning("stopped with requests that are in the journal alone")
+            else:
+                self._sink.log.error("items lost", items=self._sink.tally.pending, reason="the gateway stopped")
 
     def _landed(self, accepted: Accepted, slow: bool, sequence: int) -> None:
         """The request is on disk; called in the order of sequences, whether anybody waits for its answer or not."""

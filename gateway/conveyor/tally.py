@@ -13,6 +13,11 @@ class Tally:
         metrics.pending_items.set_function(lambda: self._pending)
         self._stored = {signal: metrics.stored_items.labels(signal) for signal in SIGNALS}
 
+    @property
+    def pending(self) -> int:
+        """Items that were accepted or recovered, and have not ended yet."""
+        return self._pending
+
     def accepted(self, items: int) -> None:
         """A request is in the journal, and about to be answered 200."""
         self._pending += items

@@ -39,6 +39,14 @@ class Gate(RecordingStore):
 Start = Callable[..., Awaitable[Gateway]]
 
 
+@pytest.fixture(autouse=True)
+def soon_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stop does not wait for a store that is away."""
+    monkeypatch.setattr("gateway.conveyor.conveyor.DRAIN_S", 0.5)
+    monkeypatch.setattr("gateway.storing.DRAIN_DERIVED_S", 0.1)
+    monkeypatch.setattr("gateway.storing.DRAIN_BACKGROUND_S", 0.1)
+
+
 @pytest.fixture
 def start(start_gateway: StartGateway, tmp_path: Path) -> Start:
     """A gateway in mode `journal` over a store; the journal is below `place`."""
