@@ -148,7 +148,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             "What a 200 of the gateway promises; journal: the items are on disk; store: they are in ClickHouse; "
             "memory: nothing, they are lost with the process."
         ),
-    ] = "store"
+    ] = "journal"
     retention_days: Annotated[
         int,
         setting("Age at which spans and logs are dropped.", unit="days", zero="kept for ever", ge=0, le=36_500),
