@@ -5,6 +5,7 @@ Forgetful    the same interface over nothing, for the mode `memory`
 """
 
 from gateway.journal.forgetful import Forgetful
+from gateway.journal.journal import Journal, orphans
 from gateway.journal.metrics import JournalMetrics
 from gateway.journal.records import (
     Batch,
@@ -22,6 +23,7 @@ __all__ = [
     "Batch",
     "Entry",
     "Forgetful",
+    "Journal",
     "JournalLimits",
     "JournalMetrics",
     "JournalTaken",
@@ -30,4 +32,5 @@ __all__ = [
     "Range",
     "Recovered",
     "Request",
+    "orphans",
 ]

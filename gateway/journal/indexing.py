@@ -1,0 +1,68 @@
+"""A segment read from end to end: where its requests are, what they are decoded with, and what of it is damaged."""
+
+from collections.abc import Generator, Sequence
+from typing import NamedTuple, TypeVar
+
+from gateway.journal import format as fmt
+from gateway.journal.blocks import Blocks
+from gateway.journal.files import Files
+from gateway.journal.reading import Unreadable, read_at
+from gateway.journal.scanning import WINDOW, Damage, Found, survey
+from gateway.journal.segments import Segment
+
+T = TypeVar("T")
+Steps = Generator[None, None, T]  # work that may be laid aside at every step; a step reads about a megabyte
+
+
+class Indexed(NamedTuple):
+    """What was found in a segment."""
+
+    segment: Segment  # as its frames tell
+    damages: Sequence[Damage]
+    unreadable: bool  # the disk did not give all of it
+
+
+def index(files: Files, segment: Segment, length: int | None, limit: int) -> Steps[Indexed]:
+    """Read a segment: its first `length` bytes, or all of it. The length that is found is that of its frames.
+
+    Requests with sequences over `limit` are passed over: another segment has those.
+    """
+    found = Segment(segment.path, segment.first, segment.seed)
+    found.blocks = Blocks()
+    damages: list[Damage] = []
+    unreadable = Unreadable()
+    fd = files.open(segment.path)
+    try:
+        end = min(files.size(fd), length or fmt.MAX_SEQUENCE)
+        stepped = 0
+        for part in survey(read_at(files, fd, unreadable), segment.seed, fmt.PAGE, end, segment.first - 1):
+            if isinstance(part, Damage):
+                damages.append(part)
+                continue
+            _add(found, found.blocks, part, limit)
+            if part.end - stepped >= WINDOW:
+                stepped = part.end
+                yield
+    finally:
+        files.close(fd)
+    found.length = min(fmt.page_up(found.length), max(end, fmt.PAGE))
+    return Indexed(found, damages, unreadable.any)
+
+
+def _add(segment: Segment, blocks: Blocks, found: Found, limit: int) -> None:
+    head = found.head
+    segment.length = found.end
+    if head.kind == fmt.REQUEST and head.sequence <= limit:
+        segment.add(blocks, head.sequence, found.offset, head, head.size)
+    elif head.kind == fmt.POLICY and (policy := fmt.read_policy(bytes(found.payload))) is not None:
+        segment.policies[head.policy_id] = policy
+
+
+def finish(steps: Steps[T]) -> T:
+    """Take all steps at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result

@@ -1,0 +1,183 @@
+"""The ledger: which batches were begun and finished, in a small file beside the segments.
+
+What was noted is on disk when `flush` returns; all of it shares one sync. When the file has grown, a new one takes its
+place, which begins with the state as it is. The same happens when the disk did not take a record: a file whose sync
+failed is never written to again. Until the new one is on disk there is none; what is noted meanwhile is remembered, and
+is part of it.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import structlog
+
+from gateway.journal import format as fmt
+from gateway.journal.entries import Record, pack, read
+from gateway.journal.files import Files, prepare, publish, write_all
+from gateway.journal.metrics import JournalMetrics
+from gateway.journal.progress import Progress
+from gateway.journal.reading import file_header, read_at
+from gateway.journal.scanning import Damage, survey
+
+PREFIX: Final = "ledger-"
+ALLOCATED: Final = 4 * 2**20  # so that batches can be finished, and room be made, on a disk that is full
+COMPACT_AT: Final = 2**20  # bytes since it was begun
+
+
+class Ledger:
+    """Of one journal; used by one thread."""
+
+    def __init__(
+        self,
+        files: Files,
+        directory: Path,
+        number: int,
+        salt: bytes,
+        progress: Progress,
+        metrics: JournalMetrics,
+        log: structlog.stdlib.BoundLogger,
+        clock: Callable[[], int],
+    ) -> None:
+        self.progress = progress
+        self._files = files
+        self._directory = directory
+        self._number = number  # of the newest file, good or bad
+        self._salt = salt
+        self._seed = fmt.seed_of(salt)
+        self._metrics = metrics
+        self._log = log
+        self._clock = clock
+        self._fd: int | None = None
+        self._pending: list[Record] = []
+        self._records = 0  # in the file
+        self._end = 0
+        self._compact_at = 0
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything that was noted is on disk."""
+        return self._fd is not None and not self._pending
+
+    def note(self, record: Record) -> None:
+        """It is so from now on, and on disk with the next flush."""
+        self.progress.apply(record)
+        if self._fd is not None:  # else it is part of the next file anyway
+            self._pending.append(record)
+
+    def flush(self) -> None:
+        """Returns when everything that was noted is on disk. Raises OSError; what was noted stays so."""
+        if self._fd is None:
+            self._renew()
+        elif self._pending:
+            try:
+                self._append(self._fd)
+            except OSError as error:
+                self._failed("write", error)
+                self._renew()
+        if self._end >= self._compact_at:
+            self._compact()
+
+    def close(self) -> None:
+        """Give the file back; nothing is written."""
+        if self._fd is not None:
+            fd, self._fd = self._fd, None
+            self._files.close(fd)
+
+    def _append(self, fd: int) -> None:
+        frames, end = _frames(self._pending, self._records + 1, self._seed), self._end
+        end = write_all(self._files, fd, frames, end)
+        self._files.sync(fd)
+        self._records += len(self._pending)
+        self._pending.clear()
+        self._end = fmt.page_up(end)
+
+    def _renew(self) -> None:
+        """A new file with the state as it is, in the place of the one that there was. Raises OSError."""
+        older = self._number
+        path = ledger_path(self._directory, older + 1)
+        pieces = ledger_pieces(self.progress, self._salt, self._clock())
+        end = fmt.page_up(sum(map(len, pieces)))
+        fd = prepare(self._files, path, pieces, max(ALLOCATED, 2 * end))
+        self._number += 1
+        self.close()  # from here on nobody knows which of the two the next start finds
+        try:
+            publish(self._files, path)
+        except OSError:
+            self._files.close(fd)
+            raise
+        self._fd, self._records, self._end, self._compact_at = fd, len(pieces) - 1, end, end + COMPACT_AT
+        self._pending.clear()
+        with contextlib.suppress(OSError):  # the next start does not look at it, and removes it
+            self._files.unlink(ledger_path(self._directory, older))
+
+    def _compact(self) -> None:
+        """The file that there is will do if it has to, until it is full."""
+        try:
+            self._renew()
+        except OSError as error:
+            self._failed("compact", error)
+            self._compact_at += COMPACT_AT
+
+    def _failed(self, step: str, error: OSError) -> None:
+        self._metrics.failures.labels("ledger").inc()
+        self._log.error("the ledger of the journal failed", step=step, error=str(error))
+        if step == "write":
+            with contextlib.suppress(OSError):
+                self.close()
+
+
+def ledger_path(directory: Path, number: int) -> Path:
+    """The file of a ledger."""
+    return directory / f"{PREFIX}{number:08d}"
+
+
+def ledger_pieces(progress: Progress, salt: bytes, now_ns: int) -> list[bytes]:
+    """A ledger that says what is: its header, and a frame per record."""
+    header = fmt.FileHeader(fmt.LEDGER, progress.next, now_ns, salt)
+    return [fmt.pack_file_header(header), *_frames(list(progress.snapshot()), 1, fmt.seed_of(salt))]
+
+
+def _frames(records: Sequence[Record], first: int, seed: int) -> list[bytes]:
+    return [
+        fmt.pack_frame(seed, kind, payload, sequence=number, group=first)
+        for number, (kind, payload) in enumerate(map(pack, records), first)
+    ]
+
+
+class LedgerFile(NamedTuple):
+    """A ledger as it was read."""
+
+    header: fmt.FileHeader | None
+    records: Sequence[Record]
+    damaged: int  # records that were on disk and cannot be read; 1 for a header
+
+
+def numbers(names: Iterable[str]) -> list[int]:
+    """The numbers of the ledgers among the files of a journal, newest first."""
+    found = (name.removeprefix(PREFIX) for name in names if name.startswith(PREFIX))
+    return sorted((int(number) for number in found if number.isdigit()), reverse=True)
+
+
+def read_ledger(files: Files, path: Path, salts: Iterable[bytes]) -> LedgerFile:
+    """What can be read of a ledger. `salts` are tried when its own cannot be."""
+    fd = files.open(path)
+    try:
+        header = file_header(files, fd)
+        size = files.size(fd)
+        for salt in salts if header is None else [header.salt]:
+            read_file = read_at(files, fd)
+            parts = list(survey(read_file, fmt.seed_of(salt), fmt.PAGE, size, 0))
+            records = [
+                record
+                for part in parts
+                if not isinstance(part, Damage) and (record := read(part.head.kind, part.payload)) is not None
+            ]
+            if records or header is not None:
+                lost = [part.lost for part in parts if isinstance(part, Damage)]
+                damaged = sum(last - first + 1 for first, last in filter(None, lost)) + (header is None)
+                return LedgerFile(header, records, damaged)
+        return LedgerFile(header, (), 1)
+    finally:
+        files.close(fd)

@@ -1,0 +1,187 @@
+"""Requests of the quarantine are put back: as a new journal, which a running gateway finds and adopts.
+
+It is made under another name, with the requests, a ledger with their batches, and a list of the files that they come
+from; then it gets its number. From that moment on it exists as a whole, and the files are removed: by us, or by whoever
+opens it, should we not come to it. Before that moment nothing has happened.
+
+A batch keeps its id, and so its tokens, when all of it is put back: what ClickHouse has of it already is not stored
+twice. When only a part of it is, the requests become batches of their own: under the old tokens a later part would be
+taken for a repetition of the first.
+"""
+
+import errno
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from gateway.journal.claims import LOCK, numbered
+from gateway.journal.entries import Begin
+from gateway.journal.files import Files, put
+from gateway.journal.format import new_salt
+from gateway.journal.ledger import ledger_path, ledger_pieces
+from gateway.journal.progress import Progress
+from gateway.journal.quarantine import DIRECTORY, NOTE, Contents, read_contents
+from gateway.journal.reading import read_at
+from gateway.journal.records import JournalTaken, Range
+from gateway.journal.segments import SUFFIX, Writing, room_for
+
+LIST: Final = "requeued"  # names of the files that a journal comes from; JSON
+_UNDER_WAY: Final = "requeue.tmp"
+_SEGMENT_BYTES: Final = 64 * 2**20
+_TRIES: Final = 100
+
+
+class Requeued(NamedTuple):
+    """What was put back."""
+
+    journal: Path | None  # the new one; None when there was nothing
+    requests: int
+    unreadable: Sequence[str]  # names of files that stay where they are
+
+
+class _Chosen(NamedTuple):
+    name: str
+    sequence: int
+    batch: Begin
+
+
+def requeue(files: Files, root: Path, names: Sequence[str] | None, clock: Callable[[], int]) -> Requeued:
+    """Put requests back: files of the quarantine by their names, or all of them. Raises OSError, JournalTaken."""
+    directory = root / DIRECTORY
+    files.make_directory(directory)
+    lock = files.lock(directory / LOCK)
+    if lock is None:
+        raise JournalTaken("Another process puts requests back at this moment.")
+    try:
+        for journal in numbered(files, root):
+            settle(files, root, journal)
+        wanted = [name for name in files.names(directory) if name.endswith(SUFFIX)] if names is None else names
+        chosen, unreadable = _chosen(files, directory, sorted(set(wanted)))
+        if not chosen:
+            return Requeued(None, 0, unreadable)
+        _make(files, root, chosen, clock)
+        journal = _give_number(files, root)
+        settle(files, root, journal)
+        return Requeued(journal, len(chosen), unreadable)
+    finally:
+        files.close(lock)
+
+
+def settle(files: Files, root: Path, journal: Path) -> None:
+    """Remove the files that the requests of a journal come from, if they were put back. Raises OSError."""
+    path = journal / LIST
+    if LIST not in files.names(journal):
+        return
+    fd = files.open(path)
+    try:
+        names = _names(read_at(files, fd)(files.size(fd), 0))
+    finally:
+        files.close(fd)
+    directory = root / DIRECTORY
+    for name in names:
+        files.unlink(directory / name)
+        files.unlink(directory / f"{name}{NOTE}")
+    if names:
+        files.sync_directory(directory)
+    files.unlink(path)
+    files.sync_directory(journal)
+
+
+def _names(text: bytes) -> list[str]:
+    try:
+        return msgspec.json.decode(text, type=list[str])
+    except msgspec.MsgspecError:  # damaged: the files stay, and can be looked at
+        return []
+
+
+def _chosen(files: Files, directory: Path, names: Sequence[str]) -> tuple[list[_Chosen], list[str]]:
+    chosen, unreadable = [], []
+    for name in names:
+        contents = _read(files, directory / name)
+        if contents is None:
+            unreadable.append(name)
+        else:
+            chosen.append(_Chosen(name, contents.entry.sequence, contents.batch))
+    return sorted(chosen, key=lambda one: (one.batch.batch, one.sequence)), unreadable
+
+
+def _read(files: Files, path: Path) -> Contents | None:
+    try:
+        return read_contents(files, path)
+    except FileNotFoundError:
+        return None
+
+
+def _make(files: Files, root: Path, chosen: Sequence[_Chosen], clock: Callable[[], int]) -> None:
+    """The journal under its first name, on disk."""
+    directory = root / _UNDER_WAY
+    files.make_directory(directory)
+    for name in files.names(directory):
+        files.unlink(directory / name)
+    salt, progress = new_salt(), Progress()
+    _write(files, root, directory, chosen, salt, clock)
+    for batch in _batches(chosen):
+        progress.apply(batch)
+    progress.mention(len(chosen))
+    names = msgspec.json.encode([one.name for one in chosen])
+    files.close(put(files, ledger_path(directory, 1), ledger_pieces(progress, salt, clock())))
+    files.close(put(files, directory / LIST, [names]))
+
+
+def _write(
+    files: Files, root: Path, directory: Path, chosen: Sequence[_Chosen], salt: bytes, clock: Callable[[], int]
+) -> None:
+    writing: Writing | None = None
+    for sequence, one in enumerate(chosen, 1):
+        contents = read_contents(files, root / DIRECTORY / one.name)
+        if contents is None:
+            raise OSError(errno.EIO, "a file changed while it was read", one.name)
+        requests = [contents.entry.request]
+        size = room_for(requests)
+        if writing is None or not writing.fits(size):
+            if writing is not None:
+                writing.seal()
+            writing = Writing(files, directory, sequence, salt, max(_SEGMENT_BYTES, size + size // 8), clock)
+        writing.append(requests, sequence)
+    if writing is not None:
+        writing.seal()
+
+
+def _batches(chosen: Sequence[_Chosen]) -> Iterator[Begin]:
+    """The batches of the new journal, with its sequences."""
+    first = 1
+    while first <= len(chosen):
+        batch = chosen[first - 1].batch
+        last = first
+        while last < len(chosen) and chosen[last].batch.batch == batch.batch:
+            last += 1
+        sequences = [one.sequence for one in chosen[first - 1 : last]]
+        if sequences == list(_sequences(batch.ranges)):
+            yield msgspec.structs.replace(batch, ranges=((first, last),))
+        else:
+            for sequence in range(first, last + 1):
+                yield msgspec.structs.replace(batch, batch=secrets.randbits(63), ranges=((sequence, sequence),))
+        first = last + 1
+
+
+def _sequences(ranges: Sequence[Range]) -> Iterator[int]:
+    return (sequence for first, last in ranges for sequence in range(first, last + 1))
+
+
+def _give_number(files: Files, root: Path) -> Path:
+    """From here on the journal exists."""
+    numbers = [int(directory.name) for directory in numbered(files, root)]
+    for number in range(max(numbers, default=-1) + 1, max(numbers, default=-1) + 1 + _TRIES):
+        directory = root / str(number)
+        try:
+            files.rename(root / _UNDER_WAY, directory)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        else:
+            files.sync_directory(root)
+            return directory
+    raise OSError(errno.EEXIST, "no number is free for the new journal")

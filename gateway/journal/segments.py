@@ -1,0 +1,202 @@
+"""Segments: the files that requests are in. One is being written, the others only read."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from gateway.journal import format as fmt
+from gateway.journal.blocks import FRESH, SLOW, Blocks
+from gateway.journal.entries import Sealed
+from gateway.journal.files import Files, put, write_all
+from gateway.journal.records import Request
+from proto.otlp.policy import Policy
+
+SUFFIX: Final = ".segment"
+_PADDING: Final = tuple(bytes(length) for length in range(8))
+
+
+class Segment:
+    """What is known of a segment."""
+
+    def __init__(self, path: Path, first: int, seed: int) -> None:
+        self.path = path
+        self.first = first  # sequence in its name
+        self.seed = seed
+        self.last = first - 1
+        self.length = fmt.PAGE  # bytes that count
+        self.requests = 0
+        self.lanes = 0
+        self.projects: dict[int, int] = {}  # bytes of frames
+        self.oldest_ns = 0
+        self.keep = False
+        self.blocks: Blocks | None = None  # None: not read since the start
+        self.policies: dict[int, Policy] = {}
+        self.finished_at: float | None = None  # monotonic time; None while some of it is not
+
+    @classmethod
+    def sealed(cls, path: Path, seed: int, facts: Sealed) -> "Segment":
+        """One that a ledger told about."""
+        segment = cls(path, facts.first, seed)
+        segment.last, segment.length, segment.requests = facts.last, facts.length, facts.requests
+        segment.projects, segment.oldest_ns, segment.keep = dict(facts.projects), facts.oldest_ns, facts.keep
+        segment.lanes = (FRESH if facts.fresh else 0) | (SLOW if facts.slow else 0)
+        return segment
+
+    def facts(self) -> Sealed:
+        """For the ledger."""
+        return Sealed(
+            self.first,
+            self.last,
+            self.length,
+            self.requests,
+            self.projects,
+            fresh=bool(self.lanes & FRESH),
+            slow=bool(self.lanes & SLOW),
+            oldest_ns=self.oldest_ns,
+            keep=self.keep,
+        )
+
+    def add(self, blocks: Blocks, sequence: int, offset: int, request: Request | fmt.Head, size: int) -> None:
+        """A request is in it, at `offset`, so many bytes."""
+        slow = request.slow if isinstance(request, Request) else bool(request.flags & fmt.FLAG_SLOW)
+        blocks.add(sequence, offset, request.received_ns, slow=slow)
+        self.last = sequence
+        self.requests += 1
+        self.lanes |= SLOW if slow else FRESH
+        self.projects[request.project_id] = self.projects.get(request.project_id, 0) + size
+        self.oldest_ns = self.oldest_ns or request.received_ns
+
+    def received_ns(self, sequence: int) -> int:
+        """When a request of it was received, about; earlier rather than later."""
+        block = None if self.blocks is None else self.blocks.get(self.blocks.of(sequence), self.last, self.length)
+        return self.oldest_ns if block is None else block.second * 10**9
+
+
+def segment_name(first: int) -> str:
+    """The file of the segment that begins with this sequence."""
+    return f"{first:020d}{SUFFIX}"
+
+
+def first_of(name: str) -> int | None:
+    """The sequence in the name of a segment; None of another file."""
+    digits = name.removesuffix(SUFFIX)
+    return int(digits) if name.endswith(SUFFIX) and len(digits) == 20 and digits.isdigit() else None
+
+
+class Policies:
+    """The policies of a segment and their ids. Content decides, so that the same policy has one id everywhere."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Policy, int]] = {}  # by the object's own identity, which is quick
+        self._payloads: dict[int, bytes] = {}  # by id
+
+    def id_of(self, policy: Policy) -> tuple[int, bytes | None]:
+        """The id of a policy; and its JSON, where it has not been asked for before."""
+        known = self._known.get(id(policy))
+        if known is not None:
+            return known[1], None
+        policy_id, payload = fmt.pack_policy(policy)
+        while self._payloads.get(policy_id, payload) != payload:  # two of one checksum
+            policy_id = (policy_id + 1) % 2**32
+        self._known[id(policy)] = policy, policy_id
+        new = policy_id not in self._payloads
+        self._payloads[policy_id] = payload
+        return policy_id, payload if new else None
+
+
+class Group(NamedTuple):
+    """Requests as they are written together."""
+
+    pieces: list[bytes]
+    offsets: list[int]  # of the frames of requests
+    end: int
+    policies: dict[int, Policy]  # declared in it
+
+
+def pack_group(requests: Sequence[Request], first: int, offset: int, seed: int, policies: Policies) -> Group:
+    """A group that is written at `offset`, its first request having the sequence `first`."""
+    pieces: list[bytes] = []
+    offsets: list[int] = []
+    declared: dict[int, Policy] = {}
+    for sequence, request in enumerate(requests, first):
+        policy_id, payload = policies.id_of(request.policy)
+        if payload is not None:
+            frame = fmt.pack_frame(seed, fmt.POLICY, payload, sequence=sequence - 1, group=first, policy_id=policy_id)
+            pieces.append(frame)
+            declared[policy_id] = request.policy
+            offset += len(frame)
+        body = request.body
+        pieces += fmt.request_head(seed, request, sequence, first, policy_id), body
+        if padding := -len(body) % 8:
+            pieces.append(_PADDING[padding])
+        offsets.append(offset)
+        offset += fmt.frame_size(len(body))
+    return Group(pieces, offsets, offset, declared)
+
+
+class Writing:
+    """The segment that is being written. After an OSError it is to be abandoned."""
+
+    def __init__(
+        self, files: Files, directory: Path, first: int, salt: bytes, size: int, clock: Callable[[], int]
+    ) -> None:
+        """Make it: on disk, with room for `size` bytes, when this returns. Raises OSError."""
+        path = directory / segment_name(first)
+        self.segment = Segment(path, first, fmt.seed_of(salt))
+        self.blocks = self.segment.blocks = Blocks()
+        self._files = files
+        self._policies = Policies()
+        header = fmt.FileHeader(fmt.SEGMENT, first, clock(), salt)
+        self._room = max(size, 2 * fmt.PAGE)
+        self._fd = put(files, path, [fmt.pack_file_header(header)], self._room)
+
+    def fits(self, size: int) -> bool:
+        """Whether there is room for so many bytes more."""
+        return self.segment.length + size <= self._room
+
+    def append(self, requests: Sequence[Request], first: int) -> None:
+        """Write a group and sync it. The requests are on disk when this returns, and counted in `segment`."""
+        segment = self.segment
+        group = pack_group(requests, first, segment.length, segment.seed, self._policies)
+        write_all(self._files, self._fd, group.pieces, segment.length)
+        self._files.sync(self._fd)
+        segment.length = fmt.page_up(group.end)
+        segment.policies |= group.policies
+        for sequence, (request, offset) in enumerate(zip(requests, group.offsets, strict=True), first):
+            segment.add(self.blocks, sequence, offset, request, fmt.frame_size(len(request.body)))
+
+    def seal(self) -> Segment:
+        """Write nothing more: the room that is left is given back."""
+        with contextlib.suppress(OSError):  # it is longer then, with zeros behind
+            self._files.truncate(self._fd, self.segment.length)
+        with contextlib.suppress(OSError):
+            self._files.close(self._fd)
+        return self.segment
+
+    def abandon(self) -> bool:
+        """Write nothing more, and cut off what was written last; whether that is on disk. The descriptor may have
+        forgotten that a sync failed, so another one is used.
+        """
+        with contextlib.suppress(OSError):
+            self._files.close(self._fd)
+        return cut(self._files, self.segment.path, self.segment.length)
+
+
+def cut(files: Files, path: Path, length: int) -> bool:
+    """Cut a file to so many bytes; whether that is on disk."""
+    try:
+        fd = files.open(path, write=True)
+        try:
+            files.truncate(fd, length)
+            files.sync(fd)
+        finally:
+            files.close(fd)
+    except OSError:
+        return False
+    return True
+
+
+def room_for(requests: Sequence[Request]) -> int:
+    """Bytes that a group takes at most, but for policies."""
+    return sum(fmt.frame_size(len(request.body)) for request in requests) + fmt.PAGE

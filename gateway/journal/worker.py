@@ -1,0 +1,170 @@
+"""The thread that works on a journal: it writes what waits in groups, and between them does a step of everything else.
+
+A group is all that came while the last one was being written, so that the sync, which is what takes time, is shared by
+as many requests as there are, and a lone request waits for nobody. The results of a group reach the event loop by one
+call.
+"""
+
+import asyncio
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import structlog
+
+from gateway.journal.indexing import Steps
+from gateway.journal.opened import OpenJournal
+from gateway.journal.records import Landed, Request
+
+GROUP_BYTES: Final = 8 * 2**20  # of requests that are written together; a larger one is alone
+TICK_S: Final = 1.0
+
+
+class Waiting(NamedTuple):
+    """A request on its way to the disk."""
+
+    request: Request
+    size: int
+    done: "asyncio.Future[int]"
+    landed: Landed | None
+
+
+class Task(NamedTuple):
+    """Other work: taken in steps. `done` gets its result, if anybody waits for it."""
+
+    steps: Steps[Any]
+    done: "asyncio.Future[Any] | None" = None
+
+
+class Landing(NamedTuple):
+    """What the loop is told of a group. `first`: the sequence of the first request; None when all are refused."""
+
+    group: Sequence[Waiting]
+    first: int | None
+
+
+class Worker:
+    """`tell_landing` and `tell_released` are called on the loop; `add` and `do` there, too."""
+
+    def __init__(
+        self,
+        journal: OpenJournal,
+        log: structlog.stdlib.BoundLogger,
+        tell_landing: Callable[[Landing], None],
+        tell_released: Callable[[Mapping[int, int]], None],
+    ) -> None:
+        self._journal = journal
+        self._log = log
+        self._tell_landing = tell_landing
+        self._tell_released = tell_released
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._requests: deque[Waiting] = deque()
+        self._tasks: deque[Task] = deque()
+        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._rung = False
+        self._closing: asyncio.Future[None] | None = None
+        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+
+    def start(self) -> None:
+        """Begin to work."""
+        self._thread.start()
+
+    def add(self, waiting: Waiting) -> None:
+        """Write a request with the next group."""
+        self._requests.append(waiting)
+        self._ring(waiting.done)
+
+    def do(self, task: Task) -> None:
+        """Do something else, in turns with what else there is."""
+        self._tasks.append(task)
+        self._ring(task.done)
+
+    async def close(self) -> None:
+        """Do what is left, then end. Nothing may be added any more."""
+        loop = asyncio.get_running_loop()
+        self._closing = done = loop.create_future()
+        self._ring(done)
+        await done
+        self._thread.join()
+
+    def _ring(self, done: "asyncio.Future[Any] | None") -> None:
+        if done is not None and self._loop is None:
+            self._loop = done.get_loop()
+        if not self._rung:
+            self._rung = True
+            self._bell.put(None)
+
+    def _run(self) -> None:
+        next_tick = time.monotonic() + TICK_S
+        while self._closing is None or self._requests or self._tasks:
+            if not (self._requests or self._tasks):
+                self._wait(next_tick - time.monotonic())
+            self._rung = False  # before looking: who comes now rings again
+            if self._requests:
+                self._commit()
+            if self._tasks:
+                self._step(self._tasks.popleft())
+            if time.monotonic() >= next_tick:
+                self._guarded(self._journal.tick)
+                next_tick = time.monotonic() + TICK_S
+            if self._loop is not None and (released := self._journal.take_released()):
+                self._tell(self._tell_released, released)
+        self._guarded(self._journal.close)
+        self._tell(_resolve, self._closing, None, None)
+
+    def _wait(self, seconds: float) -> None:
+        try:
+            self._bell.get(timeout=max(seconds, 0.0))
+        except queue.Empty:
+            pass
+
+    def _commit(self) -> None:
+        group = [self._requests.popleft()]
+        size = group[0].size
+        while self._requests and size + self._requests[0].size <= GROUP_BYTES:
+            group.append(self._requests.popleft())
+            size += group[-1].size
+        first = self._guarded(lambda: self._journal.commit([waiting.request for waiting in group]))
+        self._tell(self._tell_landing, Landing(group, first))
+
+    def _guarded(self, work: Callable[[], Any]) -> Any:
+        """Its result; None after an error, which is told in the log: the thread goes on."""
+        try:
+            return work()
+        except OSError as error:
+            self._log.error("the journal's disk failed", error=str(error))
+        except Exception:  # noqa: BLE001 (whatever it is, the next request is not to suffer for it)
+            self._log.exception("the journal failed")
+        return None
+
+    def _step(self, task: Task) -> None:
+        try:
+            next(task.steps)
+        except StopIteration as end:
+            self._tell(_resolve, task.done, end.value, None)
+        except Exception as error:  # noqa: BLE001 (it goes to who asked, or into the log)
+            if task.done is None:
+                self._log.exception("the journal failed")
+            self._tell(_resolve, task.done, None, error)
+        else:
+            self._tasks.append(task)
+
+    def _tell(self, function: Callable[..., None], *arguments: Any) -> None:
+        if self._loop is None:
+            return
+        try:
+            self._loop.call_soon_threadsafe(function, *arguments)
+        except RuntimeError:  # the loop is closed, and nobody waits
+            self._log.warning("the event loop ended before the journal")
+
+
+def _resolve(done: "asyncio.Future[Any] | None", result: Any, error: Exception | None) -> None:
+    if done is None or done.done():
+        return
+    if error is None:
+        done.set_result(result)
+    else:
+        done.set_exception(error)
