@@ -78,8 +78,13 @@ class Metrics:
         )
         self.inflight_bytes = gauge("inflight_bytes", "Memory charged to requests that are not answered yet.")
         self.inflight_items = gauge("inflight_items", "Items that are not answered yet.")
+        self.places = gauge("places", "Requests that may be under way at once, by how long answers take.")
+        self.places_taken = gauge("places_taken", "Requests that are under way.")
         self.slow_bytes = gauge("slow_bytes", "Memory of requests in the slow lane.")
         self.background_bytes = gauge("background_bytes", "Blocks of acknowledged batches that wait for another try.")
+        self.parts = Gauge(
+            "sluice_gateway_parts", "Active parts of the day that has most.", ("table",), registry=registry
+        )
         self.store_up = gauge("store_up", "Whether ClickHouse takes inserts.")
 
 
@@ -200,16 +205,20 @@ class Ledger:
         """A 200 goes out, so long after the head of its request was read."""
         self._ack_seconds[signal].observe(seconds)
 
-    def refused(self, signal: Signal, reason: str, project_id: int, wire_bytes: int, items: int) -> None:
-        """A request is answered with an error. `items` it had, if it was decoded; the table has none of them."""
+    def refused(
+        self, signal: Signal, reason: str, project_id: int, wire_bytes: int, items: int, *, requests: int = 1
+    ) -> None:
+        """A request, or several, are answered with an error. `items` they had, if they were decoded; the table has none
+        of them.
+        """
         metrics = self._metrics
-        metrics.requests.labels(signal, "refused", reason).inc()
+        metrics.requests.labels(signal, "refused", reason).inc(requests)
         metrics.wire_bytes.labels(signal, "refused").inc(wire_bytes)
         if items:
             self._unanswered -= items
             metrics.items.labels(signal, "refused", reason).inc(items)
         project = project_id if len(self._pending) < MAX_LEDGER_KEYS else NO_PROJECT
-        self._pending.add((project, signal, "refused", reason), 0, 1, wire_bytes)
+        self._pending.add((project, signal, "refused", reason), 0, requests, wire_bytes)
 
     def take(self, batch_id: int, now_ms: int) -> Block | None:
         """The pending sums as a block, which is then the caller's; None when there are none."""

@@ -27,6 +27,7 @@ from gateway.conveyor.tally import Tally
 from gateway.intake import Intake
 from gateway.journal import Forgetful, Journal, JournalLimits, JournalMetrics, Log
 from gateway.outcomes import Ledger, Metrics
+from gateway.parts import Parts
 from gateway.settings import GatewaySettings
 
 DRAIN_DERIVED_S: Final = 3.0
@@ -61,6 +62,7 @@ class Storing:
         self.inserter = Inserter(clickhouse, self.availability, metrics)
         self.background = Background(self.inserter, self.availability, metrics, log, settings.max_background_bytes)
         self.gatherer = Gatherer(self.background, settings.derived_linger_s)
+        self._parts = Parts(clickhouse, self.availability, metrics, log)
         self._flusher = OutcomeFlusher(ledger, self.gatherer, self.availability, settings.outcomes_flush_s, clock)
 
     def start(self) -> None:
@@ -68,9 +70,11 @@ class Storing:
         self.background.start()
         self.gatherer.start()
         self._flusher.start()
+        self._parts.start()
 
     async def close(self) -> None:
         """Stop each after those that hand something over to it."""
+        await self._parts.close()
         await self._flusher.close()
         await self.gatherer.close(DRAIN_DERIVED_S)
         await self.background.close(DRAIN_BACKGROUND_S)

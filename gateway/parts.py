@@ -1,0 +1,82 @@
+"""How many parts ClickHouse keeps, for the metrics: where merges fall behind inserts, it slows inserts and then refuses
+them (`parts_to_delay_insert`, `parts_to_throw_insert`, by partition: by day).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Protocol
+
+import structlog
+
+from chassis.clickhouse import QueryLimits, StoreError
+from gateway.batches.availability import Availability
+from gateway.outcomes import Metrics
+from proto.storage.tables import TABLES
+
+EVERY_S: Final = 30.0
+_LIMITS: Final = QueryLimits(max_seconds=5, max_threads=1)
+_MOST: Final = """SELECT table, max(parts) FROM
+(
+    SELECT table, partition_id, count() AS parts FROM system.parts
+    WHERE active AND database = currentDatabase() AND table IN {tables:Array(String)} GROUP BY table, partition_id
+)
+GROUP BY table"""
+
+
+class Reader(Protocol):
+    """What is needed of ClickHouse."""
+
+    async def query(
+        self, sql: str, parameters: Mapping[str, object], *, limits: QueryLimits
+    ) -> list[tuple[object, ...]]: ...
+
+
+class Parts:
+    """Asks now and then, while ClickHouse is there; while it is away there is no number."""
+
+    def __init__(
+        self,
+        store: Reader,
+        availability: Availability,
+        metrics: Metrics,
+        log: structlog.stdlib.BoundLogger,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._store = store
+        self._availability = availability
+        self._gauge = metrics.parts
+        self._log = log
+        self._sleep = sleep
+        self._said = False
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to ask."""
+        self._task = asyncio.get_running_loop().create_task(self._work())
+
+    async def close(self) -> None:
+        """Ask no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _work(self) -> None:
+        while True:
+            await self._look()
+            await self._sleep(EVERY_S)
+
+    async def _look(self) -> None:
+        if not self._availability.up:
+            self._gauge.clear()
+            return
+        try:
+            rows = await self._store.query(_MOST, {"tables": [table.name for table in TABLES]}, limits=_LIMITS)
+        except StoreError as error:
+            self._gauge.clear()
+            if not self._said:  # a right that is missing: once
+                self._said = True
+                self._log.warning("parts are not counted", error=error.message, code=error.code)
+            return
+        self._gauge.clear()
+        for table, parts in rows:
+            self._gauge.labels(str(table)).set(int(str(parts)))
