@@ -12,11 +12,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from proto.otlp.native import write_block
 from proto.otlp.policy import Block, Decoded, Signal
-from proto.storage.tables import INGEST_OUTCOMES
+from proto.storage.tables import INGEST_OUTCOMES, TABLES
 
 MILLIS_PER_DAY: Final = 86_400_000
 MAX_LEDGER_KEYS: Final = 20_000  # of projects, signals and reasons; then counts go to project 0
 NO_PROJECT: Final = 0
+REFUSED: Final = "refused"  # by ClickHouse, in a mode without a place to set it aside
 SIGNALS: Final[tuple[Signal, ...]] = ("traces", "logs")
 
 _ROWS: Final = (100, 1_000, 5_000, 10_000, 20_000, 50_000, 100_000, 1_000_000)
@@ -69,7 +70,10 @@ class Metrics:
         for signal in SIGNALS:  # from the start, so that a first increase is seen as one
             for metric in (self.received, self.stored_items, self.recovered_items, self.quarantined_items):
                 metric.labels(signal)
+            self.lost_items.labels(signal, REFUSED)
         self.lost_rows = counter("lost_rows", "Rows of acknowledged batches that were given up.", "table")
+        for table in TABLES:
+            self.lost_rows.labels(table.name)
         self.insert_rows = Histogram(
             "sluice_gateway_insert_rows", "Rows of a block.", ("table",), buckets=_ROWS, registry=registry
         )

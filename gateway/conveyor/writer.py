@@ -23,6 +23,7 @@ from gateway.conveyor.presence import COUNTED
 from gateway.conveyor.queued import Queued, ranges
 from gateway.conveyor.sink import Sink
 from gateway.journal import Batch, Entry, Log
+from gateway.outcomes import REFUSED
 from proto.otlp.policy import Signal
 from proto.storage.tables import INGEST_OUTCOMES
 
@@ -184,7 +185,7 @@ class Writer:
         if self._journal.durable:
             self._sink.tally.quarantined(signal, items)
         else:
-            self._sink.tally.lost(signal, items, "refused")
+            self._sink.tally.lost(signal, items, REFUSED)
 
     async def _quarantine(self, batch: Batch, reason: str) -> None:
         await self._recorded(lambda: self._journal.set_aside(batch, reason))

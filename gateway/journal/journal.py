@@ -98,6 +98,11 @@ class Journal:
         return self._journal.unfinished_bytes
 
     @property
+    def room_bytes(self) -> float:
+        """How many more it may take, of its quota and of the disk."""
+        return self._journal.room_bytes
+
+    @property
     def oldest_seconds(self) -> float:
         """Age of the oldest request that is not stored yet."""
         oldest_ns = self._journal.oldest_ns

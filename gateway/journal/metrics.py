@@ -1,10 +1,12 @@
 """What a journal tells of itself. Several journals of a process share one instance; gauges are their sums."""
 
+import math
 from typing import Final, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+FAILURES: Final = ("write", "ledger", "remove")
 _REQUESTS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
 
 
@@ -18,6 +20,10 @@ class Measured(Protocol):
     @property
     def unfinished_bytes(self) -> int:
         """About how many bytes of them are not stored yet."""
+
+    @property
+    def room_bytes(self) -> float:
+        """How many more it may take, of its quota and of the disk."""
 
     @property
     def oldest_seconds(self) -> float:
@@ -42,11 +48,15 @@ class JournalMetrics:
         self.bytes.set_function(lambda: sum(journal.nbytes for journal in self._journals))
         self.unfinished_bytes = gauge("unfinished_bytes", "Bytes of requests that are not stored yet, about.")
         self.unfinished_bytes.set_function(lambda: sum(journal.unfinished_bytes for journal in self._journals))
+        self.room_bytes = gauge("room_bytes", "Bytes that it may still take, of its quota and of the disk.")
+        self.room_bytes.set_function(lambda: min((j.room_bytes for j in self._journals), default=math.inf))
         self.oldest_seconds = gauge("oldest_seconds", "Age of the oldest request that is not stored yet.")
         self.oldest_seconds.set_function(lambda: max((j.oldest_seconds for j in self._journals), default=0.0))
         self.sync_seconds = histogram("sync_seconds", "Time of writing and syncing a group of requests.", _SECONDS)
         self.group_requests = histogram("group_requests", "Requests of a group.", _REQUESTS)
         self.failures = counter("failures", "What the disk did not do, by kind.", "kind")
+        for kind in FAILURES:  # from the start, so that a first increase is seen as one
+            self.failures.labels(kind)
         self.damaged_frames = counter("damaged_frames", "Requests and records on disk that could not be read.")
         self.lost_items = counter("lost_items", "Items that could not be set aside, for nothing was kept of them.")
 

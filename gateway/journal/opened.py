@@ -1,6 +1,7 @@
 """A journal that is open, as the one thread that works on it sees it: plain calls that block."""
 
 import errno
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -50,6 +51,7 @@ class OpenJournal:
         self.low = False  # the disk is nearly full: nothing is to be taken
         self.nbytes = 0  # of segments
         self.charged = 0  # of segments that are not finished
+        self.room_bytes = 0.0  # how much it may still take, of its quota and of the disk
         self._files, self._limits, self._metrics, self._log, self._clock, self._monotonic = around
         self._damaged = damaged
         self._salt = salt
@@ -222,12 +224,15 @@ class OpenJournal:
         self.low = self._is_low(room)
 
     def _is_low(self, room: int) -> bool:
-        least = self._limits.min_free_bytes
+        return bool(self._limits.min_free_bytes) and self._free_bytes() < room
+
+    def _free_bytes(self) -> float:
+        """Of the disk, beyond what is to be kept free; without end where that is not known."""
         try:
-            return bool(least) and self._files.free_bytes(self.claim.directory) - room < least
+            return self._files.free_bytes(self.claim.directory) - self._limits.min_free_bytes
         except OSError as error:
             self._log.error("the room of the journal's disk is not known", error=str(error))
-            return False
+            return math.inf
 
     def _remove(self, due: Callable[[Segment], bool]) -> None:
         """Remove finished segments, the oldest first, while they are due. That they are finished is on disk before."""
@@ -269,6 +274,8 @@ class OpenJournal:
         self.nbytes = self._bytes()
         open_ = [segment for segment in self.shelf.segments if segment.finished_at is None]
         self.charged = sum(segment.length for segment in open_)
+        quota = self._limits.max_bytes
+        self.room_bytes = max(min(quota - self.charged if quota else math.inf, self._free_bytes()), 0.0)
         self.unfinished_bytes, self.oldest_ns = 0, None
         for segment in open_:
             holes = list(self.ledger.progress.finished.holes(segment.first, segment.last))
