@@ -8,6 +8,7 @@ from aiohttp import web
 from chassis.access import PROJECT
 from chassis.errors import ApiError, Issue, UnsupportedMediaType, envelope
 from gateway.outcomes import NO_PROJECT, Ledger
+from gateway.shedding import OVERLOADED, Overloaded
 from proto.errors import ErrorCode
 from proto.otlp.json import FieldError
 from proto.otlp.policy import Decoded, DecodeError, Refusal, Signal
@@ -93,7 +94,9 @@ class Answers:
 
     def _count(self, request: web.Request, error: ApiError) -> None:
         signal: Signal = "logs" if request.path.endswith("/logs") else "traces"
-        reason = error.reason.value if isinstance(error, Undecodable) else error.code.value
+        reason = OVERLOADED if isinstance(error, Overloaded) else error.code.value
+        if isinstance(error, Undecodable):
+            reason = error.reason.value
         project = request.get(PROJECT)
         project_id = project.project_id if project is not None else NO_PROJECT
         wire_bytes = request.get(WIRE_BYTES) or min(request.content_length or 0, _MAX_ANNOUNCED)

@@ -20,6 +20,7 @@ from gateway.decoding import Decoder
 from gateway.handlers import Exporter
 from gateway.outcomes import Ledger, Metrics
 from gateway.settings import GatewaySettings
+from gateway.shedding import Shedding, target_of
 from gateway.storing import Store, Storing, intake_of
 
 TRACES: Final = "/v1/traces"
@@ -46,6 +47,7 @@ def service(
     storing = Storing(settings, clickhouse, metrics, ledger, log, threads, clock)
     intake = intake_of(storing, chassis, telemetry)
     answers = Answers(ledger, settings.cors_origins)
+    shedding = _shedding(chassis, settings, metrics, ledger)
     exporter = Exporter(
         settings,
         body_timeout_s=chassis.body_timeout_s,
@@ -66,13 +68,22 @@ def service(
         await storing.close()
         threads.shutdown(wait=True)
 
-    routes = _routes(exporter, answers, settings)
-    return Service("gateway", routes, resources=(run,), readiness=tuple(intake.dependencies()))
+    routes = _routes(exporter, answers, settings, shedding)
+    resources = (run,) if shedding is None else (run, shedding.looking)
+    return Service("gateway", routes, resources, tuple(intake.dependencies()))
 
 
-def _routes(exporter: Exporter, answers: Answers, settings: GatewaySettings) -> list[Route]:
+def _shedding(chassis: ChassisSettings, settings: GatewaySettings, metrics: Metrics, ledger: Ledger) -> Shedding | None:
+    """The gate of the exports."""
+    if not settings.target_delay_s:
+        return None
+    vary = bool(settings.cors_origins) and "*" not in settings.cors_origins
+    return Shedding(target_of(settings, chassis.durability), metrics, ledger, time.monotonic, vary=vary)
+
+
+def _routes(exporter: Exporter, answers: Answers, settings: GatewaySettings, shedding: Shedding | None) -> list[Route]:
     routes = [
-        Route("POST", path, handler, project_key(), render_error=answers.refusal, operation=operation)
+        Route("POST", path, handler, project_key(), render_error=answers.refusal, operation=operation, gate=shedding)
         for path, handler, operation in (
             (TRACES, exporter.traces, operations.EXPORT_TRACES),
             (LOGS, exporter.logs, operations.EXPORT_LOGS),
