@@ -64,7 +64,13 @@ _REFUSED: Final[Mapping[int, tuple[str, str]]] = {
     409: ("Conflict", "The state of the resource stands against it."),
     413: ("PayloadTooLarge", "Larger than a limit, which the message names. The connection is closed."),
     415: ("UnsupportedMediaType", "A content type or content encoding that is not taken here."),
-    429: ("RateLimited", "Too many requests (`rate_limited`), or the quota of the month is used (`quota_exceeded`)."),
+    429: (
+        "RateLimited",
+        (
+            "Too many requests (`rate_limited`), or the quota of the month is used (`quota_exceeded`). The headers are "
+            "of the limit that refused: those of a quota count items, and it is whole again when the next month begins."
+        ),
+    ),
     500: ("InternalError", "Our fault, said without detail; the log has the rest under the request id."),
     503: ("ServiceUnavailable", "Overload, or a store that is away: the same request may succeed later."),
 }
@@ -227,10 +233,10 @@ class _Writer:
 
 
 def _rated(access: Access, status: int) -> bool:
-    """Whether an answer may tell how a limit stands: any to a good access token, and the refusal that the limit is."""
+    """Whether an answer may tell how a limit stands: any to a good credential, and the refusal that the limit is."""
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         return True
-    return isinstance(access, Bearer) and status != HTTPStatus.UNAUTHORIZED
+    return not isinstance(access, Public) and status != HTTPStatus.UNAUTHORIZED
 
 
 def _own_headers(answer: Answer) -> dict[str, Any]:

@@ -2,14 +2,15 @@
 
 The way of one export request (`handlers.Exporter._export`):
 
-    the route's access rule      the project of the key, before a byte of the body is read         -> 401, 403, 400
-    admission                    the key's rate, the organization's quota                          -> 429
+    the route's access rule      the project of the key, its rate; no byte of the body is read     -> 401, 403, 400, 429
+    Quota.admit                  is anything left of the organization's month (`gateway.quota`)    -> 429
     Intake.admit, Budget.lease   can anything be taken, is there memory for it                     -> 503
     request_media                application/x-protobuf or application/json                        -> 415
     content_encoding             identity, gzip, deflate, zstd                                     -> 415
     read_body                    at most the wire cap, within a time                               -> 413, 400, 503
     Decoder.inflated             at most the body cap, whatever the bytes claim                    -> 413, 400
     Decoder.decoded              columns, and accepted or rejected for every item                  -> 413, 400
+    Quota.charge                 do the accepted ones still fit into the month                     -> 429
     Intake.take                  by the mode of durability (`gateway.intake`)
       journal                    the request as it came goes to disk, with others in one sync       -> 503
       store                      a row in ClickHouse, with those of others in one insert            -> 503, 500

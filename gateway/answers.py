@@ -20,7 +20,7 @@ ITEMS: Final = web.RequestKey("items", int)  # spans or log records in it, once 
 _MEDIA: Final[Mapping[str, Media]] = {content_type: media for media, content_type in CONTENT_TYPES.items()}
 _BAD: Final = frozenset((Refusal.MALFORMED, Refusal.TOO_DEEP))
 _ALLOWED_HEADERS: Final = "content-type, content-encoding, authorization, x-legacy-auth, x-request-id"
-_EXPOSED_HEADERS: Final = "retry-after, x-request-id"
+_EXPOSED_HEADERS: Final = "retry-after, x-request-id, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset"
 _PREFLIGHT_SECONDS: Final = 600
 _MAX_ANNOUNCED: Final = 2**40  # a Content-Length that nobody has to make good on
 

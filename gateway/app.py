@@ -10,6 +10,8 @@ import structlog
 from aiohttp import web
 
 from chassis.access import project_key, public
+from chassis.redis import Redis
+from chassis.relational import Database
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from chassis.web import Route, Service
@@ -19,6 +21,7 @@ from gateway.budget import Budget
 from gateway.decoding import Decoder
 from gateway.handlers import Exporter
 from gateway.outcomes import Ledger, Metrics
+from gateway.quota.metering import Metering
 from gateway.settings import GatewaySettings
 from gateway.shedding import Shedding, target_of
 from gateway.storing import Store, Storing, intake_of
@@ -34,9 +37,12 @@ def service(
     clickhouse: Store,
     telemetry: Telemetry,
     *,
+    database: Database,
+    redis: Redis | None = None,
     clock: Callable[[], int] = time.time_ns,
 ) -> Service:
-    """The gateway over a started `clickhouse` whose tables are migrated. `clock` gives nanoseconds since 1970.
+    """The gateway over a started `clickhouse` whose tables are migrated, and over a relational store, and perhaps a
+    Redis, that are started and closed by others. `clock` gives nanoseconds since 1970.
 
     Its routes need the project-key guard.
     """
@@ -48,12 +54,16 @@ def service(
     intake = intake_of(storing, chassis, telemetry)
     answers = Answers(ledger, settings.cors_origins)
     shedding = _shedding(chassis, settings, metrics, ledger)
+    metering = Metering.over(
+        database, clickhouse, redis, telemetry.registry, sync_s=settings.quota_sync_s, clock=clock, log=log
+    )
     exporter = Exporter(
         settings,
         body_timeout_s=chassis.body_timeout_s,
         body_min_rate=chassis.body_min_rate,
         answers=answers,
         ledger=ledger,
+        quota=metering.quota,
         budget=Budget(settings.max_inflight_bytes, settings.max_inflight_items, metrics),
         decoder=Decoder(settings, chassis.retention_days, threads),
         intake=intake,
@@ -63,9 +73,11 @@ def service(
     async def run(_app: web.Application) -> AsyncIterator[None]:
         storing.start()
         await intake.start()
+        metering.start()
         yield
         await intake.close()
         await storing.close()
+        await metering.close()
         threads.shutdown(wait=True)
 
     routes = _routes(exporter, answers, settings, shedding)

@@ -15,6 +15,7 @@ from gateway.inflate import IDENTITY, content_encoding
 from gateway.intake import Accepted, Intake
 from gateway.journal import Request
 from gateway.outcomes import Ledger
+from gateway.quota.quota import Quota
 from gateway.settings import GatewaySettings
 from proto.otlp.policy import Decoded, Signal
 from proto.otlp.responses import Media
@@ -34,6 +35,7 @@ class Exporter:
         body_min_rate: int,
         answers: Answers,
         ledger: Ledger,
+        quota: Quota,
         budget: Budget,
         decoder: Decoder,
         intake: Intake,
@@ -44,6 +46,7 @@ class Exporter:
         self._body_min_rate = body_min_rate
         self._answers = answers
         self._ledger = ledger
+        self._quota = quota
         self._budget = budget
         self._decoder = decoder
         self._intake = intake
@@ -66,15 +69,18 @@ class Exporter:
     async def _export(self, signal: Signal, request: web.Request) -> web.Response:
         """Take one export request. The order of the steps, and what each refuses:
 
-        1. project key (the route's access rule, before this)         401, 403
-        2. can anything be taken, is there memory                     503
-        3. media type, content encoding                               415
-        4. read, at most the wire cap                                 413, 400
-        5. inflate, convert JSON, decode                              413, 400
-        6. take: until the promise of the answer holds                503
+        1. project key, its rate (the route's access rule, before this)   401, 403, 429
+        2. is anything left of the organization's month                   429
+        3. can anything be taken, is there memory                         503
+        4. media type, content encoding                                   415
+        5. read, at most the wire cap                                     413, 400
+        6. inflate, convert JSON, decode                                  413, 400
+        7. do the items fit into the month                                429
+        8. take: until the promise of the answer holds                    503
         """
         started = time.perf_counter()
         project = request[PROJECT]
+        await self._quota.admit(request)
         self._intake.admit()
         with self._budget.lease(project.project_id) as lease:
             media, encoding = request_media(request), content_encoding(request.headers.getall("Content-Encoding", []))
@@ -93,7 +99,8 @@ class Exporter:
                 as_it_came = Request(
                     project.project_id, signal, media, encoding, now_ns, decoded.accepted, policy, kept
                 )
-                await self._intake.take(Accepted(as_it_came, decoded, wire_bytes))
+                with self._quota.charge(request, decoded.accepted):
+                    await self._intake.take(Accepted(as_it_came, decoded, wire_bytes))
             else:
                 self._ledger.answered(decoded, wire_bytes)
             return self._answers.success(request, media, decoded, time.perf_counter() - started)

@@ -18,6 +18,8 @@ PROJECT_KEY_ENTROPY_BYTES: Final = 16
 MAX_PROJECT_ID: Final = 2**53 - 1  # every JSON consumer holds integers up to here exactly
 MAX_SLUG_LENGTH: Final = 64
 MAX_NAME_LENGTH: Final = 200
+MAX_MONTHLY_ITEMS: Final = 10**15  # exact wherever it is counted, JSON and Lua among them
+MAX_KEY_RATE: Final = 10_000_000  # requests per second
 
 # `$` alone would let a trailing newline through, hence the look-ahead; both are also valid in JSON Schema.
 SLUG_PATTERN: Final = r"^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?!\n)$"

@@ -40,22 +40,26 @@ def run(arguments: argparse.Namespace) -> int:
     migrations.check(settings.database)
     name = f"init-{arguments.org}-{arguments.project}.json"
     file = Path(arguments.out).absolute() if arguments.out else settings.data_dir / name
-    made = process.run(_make(settings, arguments.org, arguments.project, file))
+    made = process.run(_make(settings, arguments.org, arguments.project, arguments.quota, file))
     shown = Made(made.base_url, made.org_slug, made.project_slug, made.project_id, str(file))
     if arguments.json:
         sys.stdout.write(msgspec.json.encode(shown).decode() + "\n")
     else:
         print(f"Made organization {made.org_slug} with project {made.project_slug} ({made.project_id}).")
+        if arguments.quota:
+            print(f"It may send {arguments.quota} items a month; `sluice limits --org {made.org_slug}` changes that.")
         print(f"The project key, its DSN and the owner's access token are in {file}.")
     return 0
 
 
-async def _make(settings: ChassisSettings, org_slug: str, project_slug: str, file: Path) -> Bootstrap:
+async def _make(
+    settings: ChassisSettings, org_slug: str, project_slug: str, monthly_items: int, file: Path
+) -> Bootstrap:
     database = Database.configured(settings)
     await database.start()
     try:
         async with database.write() as connection:
-            made = await provision(connection, settings.base_url, org_slug, project_slug)
+            made = await provision(connection, settings.base_url, org_slug, project_slug, monthly_items)
             credentials.write(file, made)  # before the commit: no secret is made and then lost
         return made
     finally:

@@ -8,6 +8,7 @@ from datetime import date
 from typing import Final
 
 from chassis.errors import StartupError
+from proto.identity import MAX_KEY_RATE, MAX_MONTHLY_ITEMS
 from sluice import __version__
 
 # Sub-command, module whose `run(arguments) -> int` it is, and what `sluice --help` says.
@@ -18,6 +19,7 @@ _COMMANDS: Final = (
     ("control", "sluice.alone", "the control API alone"),
     ("migrate", "sluice.migrate", "bring both schemas to this release; does nothing when they are"),
     ("init", "sluice.init", "make an organization with a project, a project key and an access token"),
+    ("limits", "sluice.limits", "the quota of an organization and the rates of its keys: shown, or set"),
     ("config", "sluice.config", "every setting: name, unit, default, what 0 means, current value"),
     ("doctor", "sluice.doctor", "what is reachable, which schemas, which decoder, which versions"),
     ("repair", "sluice.repair", "trace index, attribute keys and errors of some days, anew from their spans and logs"),
@@ -68,9 +70,20 @@ def _init(command: argparse.ArgumentParser) -> None:
     command.add_argument("--org", metavar="SLUG", default="default", help="organization to make; `default` by default")
     command.add_argument("--project", metavar="SLUG", default="default", help="its first project; `default` by default")
     command.add_argument(
+        "--quota", metavar="N", type=_quota, default=0, help="items it may send in a calendar month; 0, any, by default"
+    )
+    command.add_argument(
         "--out", metavar="FILE", help="where the secrets are written, mode 0600; inside DATA by default"
     )
     command.add_argument("--json", action="store_true", help="print what was made as JSON (without the secrets)")
+
+
+def _limits(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--org", metavar="SLUG", default="default", help="organization; `default` by default")
+    command.add_argument("--quota", metavar="N", type=_quota, help="set the items of a calendar month; 0: any number")
+    command.add_argument("--key", metavar="ID", help="the key that --rate is for, by its id (not the secret)")
+    command.add_argument("--rate", metavar="R", type=_rate, help="set its requests a second; 0: no limit, or `default`")
+    command.add_argument("--json", action="store_true", help="print as JSON")
 
 
 def _config(command: argparse.ArgumentParser) -> None:
@@ -109,12 +122,28 @@ def _positive(text: str) -> int:
     return number
 
 
+def _quota(text: str) -> int:
+    return _up_to(MAX_MONTHLY_ITEMS, text)
+
+
+def _rate(text: str) -> int | str:
+    return text if text == "default" else _up_to(MAX_KEY_RATE, text)
+
+
+def _up_to(limit: int, text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= limit:
+        raise argparse.ArgumentTypeError(f"must be 0 to {limit}")
+    return number
+
+
 _OPTIONS: Final = {
     "up": _serving,
     "gateway": _serving,
     "query": _serving,
     "control": _serving,
     "init": _init,
+    "limits": _limits,
     "config": _config,
     "doctor": _doctor,
     "repair": _repair,

@@ -21,6 +21,8 @@ from chassis.identity.model import Principal
 from chassis.identity.tables import access_tokens, memberships, organizations, principals, project_keys, projects
 from chassis.relational import to_milliseconds
 from proto.identity import (
+    MAX_KEY_RATE,
+    MAX_MONTHLY_ITEMS,
     MAX_NAME_LENGTH,
     MAX_SLUG_LENGTH,
     NAME_PATTERN,
@@ -33,8 +35,6 @@ from proto.identity import (
 )
 
 MAX_SENSITIVE_WORDS: Final = 100
-MAX_MONTHLY_ITEMS: Final = 10**15  # exact wherever it is counted, JSON and Lua among them
-MAX_KEY_RATE: Final = 10_000_000  # requests per second
 SENSITIVE_WORD_PATTERN: Final = r"^[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?(?!\n)$"
 
 _NAME: Final = re.compile(NAME_PATTERN)

@@ -5,7 +5,7 @@ looked for is not there when it is made.
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -36,11 +36,13 @@ async def raise_usage(connection: AsyncConnection, month: str, org_id: str, item
     return await _change(connection, month, org_id, items, {"items": higher})
 
 
-async def claim_count(connection: AsyncConnection, month: str, org_id: str, older_than: timedelta) -> bool:
+async def claim_count(
+    connection: AsyncConnection, month: str, org_id: str, now: datetime, older_than: timedelta
+) -> bool:
     """Whether it is the caller's turn to count the month's items in the telemetry store, nobody having begun to for so
     long. Of several that ask at once one is told so.
     """
-    now = to_milliseconds(datetime.now(UTC))
+    now = to_milliseconds(now)
     await add_usage(connection, month, org_id, 0)  # there is a row from now on
     due = quota_usage.c.counted_at.is_(None) | (quota_usage.c.counted_at <= now - older_than)
     claimed = await connection.execute(

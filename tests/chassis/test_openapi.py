@@ -172,6 +172,18 @@ def test_every_answer_to_a_good_token_tells_how_its_limit_stands() -> None:
     assert rate < set(made["paths"]["/orgs/{orgSlug}/things"]["post"]["responses"]["201"]["headers"])
 
 
+def test_so_does_every_answer_to_a_good_project_key() -> None:
+    rate = {"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"}
+    made = document("Test", "A test.", [described(SEND, "POST", project_key())])
+    responses = made["components"]["responses"]
+    assert {name for name, answer in responses.items() if not rate <= set(answer["headers"])} == {"OtlpUnauthorized"}
+    limited = responses["OtlpRateLimited"]
+    assert set(limited["headers"]) == {"X-Request-Id", "Retry-After", *rate}
+    assert all(code in limited["description"] for code in ("`rate_limited`", "`quota_exceeded`"))
+    sent = made["paths"]["/orgs/{orgSlug}/things"]["post"]["responses"]
+    assert rate < set(next(answer for answer in sent.values() if "$ref" not in answer)["headers"])
+
+
 def test_paths_that_refuse_in_their_own_way_have_refusals_of_their_own() -> None:
     made = document("Test", "A test.", [described(LIST), described(SEND, "POST", project_key())])
     validate(cast("Any", made))

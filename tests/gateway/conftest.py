@@ -180,16 +180,22 @@ async def start_gateway(checks: Checks, projects: list[Project]) -> AsyncIterato
     async with AsyncExitStack() as stack:
 
         async def start(store: Store, **options: Any) -> Gateway:
+            of_chassis = {name: options.pop(name) for name in ("otlp_rate", "otlp_burst") if name in options}
             chassis = ChassisSettings(
-                body_timeout_s=options.pop("body_timeout_s", 60.0), durability=options.pop("durability", "store")
+                body_timeout_s=options.pop("body_timeout_s", 60.0),
+                durability=options.pop("durability", "store"),
+                **of_chassis,
             )
+            redis, clock = options.pop("redis", None), options.pop("clock", lambda: NOW_NS)
             telemetry = Telemetry("test")
             made = service(
                 chassis,
                 GatewaySettings(**{"linger_s": 0.0, **options}),
                 store,
                 telemetry,
-                clock=lambda: NOW_NS,
+                database=checks.database,
+                redis=redis,
+                clock=clock,
             )
             app = build_app(
                 made.routes,

@@ -1,7 +1,7 @@
 """Quotas and what is used of them, in the store."""
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import sqlalchemy as sa
@@ -76,12 +76,14 @@ async def test_what_many_add_at_once_is_all_counted(database: Database, acme: Te
 
 
 async def test_of_many_one_is_told_to_count_and_again_when_that_is_long_ago(database: Database, acme: Tenant) -> None:
-    async def claim(older_than: timedelta) -> bool:
-        async with database.write() as connection:
-            return await usage.claim_count(connection, MONTH, acme.organization.id, older_than)
+    now = datetime(2026, 11, 6, 21, 20, tzinfo=UTC)
 
-    assert sorted(await asyncio.gather(*(claim(QUARTER) for _ in range(5)))) == [False] * 4 + [True]
-    assert await claim(timedelta()) is True
+    async def claim(later: timedelta) -> bool:
+        async with database.write() as connection:
+            return await usage.claim_count(connection, MONTH, acme.organization.id, now + later, QUARTER)
+
+    assert sorted(await asyncio.gather(*(claim(timedelta()) for _ in range(5)))) == [False] * 4 + [True]
+    assert [await claim(QUARTER * part) for part in (0.99, 1, 1.99, 2)] == [False, True, False, True]
     async with database.read() as connection:
         assert await usage.read_usage(connection, MONTH, [acme.organization.id]) == {acme.organization.id: 0}
 

@@ -1,0 +1,140 @@
+"""Organizations in a real relational store, and processes that share it."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from chassis.identity import registry, usage
+from chassis.identity.checks import Checks
+from chassis.redis import Redis, open_redis
+from chassis.relational import Database
+from gateway.quota.accounts import NANOS, Account, Accounts, Month
+from gateway.quota.recording import Recorder
+from gateway.quota.rounds import QuotaMetrics
+from gateway.quota.sharing import Sharer
+
+NOW_S = 2_110_000_000  # 2036-11-11T07:06:40Z: stores have clocks of their own, and drop what is over by them
+MONTH = "2036-11"
+NEXT_MONTH = "2036-12"
+
+
+class Clock:
+    """Stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        self.s = float(NOW_S)
+
+    def ns(self) -> int:
+        return round(self.s * NANOS)
+
+    def seconds(self) -> float:
+        return self.s
+
+
+@dataclass
+class Process:
+    """One gateway, as far as quotas are concerned; its exchanges happen when a test says so."""
+
+    accounts: Accounts
+    recorder: Recorder
+    sharer: Sharer | None
+    metrics: CollectorRegistry
+    counted: QuotaMetrics
+    clock: Clock
+
+    def account(self, org_id: str) -> Account:
+        account = self.accounts.of(org_id)
+        account.limited = account.asked = True
+        return account
+
+    def accept(self, org_id: str, items: int) -> None:
+        self.account(org_id).accept(items, self.clock.s)
+
+    def used(self, org_id: str) -> int:
+        return self.account(org_id).used
+
+    async def share(self) -> None:
+        assert self.sharer is not None
+        await self.sharer.round()
+
+    def failures(self, store: str) -> float:
+        return self.metrics.get_sample_value("sluice_gateway_quota_failures_total", {"store": store}) or 0.0
+
+    @property
+    def left(self) -> float:
+        return self.metrics.get_sample_value("sluice_gateway_quota_left_items_total") or 0.0
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def database(migrated_url: str) -> AsyncIterator[Database]:
+    database = Database(migrated_url, max_wait_s=5.0)
+    await database.start()
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+async def org(database: Database) -> str:
+    """An organization."""
+    async with database.write() as connection:
+        return (await registry.create_organization(connection, "acme", "Acme")).id
+
+
+def process(database: Any, clock: Clock, redis: Redis | None = None) -> Process:
+    metrics = CollectorRegistry()
+    counted = QuotaMetrics(metrics)
+    accounts = Accounts(clock.ns, shares=redis is not None)
+    sharer = None if redis is None else Sharer(accounts, redis, counted)
+    recorder = Recorder(accounts, database, counted, clock.seconds)
+    return Process(accounts, recorder, sharer, metrics, counted, clock)
+
+
+@pytest.fixture
+def new_process(database: Database, clock: Clock) -> Callable[..., Process]:
+    """Gateways over the one relational store."""
+    return lambda redis=None, over=database: process(over, clock, redis)
+
+
+async def recorded(database: Database, org_id: str, month: str = MONTH) -> int:
+    """What the record has."""
+    async with database.read() as connection:
+        return (await usage.read_usage(connection, month, [org_id])).get(org_id, 0)
+
+
+def month(now_s: int = NOW_S) -> Month:
+    return Month.at(now_s)
+
+
+Connect = Callable[[str], Awaitable[Redis]]
+
+
+@pytest.fixture
+async def connect() -> AsyncIterator[Connect]:
+    """A started Redis, closed with the test."""
+    async with AsyncExitStack() as stack:
+
+        async def connected(url: str) -> Redis:
+            made = open_redis(url, 1.0)
+            stack.push_async_callback(made.close)
+            await made.start()
+            return made
+
+        yield connected
+
+
+@pytest.fixture
+async def checks(database: Database) -> AsyncIterator[Checks]:
+    """Guards over the store, in the place of those that other tests of the gateway have over a file."""
+    checks = Checks.over(database, None)
+    yield checks
+    await checks.bearer.close()
+    await checks.project_keys.close()

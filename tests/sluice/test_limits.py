@@ -1,0 +1,92 @@
+"""`sluice init --quota` and `sluice limits`, over either relational store, and a gateway that goes by them."""
+
+import json
+import re
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chassis.migrations import migrate
+
+from .conftest import DEADLINE_S, Start, Up, refusal, sluice, wait_until
+
+SPAN = {
+    "traceId": "0af7651916cd43dd8448eb211c80319c",
+    "spanId": "b7ad6b7169203331",
+    "name": "work",
+}
+
+
+def test_a_quota_is_made_shown_and_set(database_url: str, tmp_path: Path) -> None:
+    migrate(database_url)
+    settings = {"SLUICE_DATA": str(tmp_path / "data"), "SLUICE_DATABASE_URL": database_url}
+    made = sluice("init", "--org", "acme", "--quota", "1000", **settings)
+    assert made.returncode == 0, made.stderr
+    assert "It may send 1000 items a month; `sluice limits --org acme` changes that." in made.stdout
+    shown = sluice("limits", "--org", "acme", **settings).stdout
+    month = re.fullmatch(r"acme: 0 of 1000 items in ([0-9]{4}-[0-9]{2}) \(UTC\)\.\n", shown)
+    assert month is not None, shown
+    done = sluice("limits", "--org", "acme", "--quota", "0", "--json", **settings)
+    assert json.loads(done.stdout) == {
+        "orgSlug": "acme",
+        "month": month[1],
+        "monthlyItems": 0,
+        "usedItems": 0,
+        "keys": [],
+    }
+
+
+def test_what_is_not_there_is_named(tmp_path: Path, migrated_file: Path) -> None:
+    settings = {"SLUICE_DATA": str(tmp_path / "data"), "SLUICE_DATABASE_URL": f"sqlite:///{migrated_file}"}
+    assert refusal(sluice("limits", "--org", "globex", **settings), 1) == "There is no organization globex."
+    assert refusal(sluice("limits", "--rate", "5", **settings), 2).startswith("--key and --rate belong together")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("init", "--quota", "-1"), ("limits", "--quota", "many"), ("limits", "--key", "k", "--rate", "10000001")],
+    ids=["negative", "no number", "too high"],
+)
+def test_a_number_that_is_none_is_usage_and_2(arguments: tuple[str, ...]) -> None:
+    done = sluice(*arguments)
+    assert (done.returncode, done.stderr.startswith("usage: sluice")) == (2, True)
+
+
+def export(up: Up, key: str, spans: int) -> tuple[int, Any, str | None]:
+    """Status, body and the header of the limit."""
+    listed = [{**SPAN, "spanId": f"{n:016x}", "startTimeUnixNano": str(time.time_ns())} for n in range(1, spans + 1)]
+    body = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": listed}]}]}).encode()
+    request = urllib.request.Request(f"{up.url}/v1/traces", body, {"Content-Type": "application/json"})
+    request.add_header("X-Legacy-Auth", f"Legacy legacy_key={key}")
+    try:
+        with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
+            return answer.status, json.loads(answer.read()), answer.headers["x-ratelimit-limit"]
+    except urllib.error.HTTPError as error:
+        return error.code, json.loads(error.read()), error.headers["x-ratelimit-limit"]
+
+
+def test_a_running_gateway_goes_by_what_is_set(start: Start) -> None:
+    up = start(SLUICE_GATEWAY_QUOTA_SYNC_S="0.1")
+    made = up.credentials()
+    store = {"SLUICE_DATA": str(up.data)}
+    keys = up.get("/orgs/default/projects/default/keys", made["accessToken"])[1]["data"]
+    done = sluice("limits", "--quota", "5", "--key", keys[0]["id"], "--rate", "7", "--json", **store)
+    assert json.loads(done.stdout)["keys"] == [
+        {"id": keys[0]["id"], "name": "First start", "hint": made["legacyKey"][-4:], "rate": 7}
+    ]
+    assert made["legacyKey"] not in done.stdout
+    missing = refusal(sluice("limits", "--key", "key_none", "--rate", "5", **store), 1)
+    assert missing == "The organization default has no key key_none."
+    wait_until(lambda: export(up, made["legacyKey"], 6)[::2] == (429, "5"))
+    assert export(up, made["legacyKey"], 6)[1]["error"]["code"] == "quota_exceeded"
+    status, _, limit = export(up, made["legacyKey"], 5)
+    assert (status, limit) == (200, "14")
+    assert export(up, made["legacyKey"], 1)[0] == 429
+    assert up.stop() == 0
+    shown = sluice("limits", **store).stdout.splitlines()
+    assert shown[0].startswith("default: 5 of 5 items in ")
+    assert shown[1:] == [f"  key {keys[0]['id']} (First start, ...{made['legacyKey'][-4:]}): 7 requests a second"]
