@@ -16,15 +16,13 @@ from contextlib import asynccontextmanager
 from aiohttp import http_parser, web
 
 from chassis import descriptors
+from chassis.accepting import Acceptor
 from chassis.connections import ConnectionPlan
 from chassis.errors import StartupError
 from chassis.gate import GATES
 from chassis.health import HEALTH
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
-
-BACKLOG = 1024  # connections the kernel holds while the loop is busy
-AT_ONCE = 64  # of them are accepted before something else has its turn (asyncio; uvloop takes all)
 
 
 async def serve(
@@ -62,7 +60,7 @@ async def listening(
         await runner.setup()
         most = _affordable(settings, telemetry)
         plan = ConnectionPlan(_server(runner), settings, telemetry, most=most, gates=app.get(GATES, {}))
-        accepting = await _listen(plan, listener)
+        accepting = _listen(Acceptor(listener, plan, telemetry), listener)
         try:
             yield
         finally:
@@ -96,14 +94,13 @@ def bind(host: str, port: int, *, share: bool = False) -> socket.socket:
     return listener
 
 
-async def _listen(plan: ConnectionPlan, listener: socket.socket) -> asyncio.Server:
+def _listen(acceptor: Acceptor, listener: socket.socket) -> Acceptor:
     host, port = listener.getsockname()[:2]
     try:
-        accepting = await asyncio.get_running_loop().create_server(plan, sock=listener, backlog=AT_ONCE)
-        listener.listen(BACKLOG)
-        return accepting
+        acceptor.start()
     except OSError as error:
         raise _unbindable(host, port, error) from error
+    return acceptor
 
 
 def _affordable(settings: ChassisSettings, telemetry: Telemetry) -> int:

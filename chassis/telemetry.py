@@ -103,6 +103,11 @@ class Telemetry:
             ("phase",),
             registry=self.registry,
         )
+        self.accept_pauses = Counter(
+            "sluice_http_accept_pauses",
+            "Times that no connection could be accepted for want of file descriptors or memory.",
+            registry=self.registry,
+        )
         self.rate_limited = Counter(
             "sluice_http_rate_limited_requests",
             "Requests over a limit, by its class: of a principal (api, analysis), of a project key (otlp) or of an "
