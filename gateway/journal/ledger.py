@@ -22,18 +22,20 @@ from gateway.journal.reading import file_header, read_at
 from gateway.journal.scanning import Damage, survey
 
 PREFIX: Final = "ledger-"
-ALLOCATED: Final = 4 * 2**20  # so that batches can be finished, and room be made, on a disk that is full
-COMPACT_AT: Final = 2**20  # bytes since it was begun
+_COMPACTIONS: Final = 4  # that may fail before the room that was allocated is used up
 
 
 class Ledger:
-    """Of one journal; used by one thread."""
+    """Of one journal; used by one thread. `size` bytes are allocated for a file, so that batches can be finished, and
+    room be made, on a disk that is full.
+    """
 
     def __init__(
         self,
         files: Files,
         directory: Path,
         number: int,
+        size: int,
         salt: bytes,
         progress: Progress,
         metrics: JournalMetrics,
@@ -44,6 +46,7 @@ class Ledger:
         self._files = files
         self._directory = directory
         self._number = number  # of the newest file, good or bad
+        self._size = size
         self._salt = salt
         self._seed = fmt.seed_of(salt)
         self._metrics = metrics
@@ -99,7 +102,7 @@ class Ledger:
         path = ledger_path(self._directory, older + 1)
         pieces = ledger_pieces(self.progress, self._salt, self._clock())
         end = fmt.page_up(sum(map(len, pieces)))
-        fd = prepare(self._files, path, pieces, max(ALLOCATED, 2 * end))
+        fd = prepare(self._files, path, pieces, end + self._size)
         self._number += 1
         self.close()  # from here on nobody knows which of the two the next start finds
         try:
@@ -107,7 +110,12 @@ class Ledger:
         except OSError:
             self._files.close(fd)
             raise
-        self._fd, self._records, self._end, self._compact_at = fd, len(pieces) - 1, end, end + COMPACT_AT
+        self._fd, self._records, self._end, self._compact_at = (
+            fd,
+            len(pieces) - 1,
+            end,
+            end + self._size // _COMPACTIONS,
+        )
         self._pending.clear()
         with contextlib.suppress(OSError):  # the next start does not look at it, and removes it
             self._files.unlink(ledger_path(self._directory, older))
@@ -118,7 +126,7 @@ class Ledger:
             self._renew()
         except OSError as error:
             self._failed("compact", error)
-            self._compact_at += COMPACT_AT
+            self._compact_at += self._size // _COMPACTIONS
 
     def _failed(self, step: str, error: OSError) -> None:
         self._metrics.failures.labels("ledger").inc()

@@ -178,7 +178,11 @@ class OpenJournal:
 
     def _seal(self, writing: Writing) -> None:
         self._writing = None
-        self.ledger.note(writing.seal().facts())
+        self._note_sealed(writing.seal())
+
+    def _note_sealed(self, segment: Segment) -> None:
+        if segment.last >= segment.first:  # else another segment may have its name one day
+            self.ledger.note(segment.facts())
 
     def _abandon(self, writing: Writing, first: int, last: int) -> None:
         """A group could not be written. Its requests are refused when this returns, so they must not be found later:
@@ -188,7 +192,7 @@ class OpenJournal:
         self._metrics.failures.labels("write").inc()
         is_cut = writing.abandon()
         self.ledger.note(Skip(((first, last),), "refused"))
-        self.ledger.note(writing.segment.facts())
+        self._note_sealed(writing.segment)
         if not self._flush() and not is_cut:
             self._log.error("requests that are refused may be stored after a crash", first=first, last=last)
 

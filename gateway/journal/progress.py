@@ -90,6 +90,8 @@ class Progress:
         for batch in self.begun.values():
             yield begin_of(batch)
         yield from self.sealed.values()
+        if self.clean_at:
+            yield Clean(self.clean_at)
 
     def offered(self, first: int, last: int) -> Iterator[Range]:
         """What of `first` to `last` is neither finished nor in a batch."""

@@ -3,7 +3,7 @@ why.
 """
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -57,7 +57,7 @@ class Quarantine:
     def put(self, batch: Batch, entry: Entry, reason: str, journal: str) -> None:
         """Keep a request; on disk when this returns. Once more is the same file. Raises OSError."""
         self._files.make_directory(self._directory)
-        name = f"{batch.made_ms:013d}-{batch.batch_id:020d}-{entry.sequence:020d}"
+        name = f"{batch.made_ms:013d}-{_id(batch.batch_id)}-{entry.sequence:020d}"
         note = msgspec.json.format(msgspec.json.encode(self._note(batch, entry, reason, journal)))
         self._write(f"{name}{SUFFIX}{NOTE}", [note])
         self._write(f"{name}{SUFFIX}", self._pieces(batch, entry))
@@ -119,6 +119,20 @@ def _contents(parts: list[Found]) -> Contents | None:
     if batch is None or request[1] is None:
         return None
     return Contents(batch, Entry(request[0], request[1]))
+
+
+def forget_begun(files: Files, directory: Path, begun: Iterable[int]) -> None:
+    """Remove the requests of batches that are begun: the process ended while it set them aside. They are to be stored,
+    or set aside again.
+    """
+    ids = {_id(batch_id) for batch_id in begun}
+    for name in _names(files, directory) if ids else ():
+        if name.split("-")[1:2] and name.split("-")[1] in ids:
+            files.unlink(directory / name)
+
+
+def _id(batch_id: int) -> str:
+    return f"{batch_id:020d}"
 
 
 def expire(files: Files, directory: Path, days: int, now_ns: int) -> int:

@@ -108,10 +108,11 @@ def _gap(window: _Window, seed: int, start: int) -> Gap:
     offset = start
     while offset < window.end:
         piece = bytes(window.at(offset, WINDOW))
-        at = _header_in(piece, seed, skip_first=offset == start)
-        if at is not None:
-            return Gap(start, offset + at, zeros=zeros and not any_set(piece[:at]))
-        zeros = zeros and not any_set(piece)
+        if any_set(piece):
+            at = _header_in(piece, seed, skip_first=offset == start)
+            zeros = zeros and at is not None and not any_set(piece[:at])
+            if at is not None:
+                return Gap(start, offset + at, zeros=zeros)
         # A header may begin in the last bytes of this piece.
         at_end = offset + len(piece) >= window.end
         offset += len(piece) if at_end else len(piece) - FRAME_BYTES
@@ -130,7 +131,7 @@ def _header_in(piece: bytes, seed: int, *, skip_first: bool) -> int | None:
 
 def any_set(piece: bytes | memoryview) -> bool:
     """Whether any byte is not 0."""
-    return bytes(piece).count(0) != len(piece)
+    return bytes(piece) != bytes(len(piece))  # the quickest way by far
 
 
 class Damage(NamedTuple):

@@ -10,7 +10,7 @@ A crash in any of these leaves what there was before, and what is done again com
 
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from chassis.errors import StartupError
 from gateway.journal import format as fmt
@@ -23,12 +23,17 @@ from gateway.journal.indexing import finish, index
 from gateway.journal.ledger import Ledger, ledger_path, numbers, read_ledger
 from gateway.journal.opened import OpenJournal, Surroundings
 from gateway.journal.progress import Progress
+from gateway.journal.quarantine import DIRECTORY as QUARANTINE
+from gateway.journal.quarantine import forget_begun
 from gateway.journal.ranges import Ranges
 from gateway.journal.reading import file_header
 from gateway.journal.records import Recovered
 from gateway.journal.requeue import settle
 from gateway.journal.segments import Segment, cut, first_of, segment_name
 from gateway.journal.shelf import Shelf
+
+LEDGERS_OF_A_SEGMENT: Final = 16  # in size
+MIN_LEDGER: Final = 64 * 2**10
 
 Headers = Mapping[str, fmt.FileHeader | None]  # by name; None: damaged
 
@@ -53,15 +58,26 @@ def start(claim: Claim, around: Surroundings) -> Started:
 
 def _start(claim: Claim, around: Surroundings, headers: Headers) -> Started:
     progress = _progress(claim, around, headers)
-    clean_at = progress.clean_at
+    clean_at, progress.clean_at = progress.clean_at, 0
     salt = _salts(headers)[0] if any(headers.values()) else fmt.new_salt()
     newest = next(iter(numbers(headers)), 0)
-    ledger = Ledger(around.files, claim.directory, newest, salt, progress, around.metrics, around.log, around.clock)
+    ledger = Ledger(
+        around.files,
+        claim.directory,
+        newest,
+        max(around.limits.segment_bytes // LEDGERS_OF_A_SEGMENT, MIN_LEDGER),
+        salt,
+        progress,
+        around.metrics,
+        around.log,
+        around.clock,
+    )
     damaged = Damaged(around.files, claim.root / DAMAGED, around.clock)
     shelf = Shelf(around.files, ledger, damaged, around.metrics, around.log)
     _fill(claim, around, headers, shelf, ledger)
     clean = clean_at == progress.next or not headers
     _settle(around, shelf, progress)
+    forget_begun(around.files, claim.root / QUARANTINE, progress.begun)
     journal = OpenJournal(claim, around, ledger, shelf, damaged, salt)
     journal.tick()  # a new ledger; if the disk does not take it, it will be tried again
     journal.take_released()
@@ -141,7 +157,7 @@ def _fill(claim: Claim, around: Surroundings, headers: Headers, shelf: Shelf, le
             salts = _salts(headers) if header is None else [header.salt]
             candidates = [Segment(path, first, fmt.seed_of(salt)) for salt in salts]
             _read(around, shelf, ledger, candidates, facts, following)
-        progress.mention(shelf.segments[-1].last)
+        progress.mention(first - 1)
 
 
 def _read(
@@ -160,12 +176,16 @@ def _read(
     expected = min(ledger.progress.next - 1, limit) if facts is None else facts.last
     if facts is None and following is not None:
         expected = limit
-    shelf.add(best.segment)
-    shelf.account(best.segment, best, expected)
-    best.segment.last = max(best.segment.last, min(expected, limit))
-    if not best.segment.keep:
-        cut(around.files, best.segment.path, best.segment.length)
-    ledger.note(best.segment.facts())
+    segment = best.segment
+    shelf.account(segment, best, expected)
+    segment.last = max(segment.last, min(expected, limit))
+    if segment.last < segment.first:  # nothing was ever written to it; the next one has its name
+        around.files.unlink(segment.path)
+        return
+    if not segment.keep:
+        cut(around.files, segment.path, segment.length)
+    shelf.add(segment)
+    ledger.note(segment.facts())
 
 
 def _settle(around: Surroundings, shelf: Shelf, progress: Progress) -> None:

@@ -1,0 +1,85 @@
+"""A journal on a disk of our own, with a clock that stands still, and a log that is read."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from gateway.journal import Entry, JournalLimits, JournalMetrics, Range, Request
+from gateway.journal.claims import claim
+from gateway.journal.files import Files
+from gateway.journal.indexing import finish
+from gateway.journal.opened import OpenJournal, Surroundings
+from gateway.journal.startup import start
+from proto.otlp.policy import Policy
+
+ROOT = Path("/journal")
+FIRST = ROOT / "0"
+EPOCH_S = 1_700_000_000
+ALL = 2**40
+POLICY = Policy()
+NO_LIMITS = JournalLimits(segment_bytes=64 * 1024, max_bytes=0, min_free_bytes=0, hold_s=60, quarantine_days=0)
+
+
+class RecordingLog:
+    """Keeps what is said."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, str, dict[str, Any]]] = []
+
+    def warning(self, event: str, **fields: object) -> None:
+        self.said.append(("warning", event, fields))
+
+    def error(self, event: str, **fields: object) -> None:
+        self.said.append(("error", event, fields))
+
+    def exception(self, event: str, **_: object) -> None:
+        raise AssertionError(event)  # a defect, not a fault of the disk
+
+    @property
+    def errors(self) -> list[str]:
+        return [event for level, event, _ in self.said if level == "error"]
+
+
+class Rig:
+    """Opens journals, one after the other."""
+
+    def __init__(self, files: Files, root: Path = ROOT, limits: JournalLimits = NO_LIMITS) -> None:
+        self.files = files
+        self.root = root
+        self.limits = limits
+        self.now = 0.0  # seconds
+        self.metrics = JournalMetrics(CollectorRegistry())
+
+    def start(self, directory: Path | None = None) -> OpenJournal:
+        """A process starts."""
+        self.log = RecordingLog()
+        log = cast("structlog.stdlib.BoundLogger", self.log)
+        around = Surroundings(self.files, self.limits, self.metrics, log, self.clock, lambda: self.now)
+        self.journal, self.recovered = start(claim(self.files, directory or self.root), around)
+        return self.journal
+
+    def clock(self) -> int:
+        return int((EPOCH_S + self.now) * 10**9)
+
+    def request(self, body: bytes, policy: Policy = POLICY, *, project_id: int = 1, slow: bool = False) -> Request:
+        return Request(project_id, "traces", "json", "gzip", self.clock(), len(body), policy, body, slow)
+
+    def read(self, after: int = 0, max_bytes: int = ALL, lanes: int = 3) -> list[Entry]:
+        return finish(self.journal.shelf.read(after, max_bytes, lanes))
+
+    @property
+    def damaged_frames(self) -> float:
+        return float(self.metrics.damaged_frames._value.get())
+
+
+def ranges(sequences: Sequence[int]) -> tuple[Range, ...]:
+    found: list[Range] = []
+    for sequence in sequences:
+        if found and found[-1][1] + 1 == sequence:
+            found[-1] = found[-1][0], sequence
+        else:
+            found.append((sequence, sequence))
+    return tuple(found)
