@@ -2,6 +2,7 @@
 
 A route may have a gate (`Route.gate`). It is asked as soon as the head of a request is there:
 
+    spent         a limit of its sender's own is known to be used up: turned away
     admitted      it holds a place until it is answered, and is parsed and handled as ever
     turned away   by an answer in bytes; its body is dropped as it comes, unparsed, and the connection goes on. To close
                   instead would cost both sides a new connection, which is more
@@ -41,6 +42,11 @@ class Place(Protocol):
 
 class Gate(Protocol):
     """Lets requests in, or not."""
+
+    def spent(self, glimpse: "Glimpse") -> bytes | None:
+        """The whole answer for a request whose sender is known to have used up what is his alone; None for others. It
+        keeps the connection.
+        """
 
     def enter(self, sender: bytes) -> Place | None:
         """A place for a request of `sender` (its credential as it stands, unchecked); None when there is none."""
@@ -123,7 +129,13 @@ class Doorway:
         if glimpse is None or rest < 0:
             return None
         gate = self._gates.get(glimpse.route)
-        if gate is None or self.enter(gate, glimpse.sender):
+        if gate is None:
+            return None
+        spent = gate.spent(glimpse) if rest <= MAX_DROPPED else None
+        if spent is not None:
+            self._knocked, self._rest, self.dropping = False, 0, rest
+            return spent
+        if self.enter(gate, glimpse.sender):
             return None
         if rest > MAX_DROPPED or not glimpse.plain:
             self.turned_away = True
@@ -170,7 +182,7 @@ def require_place(request: web.Request, gate: Gate) -> None:
     """
     doorway: Doorway = _connection(request).doorway
     if doorway.place is None and not doorway.turned_away:
-        doorway.enter(gate, _sender(request))
+        doorway.enter(gate, sender_of(request))
         if request.content.is_eof():
             doorway.arrived()
     if doorway.place is not None:
@@ -184,7 +196,8 @@ def _connection(request: web.Request) -> Any:
     return request.protocol  # of `chassis.connections`, which has a doorway where there are gates
 
 
-def _sender(request: web.Request) -> bytes:
+def sender_of(request: web.Request) -> bytes:
+    """As `Glimpse.sender`, of a request that was parsed."""
     headers = request.headers
     found = headers.get("X-Legacy-Auth") or headers.get("Authorization") or request.path_qs
     return found.encode("utf-8", "surrogateescape")

@@ -1,6 +1,6 @@
 """Answers of the OTLP paths, in the request's media type with exactly its Content-Type; each is counted once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from aiohttp import web
@@ -56,8 +56,15 @@ def _forget_frames(error: ApiError) -> None:
 class Answers:
     """Renders what the OTLP paths answer, and counts what is refused."""
 
-    def __init__(self, ledger: Ledger, origins: Sequence[str]) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        origins: Sequence[str],
+        refused: Callable[[web.Request, ApiError], None] = lambda _request, _error: None,
+    ) -> None:
+        """`refused` is told of every refused export."""
         self._ledger = ledger
+        self._refused = refused
         self._any_origin = "*" in origins
         self._origins = frozenset(origins)
 
@@ -74,6 +81,7 @@ class Answers:
         _forget_frames(error)
         if request.method == "POST":
             self._count(request, error)
+            self._refused(request, error)
         violations = [Violation(issue.path, issue.message) for issue in error.details or ()]
         if _media(request) == "protobuf":
             body = status_protobuf(error.status, error.message, violations)

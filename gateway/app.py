@@ -10,6 +10,7 @@ import structlog
 from aiohttp import web
 
 from chassis.access import project_key, public
+from chassis.gate import Gate
 from chassis.redis import Redis
 from chassis.relational import Database
 from chassis.settings import ChassisSettings
@@ -25,6 +26,7 @@ from gateway.quota.metering import Metering
 from gateway.settings import GatewaySettings
 from gateway.shedding import Shedding, target_of
 from gateway.storing import Store, Storing, intake_of
+from gateway.turnstile import Turnstile
 
 TRACES: Final = "/v1/traces"
 LOGS: Final = "/v1/logs"
@@ -54,6 +56,8 @@ def service(
     intake = intake_of(storing, chassis, telemetry)
     answers = Answers(ledger, settings.cors_origins)
     shedding = _shedding(chassis, settings, metrics, ledger)
+    turnstile = Turnstile(shedding, ledger, telemetry.rate_limited, time.monotonic_ns, vary=_answers_vary(settings))
+    answers = Answers(ledger, settings.cors_origins, turnstile.remember)
     metering = Metering.over(
         database, clickhouse, redis, telemetry.registry, sync_s=settings.quota_sync_s, clock=clock, log=log
     )
@@ -80,7 +84,7 @@ def service(
         await metering.close()
         threads.shutdown(wait=True)
 
-    routes = _routes(exporter, answers, settings, shedding)
+    routes = _routes(exporter, answers, settings, turnstile)
     resources = (run,) if shedding is None else (run, shedding.looking)
     return Service("gateway", routes, resources, tuple(intake.dependencies()))
 
@@ -89,13 +93,18 @@ def _shedding(chassis: ChassisSettings, settings: GatewaySettings, metrics: Metr
     """The gate of the exports."""
     if not settings.target_delay_s:
         return None
-    vary = bool(settings.cors_origins) and "*" not in settings.cors_origins
+    vary = _answers_vary(settings)
     return Shedding(target_of(settings, chassis.durability), metrics, ledger, time.monotonic, vary=vary)
 
 
-def _routes(exporter: Exporter, answers: Answers, settings: GatewaySettings, shedding: Shedding | None) -> list[Route]:
+def _answers_vary(settings: GatewaySettings) -> bool:
+    """By origin."""
+    return bool(settings.cors_origins) and "*" not in settings.cors_origins
+
+
+def _routes(exporter: Exporter, answers: Answers, settings: GatewaySettings, gate: Gate) -> list[Route]:
     routes = [
-        Route("POST", path, handler, project_key(), render_error=answers.refusal, operation=operation, gate=shedding)
+        Route("POST", path, handler, project_key(), render_error=answers.refusal, operation=operation, gate=gate)
         for path, handler, operation in (
             (TRACES, exporter.traces, operations.EXPORT_TRACES),
             (LOGS, exporter.logs, operations.EXPORT_LOGS),

@@ -39,7 +39,7 @@ WAITING_IS_FINE: Final = 0.5  # of the ack deadline
 MAX_TIMES: Final = 2_000  # of answers that are looked at in a window
 ARRIVAL_S: Final = 1.0  # a body that takes longer than this to arrive holds no place until it is whole
 
-_REQUEST_ID: Final = re.compile(rb"[ \t]*([A-Za-z0-9._-]{1,64})[ \t]*")
+REQUEST_ID: Final = re.compile(rb"[ \t]*([A-Za-z0-9._-]{1,64})[ \t]*")
 
 
 class Overloaded(ServiceUnavailable):
@@ -105,6 +105,10 @@ class Shedding:
         place = _Place(self, sender)
         self._arriving[place] = self._clock()
         return place
+
+    def spent(self, _glimpse: Glimpse) -> bytes | None:
+        """Nothing is known of any."""
+        return None
 
     def refusal(self, glimpse: Glimpse) -> bytes:
         """503 with Retry-After, as `Answers` would give it; counted with others at the end of the window."""
@@ -195,7 +199,7 @@ class _Answers:
         self._protobuf_body = body
 
     def to(self, glimpse: Glimpse) -> bytes:
-        kept = _REQUEST_ID.fullmatch(glimpse.headers.get(b"x-request-id", b""))
+        kept = REQUEST_ID.fullmatch(glimpse.headers.get(b"x-request-id", b""))
         rid = kept[1] if kept is not None else secrets.token_hex(16).encode()
         told = b"X-Request-Id: %s\r\nRetry-After: %d\r\n" % (rid, 1 + secrets.randbelow(MAX_RETRY_SECONDS))
         media = glimpse.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()

@@ -58,12 +58,12 @@ class Admission:
         if rule is None:
             return
         verdict = await ask(Bucket(limit, self._proxies.subscriber(request)), rule)
-        if verdict.retry_after:
+        if verdict.wait_ns:
             request[VERDICT] = verdict
         self._hold_to(verdict, rule, limit)
 
     def _hold_to(self, verdict: Verdict, rule: Rule, limit: LimitClass) -> None:
-        if not verdict.retry_after:
+        if not verdict.wait_ns:
             return
         self._refused.labels(limit).inc()
         what = "failed attempts from this address" if limit in _OF_ADDRESSES else "requests"

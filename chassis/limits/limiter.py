@@ -44,12 +44,17 @@ class Bucket(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """`reset`: epoch seconds when the bucket is full again. `retry_after`: whole seconds, 0 when the request passed."""
+    """`reset`: epoch seconds when the bucket is full again. `wait_ns`: until a request passes, 0 when this one did."""
 
     limit: int
     remaining: int
     reset: int
-    retry_after: int
+    wait_ns: int
+
+    @property
+    def retry_after(self) -> int:
+        """The same in whole seconds."""
+        return _seconds(self.wait_ns)
 
 
 class Limiter(Protocol):
@@ -68,7 +73,7 @@ class Limiter(Protocol):
 def verdict(level: Level, now: int, clock_ns: int, rule: Rule) -> Verdict:
     """What is told of a `level` at `now` of its own clock, when it is `clock_ns` for clients."""
     reset = _seconds(clock_ns + level.full_at - now)
-    return Verdict(rule.burst, level.remaining, reset, _seconds(level.wait_ns))
+    return Verdict(rule.burst, level.remaining, reset, level.wait_ns)
 
 
 def _seconds(nanoseconds: int) -> int:

@@ -59,7 +59,8 @@ class Quota:
         monthly_items = request[PROJECT].monthly_items
         ends = account.month.ends
         retry_after = max(1, ends - self._clock() // NANOS)
-        request[VERDICT] = Verdict(monthly_items, max(0, monthly_items - account.used), ends, retry_after)
+        left = max(0, monthly_items - account.used)
+        request[VERDICT] = Verdict(monthly_items, left, ends, retry_after * NANOS)
         raise QuotaExceeded(
             f"The organization's quota is {monthly_items} items a month (UTC). {why}", retry_after, close=close
         )

@@ -24,6 +24,9 @@ class Gatekeeper:
     places: int = 0
     told: list[str] = field(default_factory=list)
 
+    def spent(self, _glimpse: Glimpse) -> bytes | None:
+        return None
+
     def enter(self, sender: bytes) -> "Gatekeeper | None":
         if not self.places:
             self.told.append("refused")

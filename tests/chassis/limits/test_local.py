@@ -45,7 +45,7 @@ async def test_a_verdict_tells_burst_rest_and_when_it_is_full(limiter: LocalLimi
     time.ns = SECOND_NS // 2
     assert await limiter.take(MINE, RULE) == Verdict(3, 1, EPOCH + 2, 0)
     assert await limiter.take(MINE, RULE) == Verdict(3, 0, EPOCH + 3, 0)
-    assert await limiter.look(MINE, RULE) == await limiter.take(MINE, RULE) == Verdict(3, 0, EPOCH + 3, 1)
+    assert await limiter.look(MINE, RULE) == await limiter.take(MINE, RULE) == Verdict(3, 0, EPOCH + 3, SECOND_NS // 2)
     time.ns = SECOND_NS
     assert await limiter.take(MINE, RULE) == Verdict(3, 0, EPOCH + 4, 0)
 
@@ -55,7 +55,7 @@ async def test_a_turned_clock_neither_locks_out_nor_lets_in(limiter: LocalLimite
     for _ in range(3):
         await limiter.take(MINE, RULE)
     time.turned_ns = turned_s * SECOND_NS
-    assert await limiter.take(MINE, RULE) == Verdict(3, 0, EPOCH + turned_s + 3, 1)
+    assert await limiter.take(MINE, RULE) == Verdict(3, 0, EPOCH + turned_s + 3, SECOND_NS)
 
 
 @given(st.lists(st.integers(0, 3 * SECOND_NS), max_size=40))

@@ -166,8 +166,8 @@ async def test_who_was_refused_is_refused_from_memory_until_then(connect: Connec
     for _ in range(3):
         await limiter.take(MINE, RULE)
     for _ in range(100):
-        assert await limiter.take(MINE, RULE) == Verdict(3, 0, EPOCH + 3, 1)
-        assert await limiter.look(MINE, RULE) == Verdict(3, 0, EPOCH + 3, 1)
+        assert await limiter.take(MINE, RULE) == Verdict(3, 0, EPOCH + 3, SECOND_NS)
+        assert await limiter.look(MINE, RULE) == Verdict(3, 0, EPOCH + 3, SECOND_NS)
     assert redis.asked == 4
     time.ns = SECOND_NS - 1
     assert (await limiter.take(MINE, RULE)).retry_after == 1

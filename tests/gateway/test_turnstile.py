@@ -1,0 +1,192 @@
+"""Who is refused for a limit of his own is refused again without being parsed, for as long as that is certain."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import make_mocked_request
+from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
+from prometheus_client import CollectorRegistry, Counter
+
+from chassis.access import PROJECT
+from chassis.errors import ApiError, RateLimited, ServiceUnavailable, Unauthorized
+from chassis.gate import Glimpse
+from chassis.identity import registry
+from chassis.identity.checks import Checks
+from chassis.identity.model import ProjectIdentity
+from chassis.limits.admission import VERDICT
+from chassis.limits.limiter import Verdict
+from gateway import turnstile
+from gateway.answers import WIRE_BYTES
+from gateway.outcomes import Ledger, Metrics
+from gateway.quota.quota import QuotaExceeded
+from gateway.turnstile import KEPT_NS, Turnstile
+from tests.gateway.conftest import Gateway, Project, RecordingStore, StartGateway
+from tests.gateway.otlp import JSON, PROTOBUF, span, traces
+
+MILLISECOND = 10**6
+
+
+class Time:
+    ns = 0
+
+    def __call__(self) -> int:
+        return self.ns
+
+
+class Stand:
+    """A turnstile without a gate behind it, and what it counts."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.time = Time()
+        limited = Counter("limited", "", ("limit",), registry=self.registry)
+        self.turnstile = Turnstile(None, Ledger(Metrics(self.registry)), limited, self.time)
+
+    def refuse(self, key: str, error: ApiError, wait_ns: int = 10**12, wire_bytes: int = 0, known: bool = True) -> None:
+        request = make_mocked_request("POST", "/v1/traces", headers={"X-Legacy-Auth": key})
+        if known:
+            request[PROJECT] = ProjectIdentity(7, "shop", "o", "acme", "k")
+        request[VERDICT] = Verdict(5, 0, 1_800_000_000, wait_ns)
+        request[WIRE_BYTES] = wire_bytes
+        self.turnstile.remember(request, error)
+
+    def knock(self, key: str, length: int = 10, **headers: str) -> bytes | None:
+        return self.turnstile.spent(glimpse(key, length, headers))
+
+    def counted(self, name: str, **labels: str) -> float:
+        return self.registry.get_sample_value(name, labels) or 0.0
+
+
+def glimpse(key: str, length: int, headers: Mapping[str, str]) -> Glimpse:
+    lines = {"X-Legacy-Auth": key, "Content-Length": str(length), **headers}
+    text = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in lines.items())
+    found = Glimpse.of(f"POST /v1/traces HTTP/1.1\r\n{text}\r\n".encode())
+    assert found is not None
+    return found
+
+
+RATED = RateLimited("Too many requests.", 1)
+USED_UP = QuotaExceeded("It is used up.", 1_000, close=True)
+
+
+@pytest.fixture
+def stand() -> Stand:
+    return Stand()
+
+
+def test_a_key_over_its_rate_is_refused_until_a_request_would_pass(stand: Stand) -> None:
+    assert stand.knock("mine") is None
+    stand.refuse("mine", RATED, wait_ns=5 * MILLISECOND)
+    for stand.time.ns in (0, 5 * MILLISECOND - 1):
+        assert (stand.knock("mine") or b"").startswith(b"HTTP/1.1 429 Too Many Requests\r\n")
+    assert stand.knock("yours") is None
+    stand.time.ns = 5 * MILLISECOND
+    assert stand.knock("mine") is None
+    refused = {"signal": "traces", "outcome": "refused", "reason": "rate_limited"}
+    assert stand.counted("sluice_gateway_requests_total", **refused) == 2
+    assert stand.counted("limited_total", limit="otlp") == 2
+
+
+def test_a_quota_is_looked_at_every_second(stand: Stand) -> None:
+    stand.refuse("mine", USED_UP)
+    stand.time.ns = KEPT_NS - 1
+    assert stand.knock("mine") is not None
+    stand.time.ns = KEPT_NS
+    assert stand.knock("mine") is None
+    refused = {"signal": "traces", "outcome": "refused", "reason": "quota_exceeded"}
+    assert stand.counted("sluice_gateway_requests_total", **refused) == 1
+
+
+def test_what_is_shorter_than_what_did_not_fit_is_looked_at(stand: Stand) -> None:
+    stand.refuse("mine", QuotaExceeded("3 are left, the request has 4.", 1_000), wire_bytes=1_000)
+    assert stand.knock("mine", 999) is None
+    assert stand.knock("mine", 1_000) is not None
+
+
+def test_nothing_else_is_remembered(stand: Stand) -> None:
+    stand.refuse("mine", RATED, known=False)
+    stand.refuse("mine", ServiceUnavailable("later"))
+    stand.refuse("mine", Unauthorized())
+    assert stand.knock("mine") is None
+
+
+@pytest.mark.parametrize("header", [{"Expect": "100-continue"}, {"Origin": "https://a"}], ids=["expect", "origin"])
+def test_what_is_unusual_is_left_to_the_skeleton(stand: Stand, header: dict[str, str]) -> None:
+    stand.refuse("mine", RATED)
+    assert stand.knock("mine", 10, **header) is None
+
+
+def test_as_many_senders_are_remembered_as_there_is_room_for(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turnstile, "MAX_SENDERS", 5)
+    for number in range(8):
+        stand.refuse(str(number), USED_UP)
+    assert [stand.knock(str(number)) is not None for number in range(8)] == [False] * 3 + [True] * 5
+    stand.time.ns = KEPT_NS
+    stand.refuse("late", USED_UP)
+    assert len(stand.turnstile._refusals) == 1, "what is over is dropped"
+
+
+def test_without_a_gate_behind_there_is_always_a_place(stand: Stand) -> None:
+    place = stand.turnstile.enter(b"anyone")
+    assert place is not None
+    place.arrived()
+    place.leave(answered=True)
+
+
+@pytest.fixture
+async def used_up(start_gateway: StartGateway, checks: Checks, projects: list[Project]) -> Gateway:
+    """A gateway where nothing is left of the month."""
+    async with checks.database.write() as connection:
+        organization = await registry.find_organization(connection, "acme")
+        assert organization is not None
+        await registry.set_quota(connection, organization.id, 1)
+    gateway = await start_gateway(RecordingStore(), durability="store")
+    assert (await gateway.post("/v1/traces", traces(span()))).status == 200
+    return gateway
+
+
+@pytest.mark.parametrize("media", [PROTOBUF, JSON])
+async def test_both_refusals_are_the_same_but_for_the_connection(
+    used_up: Gateway, media: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turnstile, "KEPT_NS", 3_600 * 10**9)
+    headers = {"Content-Type": media, "X-Request-Id": "mine"}
+    first, *others = [await used_up.post("/v1/logs", b"x" * 5_000, headers) for _ in range(3)]
+    assert first.headers["Connection"] == "close"
+    for other in others:
+        assert (other.status, other.body) == (429, first.body)
+        assert _told(other.headers) == _told(first.headers)
+        assert "Connection" not in other.headers
+    if media == PROTOBUF:
+        assert "is used up" in Status.FromString(first.body).message
+    else:
+        assert first.json["error"] == {**first.json["error"], "code": "quota_exceeded", "requestId": "mine"}
+    counted: dict[str, Any] = {"signal": "logs", "outcome": "refused"}
+    assert used_up.metric("requests_total", reason="quota_exceeded", **counted) == 3
+    assert used_up.metric("wire_bytes_total", **counted) == 15_000
+
+
+def _told(headers: Mapping[str, str]) -> dict[str, str]:
+    """What stands in both, though written otherwise; the connection and the date are the skeleton's own."""
+    return {name.lower(): value for name, value in headers.items() if name.lower() not in {"connection", "date"}}
+
+
+async def test_a_body_is_dropped_and_the_connection_goes_on(used_up: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turnstile, "KEPT_NS", 3_600 * 10**9)
+    assert (await used_up.post("/v1/traces", b"")).status == 429
+    reader, writer = await asyncio.open_connection("127.0.0.1", used_up.port)
+    head = f"POST /v1/traces HTTP/1.1\r\nHost: x\r\nX-Legacy-Auth: Legacy legacy_key={used_up.projects[0].key}\r\n"
+    async with asyncio.timeout(20):
+        for _ in range(3):
+            writer.write(f"{head}Content-Length: 500000\r\n\r\n".encode() + b"x" * 250_000)
+            await writer.drain()
+            answer = await reader.readuntil(b"\r\n\r\n")
+            assert answer.startswith(b"HTTP/1.1 429 ")
+            length = int(answer.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+            assert b"quota_exceeded" in await reader.readexactly(length)
+            writer.write(b"x" * 250_000)
+        writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+    writer.close()
