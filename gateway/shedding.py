@@ -33,7 +33,7 @@ FEWEST: Final = 64  # places; where these take too long it is for other reasons 
 MOST: Final = 2**16
 FIRST: Final = 256
 SHRINK: Final = 0.7  # at once, at most
-GROW: Final = 1.5
+GROW: Final = 1.25
 WINDOW_S: Final = 0.25  # between changes: an answer's time shows the change before
 WAITING_IS_FINE: Final = 0.5  # of the ack deadline
 MAX_TIMES: Final = 2_000  # of answers that are looked at in a window
@@ -71,11 +71,12 @@ def places_after(places: int, window: Window, target_s: float) -> int:
     median_s = window.median_s
     if not median_s:
         return places  # nothing was answered: that says nothing
-    ratio = target_s / median_s
-    if ratio < 1:
-        return max(FEWEST, int(places * max(ratio, SHRINK)))
+    # The root, because what is seen is the time that answers took under earlier numbers of places.
+    change = (target_s / median_s) ** 0.5
+    if change < 1:
+        return max(FEWEST, int(places * max(change, SHRINK)))
     if window.refused:
-        return min(MOST, 1 + int(places * min(ratio, GROW)))
+        return min(MOST, 1 + int(places * min(change, GROW)))
     return places
 
 
