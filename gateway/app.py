@@ -54,7 +54,6 @@ def service(
     threads = ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1), thread_name_prefix="gateway")
     storing = Storing(settings, clickhouse, metrics, ledger, log, threads, clock)
     intake = intake_of(storing, chassis, telemetry)
-    answers = Answers(ledger, settings.cors_origins)
     shedding = _shedding(chassis, settings, metrics, ledger)
     turnstile = Turnstile(shedding, ledger, telemetry.rate_limited, time.monotonic_ns, vary=_answers_vary(settings))
     answers = Answers(ledger, settings.cors_origins, turnstile.remember)
