@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from chassis import memory
 from chassis.clickhouse import StoreError
 from chassis.errors import ApiError, StartupError
 from chassis.schema import SchemaError
@@ -25,6 +26,7 @@ _QUIETER: Final = {
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run to the end on the fastest loop at hand. Raises StartupError, one sentence, when a store stops the work."""
+    memory.keep()
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(work)

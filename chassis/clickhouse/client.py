@@ -175,7 +175,12 @@ class ClickHouse:
                     settings[name] = value
             _require(client, settings)
             client.raw_insert(
-                table, column_names=columns, insert_block=(piece for piece in pieces), settings=settings, fmt="Native"
+                table,
+                column_names=columns,
+                insert_block=(piece for piece in pieces),  # a list would be joined
+                settings=settings,
+                fmt="Native",
+                transport_settings={"Content-Length": str(sum(map(len, pieces)))},  # else each is copied into a chunk
             )
 
         await self._call(call, errors.from_insert)

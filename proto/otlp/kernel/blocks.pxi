@@ -26,7 +26,7 @@ cdef struct Block:
 
 cdef enum:
     BLOCK_BUFS = 7
-    PIECE_BYTES = 16777216
+    PIECE_BYTES = 1048576  # a few fit into a cache, and none is fresh memory
 
 
 cdef inline Source* sources(Block* block) noexcept nogil:

@@ -1,0 +1,24 @@
+"""What the C library does with memory that is given back to it.
+
+glibc maps every block of 128 KiB or more afresh and returns it at once, and returns the end of its heap as soon as that
+is free: the kernel then clears each page again, for every body, for the columns of a request, for every block. Here it
+is kept for the next one. Blocks of MAPPED_BYTES or more are mapped as before, and of what is free at the end of a heap no more
+than KEPT_BYTES stay.
+"""
+
+import ctypes
+from typing import Final
+
+MAPPED_BYTES: Final = 32 * 2**20
+KEPT_BYTES: Final = 128 * 2**20
+
+_M_TRIM_THRESHOLD: Final = -1  # malloc.h
+_M_MMAP_THRESHOLD: Final = -3
+
+
+def keep() -> None:
+    """Set this process's C library so, if it is one that can be."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, MAPPED_BYTES)
+        mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
