@@ -193,6 +193,7 @@ class _Writer:
         another one: nothing is counted there.
         """
         name, description = _REFUSED[status]
+        description = refusals.descriptions.get(status, description)
         name = ("Public" if isinstance(access, Public) else "") + refusals.prefix + name
         answer = self._answer(Answer(description, refusals.content, status), _rated(access, status))
         self._share("responses", name, answer)

@@ -84,10 +84,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Refusals:
-    """How the refusals of an operation look; `prefix` begins their names among the document's components."""
+    """How the refusals of an operation look; `prefix` begins their names among the document's components.
+
+    `descriptions`, by status: what one means here, where that is more than it means everywhere.
+    """
 
     prefix: str
     content: Content
+    descriptions: Mapping[int, str] = field(default_factory=dict)
 
 
 def json_content(type_: Any) -> Content:

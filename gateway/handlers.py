@@ -55,14 +55,20 @@ class Exporter:
     async def traces(self, request: web.Request) -> web.Response:
         """Take spans.
 
-        Every item is stored or rejected with a reason, one by one; a 200 means that the accepted ones are stored.
+        Every item is accepted or rejected with a reason, one by one. A 200 means that the accepted ones are on disk;
+        they are in ClickHouse, once, about half a second later, or when it is back. With the setting
+        `SLUICE_DURABILITY` a 200 may mean instead that they are in ClickHouse already (`store`), or that they are in
+        the memory of the gateway (`memory`).
         """
         return await self._export("traces", request)
 
     async def logs(self, request: web.Request) -> web.Response:
         """Take log records.
 
-        Every item is stored or rejected with a reason, one by one; a 200 means that the accepted ones are stored.
+        Every item is accepted or rejected with a reason, one by one. A 200 means that the accepted ones are on disk;
+        they are in ClickHouse, once, about half a second later, or when it is back. With the setting
+        `SLUICE_DURABILITY` a 200 may mean instead that they are in ClickHouse already (`store`), or that they are in
+        the memory of the gateway (`memory`).
         """
         return await self._export("logs", request)
 

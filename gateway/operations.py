@@ -19,27 +19,27 @@ _Encoded = Annotated[dict[str, Any], Meta(description="An OTLP export request in
 
 
 class RejectedSpans(msgspec.Struct, rename="camel"):
-    """Spans that were not stored; sending them again would not help."""
+    """Spans that were not taken; sending them again would not help."""
 
     rejected_spans: Annotated[int, Meta(ge=1)]
     error_message: _Reasons
 
 
 class ExportedTraces(msgspec.Struct, rename="camel"):
-    """Empty when every span was stored."""
+    """Empty when every span was taken."""
 
     partial_success: RejectedSpans | msgspec.UnsetType = msgspec.UNSET
 
 
 class RejectedLogs(msgspec.Struct, rename="camel"):
-    """Log records that were not stored; sending them again would not help."""
+    """Log records that were not taken; sending them again would not help."""
 
     rejected_log_records: Annotated[int, Meta(ge=1)]
     error_message: _Reasons
 
 
 class ExportedLogs(msgspec.Struct, rename="camel"):
-    """Empty when every log record was stored."""
+    """Empty when every log record was taken."""
 
     partial_success: RejectedLogs | msgspec.UnsetType = msgspec.UNSET
 
@@ -53,7 +53,12 @@ class OtlpError(msgspec.Struct):
     details: list[dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
 
 
-REFUSALS: Final = Refusals("Otlp", {JSON: OtlpError, PROTOBUF: None})
+UNAVAILABLE: Final = (
+    "Send the same request again later; though nothing is promised, its items may be stored all the same. Too much is "
+    "under way, the journal is full or its disk fails, or the key is one that this process has not seen and the database "
+    "is away. In the mode `store` also: ClickHouse is away, or did not take the items in time."
+)
+REFUSALS: Final = Refusals("Otlp", {JSON: OtlpError, PROTOBUF: None}, {503: UNAVAILABLE})
 _PARAMETERS: Final = (
     Parameter(
         "legacy_key",
@@ -77,7 +82,7 @@ _PARAMETERS: Final = (
 
 
 def _export(id_: str, exported: type[msgspec.Struct]) -> Operation:
-    answer = Answer("Stored, but for what `partialSuccess` counts.", {JSON: exported, PROTOBUF: None})
+    answer = Answer("Taken, but for what `partialSuccess` counts.", {JSON: exported, PROTOBUF: None})
     body = Body({PROTOBUF: None, JSON: _Encoded}, "The answer comes in the type of the request.")
     return Operation(id_, INGESTION, (answer,), _PARAMETERS, body, refusals=REFUSALS)
 

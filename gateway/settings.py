@@ -1,5 +1,6 @@
 """Settings of the gateway: `SLUICE_GATEWAY_<FIELD>` and the table `[gateway]`."""
 
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 from chassis.settings import Settings, setting
@@ -237,6 +238,10 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         tuple[str, ...],
         setting("Origins whose browser pages may send, comma-separated, or *.", zero="empty: no cross-origin requests"),
     ] = ()
+
+    def journal_directory(self, data_dir: Path) -> Path:
+        """Where journals are, given the data directory."""
+        return Path(self.journal_dir) if self.journal_dir else data_dir / "journal"
 
     def policy(self, retention_days: int, words: tuple[str, ...] = ()) -> Policy:
         """What the decoder is told for a project with additional sensitive `words`."""

@@ -127,7 +127,7 @@ def _journaled(
     storing: Storing, chassis: ChassisSettings, metrics: JournalMetrics, convey: Callable[[Log], Conveyor]
 ) -> JournaledIntake:
     settings = storing.settings
-    directory = Path(settings.journal_dir) if settings.journal_dir else chassis.data_dir / "journal"
+    directory = settings.journal_directory(chassis.data_dir)
     limits = JournalLimits(
         segment_bytes=settings.journal_segment_bytes,
         max_bytes=settings.journal_max_bytes,
@@ -140,4 +140,5 @@ def _journaled(
         return Journal(place, limits, metrics, storing.log, clock=storing.clock)
 
     adoption = Adoption(directory, journal_at, convey, storing.log)
-    return JournaledIntake(convey(journal_at(directory)), adoption)
+    journal = journal_at(directory)
+    return JournaledIntake(journal, convey(journal), adoption)

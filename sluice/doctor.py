@@ -3,11 +3,13 @@
 import argparse
 import importlib
 import importlib.metadata
+import os
 import platform
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -40,8 +42,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, report; 1 when something is not as it should be."""
-    settings = Options.of(arguments).chassis()
-    findings = list(examine(settings))
+    findings = list(examine(Options.of(arguments)))
     if arguments.json:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(findings), indent=2).decode() + "\n")
     else:
@@ -50,8 +51,9 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if all(finding.ok for finding in findings) else 1
 
 
-def examine(settings: ChassisSettings) -> Iterator[Finding]:
+def examine(options: Options) -> Iterator[Finding]:
     """Everything worth knowing, the installation first."""
+    settings = options.chassis()
     yield Finding("sluice", True, f"{__version__} on Python {platform.python_version()}, {platform.platform()}")
     yield Finding("packages", True, ", ".join(f"{name} {_version(name)}" for name in _PACKAGES))
     yield _decoder()
@@ -61,6 +63,7 @@ def examine(settings: ChassisSettings) -> Iterator[Finding]:
     yield _examined("database", lambda: _database(settings))
     yield _examined("clickhouse", lambda: _clickhouse(settings, running=running))
     yield _examined("redis", lambda: _redis(settings))
+    yield _examined("journal", lambda: _journal(options, settings))
     if running:
         yield _examined("server", lambda: _server(settings))
 
@@ -140,6 +143,44 @@ async def _ask_redis(settings: ChassisSettings) -> str:
         return f"{redis.address}: version {version or 'unknown'}, answers within {settings.redis_timeout_s:g} s"
     finally:
         await redis.close()
+
+
+def _journal(options: Options, settings: ChassisSettings) -> str:
+    """Where a gateway keeps what it acknowledged, and whether it can."""
+    if settings.durability != "journal":
+        return f"none: the durability is {settings.durability}"
+    from gateway.settings import GatewaySettings
+
+    gateway = options.load(GatewaySettings)
+    directory = gateway.journal_directory(settings.data_dir)
+    journals = sorted(directory.glob("[0-9]*"))
+    place = next(place for place in (directory, *directory.parents) if place.exists())
+    for needed in (place, *journals):
+        if not needed.is_dir() or not os.access(needed, os.R_OK | os.W_OK | os.X_OK):
+            raise StartupError(f"{directory}: {needed} is no directory that can be written.")
+    disk = os.statvfs(place)
+    free = disk.f_bavail * disk.f_frsize
+    if free < gateway.journal_min_free_bytes:
+        least = _mib(gateway.journal_min_free_bytes)
+        raise StartupError(f"{directory}: {_mib(free)} are free on its disk; with less than {least} exports get 503.")
+    taken = sum(map(_allocated, directory.glob("[0-9]*/*")))
+    aside = sum(1 for _ in directory.glob("quarantine/*.json"))
+    state = (
+        f"journals: {len(journals)} ({_mib(taken)}), requests in quarantine: {aside}" if journals else "not made yet"
+    )
+    return f"{directory}: can be written, {state}, free: {_mib(free)}"
+
+
+def _allocated(file: Path) -> int:
+    """Bytes that it takes on disk; a running gateway may remove it at any moment."""
+    try:
+        return file.stat().st_blocks * 512
+    except FileNotFoundError:
+        return 0
+
+
+def _mib(size: int) -> str:
+    return f"{size / 2**20:,.1f} MiB"
 
 
 def _server(settings: ChassisSettings) -> str:

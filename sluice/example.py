@@ -20,8 +20,9 @@ The same with curl alone:
       "resourceSpans": [{"resource": {"attributes": [{"key": "service.name", "value": {"stringValue": "hello"}}]},
       "scopeSpans": [{"spans": [{"traceId": "'$$TRACE'", "spanId": "00000000000000a1", "name": "first span", "kind": 1,
       "startTimeUnixNano": "'$$NOW'000000000", "endTimeUnixNano": "'$$NOW'250000000"}]}]}]}'; echo
-    curl -sS $url/orgs/$$(secret orgSlug)/projects/$$(secret projectSlug)/explore/traces/$$TRACE/waterfall \\
-      -H "Authorization: Bearer $$(secret accessToken)"; echo
+    for wait in 1 1 1 2 5; do sleep $$wait; curl -sf \\
+      $url/orgs/$$(secret orgSlug)/projects/$$(secret projectSlug)/explore/traces/$$TRACE/waterfall \\
+      -H "Authorization: Bearer $$(secret accessToken)" && break; done || echo "it is not there yet"; echo
 
 Any OpenTelemetry SDK:
 

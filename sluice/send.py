@@ -10,6 +10,7 @@ import shlex
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,9 +19,10 @@ from chassis.identity.bootstrap import Bootstrap
 from sluice import credentials, data
 from sluice.options import Options
 
-VISIBLE_WITHIN_S: Final = 10.0
+VISIBLE_WITHIN_S: Final = 20.0
 _POLL_S: Final = 0.1
 _ANSWER_TIMEOUT_S: Final = 10.0
+_NOT_YET: Final = (404, 503)  # neither stored, nor can be read, while ClickHouse is away
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -33,9 +35,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise StartupError(f"{url} is no http(s) URL.", exit_code=2)
     _require_server(url)
     sent = _shop().send(url, known.legacy_key)
-    traces = f"{url}/orgs/{known.org_slug}/projects/{known.project_slug}/explore/traces"
-    address = f"{traces}/{sent.trace_id}/waterfall"
-    _show(_wait_for(address, known, sent.spans), address, file)
+    trace = f"{url}/orgs/{known.org_slug}/projects/{known.project_slug}/explore/traces/{sent.trace_id}"
+    deadline = time.monotonic() + VISIBLE_WITHIN_S
+    _wait_for(f"{trace}/logs", known, lambda logs: bool(logs["data"]), deadline)
+    address = f"{trace}/waterfall"
+    _show(_wait_for(address, known, lambda waterfall: waterfall["spanCount"] >= sent.spans, deadline), address, file)
     return 0
 
 
@@ -60,22 +64,35 @@ def _require_server(url: str) -> None:
         raise StartupError(f"Nothing answers at {url} ({reason}); is `sluice up` running there?") from error
 
 
-def _wait_for(address: str, known: Bootstrap, spans: int) -> dict[str, Any]:
-    """The waterfall once it has all spans. Raises StartupError when it does not come, or may not be read."""
-    deadline = time.monotonic() + VISIBLE_WITHIN_S
+def _wait_for(
+    address: str, known: Bootstrap, whole: Callable[[dict[str, Any]], bool], deadline: float
+) -> dict[str, Any]:
+    """What is at the address once it is `whole`: rows follow the answer to their export, by about half a second or as
+    soon as ClickHouse is there. Raises StartupError when it does not come, or may not be read.
+    """
     while True:
-        try:
-            waterfall: dict[str, Any] = json.loads(_get(address, known.access_token))
-            if waterfall["spanCount"] >= spans:
-                return waterfall
-        except urllib.error.HTTPError as error:
-            if error.code != 404:  # not yet
-                raise StartupError(f"{address} answers {error.code} {error.reason}.") from error
-        except OSError as error:
-            raise StartupError(f"{address} cannot be read: {error}.") from error
+        seen = _seen(address, known)
+        if seen is not None and whole(seen):
+            return seen
         if time.monotonic() > deadline:
-            raise StartupError(f"The trace was accepted but is not at {address} after {VISIBLE_WITHIN_S:g} s.")
+            raise StartupError(
+                f"The trace was accepted but is not at {address} after {VISIBLE_WITHIN_S:g} s; "
+                "`sluice doctor` says whether ClickHouse is away."
+            )
         time.sleep(_POLL_S)
+
+
+def _seen(address: str, known: Bootstrap) -> dict[str, Any] | None:
+    """What is at the address; None for nothing yet. Raises StartupError."""
+    try:
+        seen: dict[str, Any] = json.loads(_get(address, known.access_token))
+    except urllib.error.HTTPError as error:
+        if error.code in _NOT_YET:
+            return None
+        raise StartupError(f"{address} answers {error.code} {error.reason}.") from error
+    except OSError as error:
+        raise StartupError(f"{address} cannot be read: {error}.") from error
+    return seen
 
 
 def _get(address: str, token: str | None) -> bytes:

@@ -51,7 +51,9 @@ class _Parts:
     readiness: list[Dependency] = field(default_factory=list)
 
     def add(self, service: Service) -> None:
-        """What the service brings; a dependency that another one brought already is asked once."""
+        """What the service brings; a dependency that another one brought already is asked once, as that one sees it.
+        The gateway is the first: what it takes exports without is no reason to send them away, though reads need it.
+        """
         self.routes += service.routes
         self.resources += service.resources
         known = {dependency.name for dependency in self.readiness}

@@ -79,7 +79,7 @@ def test_the_variable_that_names_the_file_is_no_setting() -> None:
         ({"SLUICE_PORT": "65536"}, "", "Bad setting: SLUICE_PORT: Expected `int` <= 65535."),
         ({"SLUICE_PORT": "-1"}, "", "Bad setting: SLUICE_PORT: Expected `int` >= 0."),
         ({}, 'port = "x"', "Bad setting: port in "),
-        ({"SLUICE_DURABILITY": "journal"}, "", "Bad setting: SLUICE_DURABILITY: "),
+        ({"SLUICE_DURABILITY": "disk"}, "", "Bad setting: SLUICE_DURABILITY: "),
         ({"SLUICE_LOG_LEVEL": "loud"}, "", "Bad setting: SLUICE_LOG_LEVEL: "),
         ({"SLUICE_HEADER_TIMEOUT_S": "0"}, "", "Bad setting: SLUICE_HEADER_TIMEOUT_S: "),
         ({"SLUICE_HEADER_TIMEOUT_S": "nan"}, "", "Bad setting: SLUICE_HEADER_TIMEOUT_S: "),

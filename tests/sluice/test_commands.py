@@ -12,6 +12,8 @@ from control.settings import ControlSettings
 from gateway.settings import GatewaySettings
 from query.settings import QuerySettings
 from sluice.config import structures
+from sluice.doctor import examine
+from sluice.options import Options
 
 from .conftest import ROOT, Start, refusal, secrets_of, sluice
 
@@ -150,7 +152,9 @@ def test_doctor_finds_a_running_sluice_well(start: Start) -> None:
     up = start()
     done = sluice("doctor", "--json", "--data", up.data)
     findings = {finding["name"]: finding for finding in json.loads(done.stdout)}
-    assert list(findings) == [*("sluice", "packages", "decoder", "data", "database", "clickhouse", "redis", "server")]
+    looked_at = ("sluice", "packages", "decoder", "data", "database", "clickhouse", "redis", "journal", "server")
+    assert list(findings) == list(looked_at)
+    assert findings["journal"]["detail"].startswith(f"{up.data}/journal: can be written, journals: 1 (")
     assert findings["redis"]["detail"] == "none: each process counts rates for itself"
     assert findings["server"]["detail"] == f"{up.url}/readyz answers 200: ready"
     assert f"Python {sys.version.split()[0]}" in findings["sluice"]["detail"]
@@ -171,6 +175,37 @@ def test_doctor_names_a_store_that_does_not_answer(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert line.startswith("BAD")
     assert "http://127.0.0.1:1" in line
+
+
+@pytest.mark.parametrize(
+    ("settings", "ok", "detail"),
+    [
+        ({}, True, "{data}/journal: can be written, not made yet, free: "),
+        (
+            {"SLUICE_GATEWAY_JOURNAL_DIR": "{data}/elsewhere/j"},
+            True,
+            "{data}/elsewhere/j: can be written, not made yet,",
+        ),
+        ({"SLUICE_GATEWAY_JOURNAL_DIR": "{data}/file/j"}, False, "{data}/file/j: {data}/file is no directory that can"),
+        (
+            {"SLUICE_GATEWAY_JOURNAL_MIN_FREE_BYTES": str(2**62)},
+            False,
+            "MiB are free on its disk; with less than 4,398,",
+        ),
+        ({"SLUICE_DURABILITY": "store"}, True, "none: the durability is store"),
+    ],
+    ids=["default", "elsewhere", "no directory", "full", "store"],
+)
+def test_doctor_tells_whether_there_is_a_journal_and_whether_it_can_be_written(
+    tmp_path: Path, settings: dict[str, str], ok: bool, detail: str
+) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    stated = {name: value.format(data=tmp_path) for name, value in settings.items()}
+    (found,) = (
+        each for each in examine(Options({"SLUICE_DATA": str(tmp_path), **stated}, None, {})) if each.name == "journal"
+    )
+    assert (found.ok, detail.format(data=tmp_path) in found.detail) == (ok, True), found
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_send_without_credentials_or_server_is_one_sentence(tmp_path: Path) -> None:

@@ -100,10 +100,12 @@ def test_a_later_start_leaves_the_credentials_alone_and_keeps_the_data(start: St
     assert sluice("send", "--data", again.data).returncode == 0  # on another port than the file says
 
 
-def test_readiness_names_both_stores(start: Start) -> None:
-    status, ready = start().get("/readyz")
+@pytest.mark.parametrize("mode", ["journal", "store", "memory"])
+def test_readiness_names_both_stores_and_needs_clickhouse_where_exports_do(start: Start, mode: str) -> None:
+    status, ready = start(SLUICE_DURABILITY=mode).get("/readyz")
     assert status == 200
-    assert {probe["name"]: probe["ok"] for probe in ready["dependencies"]} == {"database": True, "clickhouse": True}
+    seen = {probe["name"]: (probe["ok"], probe["required"]) for probe in ready["dependencies"]}
+    assert seen == {"database": (True, True), "clickhouse": (True, mode == "store")}
 
 
 def test_nothing_else_is_listened_on(start: Start) -> None:
