@@ -2,8 +2,8 @@
 
 glibc maps every block of 128 KiB or more afresh and returns it at once, and returns the end of its heap as soon as that
 is free: the kernel then clears each page again, for every body, for the columns of a request, for every block. Here it
-is kept for the next one. Blocks of MAPPED_BYTES or more are mapped as before, and of what is free at the end of a heap no more
-than KEPT_BYTES stay.
+is kept for the next one. Blocks of MAPPED_BYTES or more are mapped as before, and of what is free at the end of a heap
+no more than KEPT_BYTES stay.
 """
 
 import ctypes
