@@ -20,7 +20,7 @@ from gateway.batches.stored import StoredIntake
 from gateway.batches.writer import Writer
 from gateway.conveyor.adoption import Adoption
 from gateway.conveyor.conveyor import Conveyor
-from gateway.conveyor.journaled import JournaledIntake
+from gateway.conveyor.journaled import JournaledIntake, JournalHealth
 from gateway.conveyor.presence import Presence, Reader
 from gateway.conveyor.sink import Sink
 from gateway.conveyor.tally import Tally
@@ -141,4 +141,5 @@ def _journaled(
 
     adoption = Adoption(directory, journal_at, convey, storing.log)
     journal = journal_at(directory)
-    return JournaledIntake(journal, convey(journal), adoption)
+    health = JournalHealth(journal, min(limits.segment_bytes, limits.max_bytes // 8 or limits.segment_bytes))
+    return JournaledIntake(health, convey(journal), adoption)

@@ -100,7 +100,8 @@ class Conveyor:
             if self._journal.durable:
                 self._sink.log.warning("stopped with requests that are in the journal alone")
             else:
-                self._sink.log.error("items lost", items=self._sink.tally.pending, reason="the gateway stopped")
+                items = self._sink.tally.pending
+                self._sink.log.error("items lost", items=items, reason="the gateway stopped")  # noqa: TRY400 (told whole)
 
     def _landed(self, accepted: Accepted, slow: bool, sequence: int) -> None:
         """The request is on disk; called in the order of sequences, whether anybody waits for its answer or not."""
