@@ -18,6 +18,8 @@ from urllib.parse import quote
 import pytest
 import redis
 
+from chassis.redis import client, shared
+
 PASSWORD: Final = "hu:sh@/?#%41 $'\\"
 _DEADLINE_S: Final = 20.0
 
@@ -107,7 +109,16 @@ def running(directory: Path) -> Iterator[RedisServer]:
 
 
 @pytest.fixture(scope="session")
-def redis_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+def patience() -> Iterator[None]:
+    """A machine under load is slow, and no Redis on it is away for that."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shared, "CONNECT_S", _DEADLINE_S)
+        patch.setattr(client, "SILENCE_S", _DEADLINE_S)
+        yield
+
+
+@pytest.fixture(scope="session")
+def redis_of_the_session(patience: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     """Not to be stopped."""
     with running(tmp_path_factory.mktemp("redis")) as server:
         yield server
@@ -121,7 +132,7 @@ def redis_server(redis_of_the_session: RedisServer) -> RedisServer:
 
 
 @pytest.fixture
-def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
+def own_redis(patience: None, tmp_path: Path) -> Iterator[RedisServer]:
     """A server to be stopped, paused and started again."""
     with running(tmp_path) as server:
         yield server

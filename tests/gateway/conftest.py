@@ -17,6 +17,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from chassis.clickhouse import ClickHouse, QueryLimits, StoreError
 from chassis.identity import registry
 from chassis.identity.checks import Checks
+from chassis.limits.local import LocalLimiter
+from chassis.limits.redis import RedisLimiter
 from chassis.migrations import migrate
 from chassis.relational import Database
 from chassis.serve import bind, listening
@@ -205,6 +207,7 @@ async def start_gateway(checks: Checks, projects: list[Project]) -> AsyncIterato
                 resources=made.resources,
                 guards=checks.guards,
                 readiness=made.readiness,
+                limiter=None if redis is None else RedisLimiter(redis, LocalLimiter(), telemetry.registry),
             )
             listener = bind("127.0.0.1", 0)
             port = listener.getsockname()[1]

@@ -67,7 +67,7 @@ async def connect() -> AsyncIterator[Connect]:
     """A started Redis, closed with the test. A machine under load gets more time than production gives."""
     async with AsyncExitStack() as stack:
 
-        async def connected(url: str, timeout_s: float = 1.0) -> Redis:
+        async def connected(url: str, timeout_s: float = 10.0) -> Redis:
             made = open_redis(url, timeout_s)
             stack.push_async_callback(made.close)
             await made.start()
@@ -97,7 +97,7 @@ def test_it_agrees_with_the_limiter_inside_a_process(
     """Two processes in turn, one of which has a memory of its own refusals alone."""
 
     async def compare() -> None:
-        redis = open_redis(redis_of_the_session.url, 5.0)
+        redis = open_redis(redis_of_the_session.url, 10.0)
         await redis.start()
         time = Time()
         local = LocalLimiter(monotonic=time.monotonic, clock=time.wall)
@@ -228,7 +228,7 @@ BURSTS = st.lists(
 )  # process, requests, microseconds until the next
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.builds(Rule, st.integers(10, 300), st.just(1), st.integers(1, 100)), BURSTS)
 def test_all_processes_together_keep_to_the_rule_and_its_bound(
     redis_of_the_session: RedisServer, rule: Rule, bursts: list[tuple[int, int, int]]
@@ -237,7 +237,7 @@ def test_all_processes_together_keep_to_the_rule_and_its_bound(
     passed: list[int] = []
 
     async def run() -> None:
-        redis = open_redis(redis_of_the_session.url, 5.0)
+        redis = open_redis(redis_of_the_session.url, 10.0)
         await redis.start()
         time = Time()
         processes = [process(redis, time, script=TURNED) for _ in range(4)]
@@ -265,7 +265,7 @@ async def test_a_flood_of_one_key_asks_seldom_and_gets_its_whole_rate(
     rule = Rule(1_000, 1, 1_000)
     limiter = process(redis, time, script=TURNED)
     noisy = quiet = 0
-    for millisecond in range(3_000):
+    for millisecond in range(1_500):
         time.ns = millisecond * SECOND_NS // 1_000
         if millisecond % 20 == 0:
             redis_server.ask("SET", "now", (EPOCH * SECOND_NS + time.ns) // MICROSECOND)
@@ -273,9 +273,9 @@ async def test_a_flood_of_one_key_asks_seldom_and_gets_its_whole_rate(
             noisy += not (await limiter.take(MY_KEY, rule)).retry_after
         if millisecond % 100 == 0:
             quiet += not (await limiter.take(Bucket(LimitClass.OTLP, "key_quiet"), rule)).retry_after
-    assert quiet == 30
-    assert 1_000 + 0.9 * 3_000 <= noisy <= 1_000 + 3_100
-    assert redis.asked <= 30 + 500, "of 150 030 requests"
+    assert quiet == 15
+    assert 1_000 + 0.9 * 1_500 <= noisy <= 1_000 + 1_600
+    assert redis.asked <= 15 + 300, "of 75 015 requests"
 
 
 async def test_without_redis_each_process_counts_for_itself_and_says_so(

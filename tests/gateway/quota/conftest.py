@@ -123,7 +123,7 @@ async def connect() -> AsyncIterator[Connect]:
     async with AsyncExitStack() as stack:
 
         async def connected(url: str) -> Redis:
-            made = open_redis(url, 1.0)
+            made = open_redis(url, 10.0)
             stack.push_async_callback(made.close)
             await made.start()
             return made
