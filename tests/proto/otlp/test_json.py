@@ -331,6 +331,16 @@ def test_braces_in_strings_are_no_objects() -> None:
     assert refused("traces", traces(span(name=text)), Policy(max_parts=2)).reason == Refusal.TOO_MANY_PARTS
 
 
+@pytest.mark.parametrize("most", [999, 1_000, 1_001, 2_500])
+@pytest.mark.parametrize("braces", [999, 1_000, 1_001, 2_000, 2_001, 2_500, 2_501])
+def test_objects_are_counted_exactly_whatever_stands_in_texts_between_them(most: int, braces: int) -> None:
+    """Nothing of it is well formed: it is refused for their number, or for what it is."""
+    body = b'{"\\"{{\\\\":[' * braces + b'"{{{'  # the last text does not end
+    with pytest.raises(DecodeError) as caught:
+        to_protobuf("traces", body, Policy(max_parts=most))
+    assert (caught.value.reason == Refusal.TOO_MANY_PARTS) == (braces > most)
+
+
 @settings(max_examples=300, deadline=None, database=None)
 @given(st.binary(max_size=60), st.integers(0, 400))
 def test_damaged_json_is_refused_or_read_but_never_breaks(piece: bytes, at: int) -> None:
