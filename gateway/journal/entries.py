@@ -52,6 +52,7 @@ class Sealed(msgspec.Struct, frozen=True, omit_defaults=True):
     last: int  # of its requests; first - 1 when it has none
     length: int  # bytes that count
     requests: int = 0
+    items: int = 0
     projects: dict[int, int] = {}  # bytes by project
     fresh: bool = False  # whether it has requests of the ordinary lane
     slow: bool = False

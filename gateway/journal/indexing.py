@@ -18,6 +18,7 @@ class Indexed(NamedTuple):
     """What was found in a segment."""
 
     segment: Segment  # as its frames tell
+    synced: int  # requests up to this one were on disk once, for another group came after them
     damages: Sequence[Damage]
     unreadable: bool  # the disk did not give all of it
 
@@ -34,19 +35,20 @@ def index(files: Files, segment: Segment, length: int | None, limit: int) -> Ste
     fd = files.open(segment.path)
     try:
         end = min(files.size(fd), length or fmt.MAX_SEQUENCE)
-        stepped = 0
+        stepped = synced = 0
         for part in survey(read_at(files, fd, unreadable), segment.seed, fmt.PAGE, end, segment.first - 1):
             if isinstance(part, Damage):
                 damages.append(part)
                 continue
             _add(found, found.blocks, part, limit)
+            synced = part.head.group - 1
             if part.end - stepped >= WINDOW:
                 stepped = part.end
                 yield
     finally:
         files.close(fd)
     found.length = min(fmt.page_up(found.length), max(end, fmt.PAGE))
-    return Indexed(found, damages, unreadable.any)
+    return Indexed(found, synced, damages, unreadable.any)
 
 
 def _add(segment: Segment, blocks: Blocks, found: Found, limit: int) -> None:

@@ -12,13 +12,13 @@ import structlog
 from chassis.errors import PayloadTooLarge, ServiceUnavailable
 from gateway.journal import claims
 from gateway.journal import format as fmt
-from gateway.journal.admission import Admission
+from gateway.journal.admission import NO_ROOM, Admission
 from gateway.journal.blocks import FRESH, SLOW
 from gateway.journal.files import Files, RealFiles
 from gateway.journal.indexing import Steps
 from gateway.journal.ledger import PREFIX
 from gateway.journal.metrics import JournalMetrics
-from gateway.journal.opened import OpenJournal, Surroundings
+from gateway.journal.opened import NoRoom, OpenJournal, Surroundings
 from gateway.journal.records import Batch, Entry, JournalLimits, Landed, Place, Recovered, Request
 from gateway.journal.segments import first_of
 from gateway.journal.shelf import ANY_LANE
@@ -191,8 +191,8 @@ class Journal:
 
     def _landed(self, landing: Landing) -> None:
         """A group is on disk, or refused."""
-        if landing.first is None:
-            self._refuse(landing.group)
+        if landing.error is not None:
+            self._refuse(landing.group, NO_ROOM if isinstance(landing.error, NoRoom) else NOT_WRITTEN)
             return
         for sequence, waiting in enumerate(landing.group, landing.first):
             self._admission.written(waiting.size)
@@ -202,12 +202,12 @@ class Journal:
             if not waiting.done.done():
                 waiting.done.set_result(sequence)
 
-    def _refuse(self, group: Sequence[Waiting]) -> None:
+    def _refuse(self, group: Sequence[Waiting], message: str) -> None:
         for waiting in group:
             self._admission.written(waiting.size)
             self._admission.release({waiting.request.project_id: waiting.size})
             if not waiting.done.done():
-                waiting.done.set_exception(ServiceUnavailable(NOT_WRITTEN))
+                waiting.done.set_exception(ServiceUnavailable(message))
 
     def _call(self, landed: Landed, sequence: int) -> None:
         try:

@@ -19,7 +19,7 @@ from gateway.journal.files import Files, prepare, publish, write_all
 from gateway.journal.metrics import JournalMetrics
 from gateway.journal.progress import Progress
 from gateway.journal.reading import file_header, read_at
-from gateway.journal.scanning import Damage, survey
+from gateway.journal.scanning import Damage, Found, survey
 
 PREFIX: Final = "ledger-"
 _COMPACTIONS: Final = 4  # that may fail before the room that was allocated is used up
@@ -183,9 +183,14 @@ def read_ledger(files: Files, path: Path, salts: Iterable[bytes]) -> LedgerFile:
                 if not isinstance(part, Damage) and (record := read(part.head.kind, part.payload)) is not None
             ]
             if records or header is not None:
-                lost = [part.lost for part in parts if isinstance(part, Damage)]
-                damaged = sum(last - first + 1 for first, last in filter(None, lost)) + (header is None)
-                return LedgerFile(header, records, damaged)
+                return LedgerFile(header, records, _lost(parts) + (header is None))
         return LedgerFile(header, (), 1)
     finally:
         files.close(fd)
+
+
+def _lost(parts: Sequence[Found | Damage]) -> int:
+    """How many records were on disk once and are not: those behind the beginning of the last group never were."""
+    synced = max((part.head.group - 1 for part in parts if isinstance(part, Found)), default=0)
+    missing = (part.missing(0) for part in parts if isinstance(part, Damage))
+    return sum(max(min(last, synced) - first + 1, 0) for first, last in missing)

@@ -28,6 +28,10 @@ MIN_SEGMENT: Final = 64 * 2**10
 _SEGMENTS_OF_QUOTA: Final = 8  # at least so many make up the quota
 
 
+class NoRoom(OSError):
+    """The disk has less room than is to be kept free."""
+
+
 class Surroundings(NamedTuple):
     """What a journal is given. `clock` gives nanoseconds since 1970, `monotonic` seconds."""
 
@@ -162,8 +166,9 @@ class OpenJournal:
             self._seal(self._writing)
         room = max(self._segment_bytes, size + size // 8)
         self._look(room)
+        self._measure()
         if self.low:
-            raise OSError(errno.ENOSPC, "less room is left on the disk than is to be kept free")
+            raise NoRoom(errno.ENOSPC, "less room is left on the disk than is to be kept free")
         next_ = self.ledger.progress.next
         self._writing = Writing(self._files, self.claim.directory, next_, self._salt, room, self._clock)
         self._since = self._monotonic()
@@ -225,7 +230,12 @@ class OpenJournal:
         quota = self._limits.max_bytes
         self._remove(lambda _: bool(quota) and self._bytes() + room > quota)
         self._remove(lambda _: self._is_low(room))
-        self.low = self._is_low(room)
+        low = self._is_low(room)
+        if low != self.low:
+            self._log.warning(
+                "the disk of the journal is nearly full" if low else "the disk of the journal has room again"
+            )
+        self.low = low
 
     def _is_low(self, room: int) -> bool:
         return bool(self._limits.min_free_bytes) and self._free_bytes() < room

@@ -67,7 +67,7 @@ class Quarantine:
         seed = fmt.seed_of(salt)
         header = fmt.pack_file_header(fmt.FileHeader(fmt.SEGMENT, sequence, self._clock(), salt))
         kind, payload = pack(begin_of(batch))
-        begin = fmt.pack_frame(seed, kind, payload, sequence=sequence - 1, group=sequence)
+        begin = fmt.pack_frame(seed, kind, payload, sequence=sequence, group=sequence)
         group = pack_group([entry.request], sequence, fmt.PAGE, seed, Policies())
         return [header, begin, *group.pieces]
 

@@ -129,6 +129,7 @@ def _make(files: Files, root: Path, chosen: Sequence[_Chosen], clock: Callable[[
     names = msgspec.json.encode([one.name for one in chosen])
     files.close(put(files, ledger_path(directory, 1), ledger_pieces(progress, salt, clock())))
     files.close(put(files, directory / LIST, [names]))
+    files.close(put(files, directory / LOCK, []))  # by this a journal is told from a directory of journals
 
 
 def _write(

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from gateway.journal.format import (
     FRAME_BYTES,
     FRAME_MAGIC,
+    POLICY,
     Head,
     page_up,
     payload_is_whole,
@@ -144,41 +145,36 @@ class Damage(NamedTuple):
     end: int
     first: int
     last: int | None
-    group: int = 0  # of the frame behind it: what has this number or a later one was perhaps never on disk
     head: Head | None = None
 
-    @property
-    def lost(self) -> Range | None:
-        """What of the missing was on disk once; None when nothing was."""
-        if self.last is None:
-            return None
-        last = min(self.last, self.group - 1)
-        return (self.first, last) if last >= self.first else None
+    def missing(self, expected: int) -> Range:
+        """What is missing; at the end of the file all up to the number that is `expected` there. Perhaps nothing."""
+        return self.first, expected if self.last is None else self.last
 
 
 def survey(read: ReadAt, seed: int, start: int, end: int, number: int) -> Iterator[Found | Damage]:
     """The frames of a file whose numbers (`Head.sequence`) ascend one by one after `number`, and its damage.
 
-    Several frames may have one number. One with a lower number than those before counts as damage: it is a copy of
-    something older. Zeros at the end are none.
+    A policy has the number of the request behind it. A frame with a number that was there already counts as damage: it
+    is a copy of something older. Zeros at the end are none.
     """
     gaps: list[Gap] = []
     for part in scan(read, seed, start, end):
         if isinstance(part, Gap):
             gaps.append(part)
-        elif part.head.sequence < number:
+        elif part.head.sequence <= number:
             gaps.append(Gap(part.offset, part.end))
         else:
-            expected, number = number + 1, part.head.sequence
-            if gaps or number > expected:
-                yield _damage(gaps, part, expected)
+            if gaps or part.head.sequence > number + 1:
+                yield _damage(gaps, part, number + 1)
                 gaps = []
+            number = part.head.sequence - (part.head.kind == POLICY)
             yield part
     if gaps and not all(gap.zeros for gap in gaps):
-        yield Damage(gaps[0].start, gaps[-1].end, number + 1, None, head=gaps[0].head)
+        yield Damage(gaps[0].start, gaps[-1].end, number + 1, None, gaps[0].head)
 
 
 def _damage(gaps: list[Gap], found: Found, expected: int) -> Damage:
     start, end = (gaps[0].start, gaps[-1].end) if gaps else (found.offset, found.offset)
     head = gaps[0].head if gaps else None
-    return Damage(start, end, expected, found.head.sequence - 1, found.head.group, head)
+    return Damage(start, end, expected, found.head.sequence - 1, head)

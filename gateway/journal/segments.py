@@ -13,6 +13,7 @@ from gateway.journal.records import Request
 from proto.otlp.policy import Policy
 
 SUFFIX: Final = ".segment"
+_DECLARATIONS: Final = 2
 _PADDING: Final = tuple(bytes(length) for length in range(8))
 
 
@@ -26,6 +27,7 @@ class Segment:
         self.last = first - 1
         self.length = fmt.PAGE  # bytes that count
         self.requests = 0
+        self.items = 0
         self.lanes = 0
         self.projects: dict[int, int] = {}  # bytes of frames
         self.oldest_ns = 0
@@ -38,7 +40,8 @@ class Segment:
     def sealed(cls, path: Path, seed: int, facts: Sealed) -> "Segment":
         """One that a ledger told about."""
         segment = cls(path, facts.first, seed)
-        segment.last, segment.length, segment.requests = facts.last, facts.length, facts.requests
+        segment.last, segment.length = facts.last, facts.length
+        segment.requests, segment.items = facts.requests, facts.items
         segment.projects, segment.oldest_ns, segment.keep = dict(facts.projects), facts.oldest_ns, facts.keep
         segment.lanes = (FRESH if facts.fresh else 0) | (SLOW if facts.slow else 0)
         return segment
@@ -50,6 +53,7 @@ class Segment:
             self.last,
             self.length,
             self.requests,
+            self.items,
             self.projects,
             fresh=bool(self.lanes & FRESH),
             slow=bool(self.lanes & SLOW),
@@ -63,6 +67,7 @@ class Segment:
         blocks.add(sequence, offset, request.received_ns, slow=slow)
         self.last = sequence
         self.requests += 1
+        self.items += request.accepted
         self.lanes |= SLOW if slow else FRESH
         self.projects[request.project_id] = self.projects.get(request.project_id, 0) + size
         self.oldest_ns = self.oldest_ns or request.received_ns
@@ -85,24 +90,38 @@ def first_of(name: str) -> int | None:
 
 
 class Policies:
-    """The policies of a segment and their ids. Content decides, so that the same policy has one id everywhere."""
+    """The policies of a segment and their ids. Content decides, so that the same policy has one id everywhere.
+
+    Each is declared in the first two groups that use it: these have no page in common, and so no damage.
+    """
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Policy, int]] = {}  # by the object's own identity, which is quick
         self._payloads: dict[int, bytes] = {}  # by id
+        self._due: dict[int, list[int]] = {}  # groups to be declared in: the first sequences of those that were
 
-    def id_of(self, policy: Policy) -> tuple[int, bytes | None]:
-        """The id of a policy; and its JSON, where it has not been asked for before."""
+    def id_of(self, policy: Policy, group: int) -> tuple[int, bytes | None]:
+        """The id of a policy; and its JSON, where this group is to declare it."""
         known = self._known.get(id(policy))
-        if known is not None:
-            return known[1], None
+        if known is None:
+            known = self._known[id(policy)] = policy, self._learn(policy)
+        policy_id = known[1]
+        groups = self._due.get(policy_id)
+        if groups is None or group in groups:
+            return policy_id, None
+        groups.append(group)
+        if len(groups) == _DECLARATIONS:
+            del self._due[policy_id]
+        return policy_id, self._payloads[policy_id]
+
+    def _learn(self, policy: Policy) -> int:
         policy_id, payload = fmt.pack_policy(policy)
         while self._payloads.get(policy_id, payload) != payload:  # two of one checksum
             policy_id = (policy_id + 1) % 2**32
-        self._known[id(policy)] = policy, policy_id
-        new = policy_id not in self._payloads
+        if policy_id not in self._payloads:
+            self._due[policy_id] = []
         self._payloads[policy_id] = payload
-        return policy_id, payload if new else None
+        return policy_id
 
 
 class Group(NamedTuple):
@@ -120,9 +139,9 @@ def pack_group(requests: Sequence[Request], first: int, offset: int, seed: int, 
     offsets: list[int] = []
     declared: dict[int, Policy] = {}
     for sequence, request in enumerate(requests, first):
-        policy_id, payload = policies.id_of(request.policy)
+        policy_id, payload = policies.id_of(request.policy, first)
         if payload is not None:
-            frame = fmt.pack_frame(seed, fmt.POLICY, payload, sequence=sequence - 1, group=first, policy_id=policy_id)
+            frame = fmt.pack_frame(seed, fmt.POLICY, payload, sequence=sequence, group=first, policy_id=policy_id)
             pieces.append(frame)
             declared[policy_id] = request.policy
             offset += len(frame)

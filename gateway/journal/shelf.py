@@ -95,27 +95,36 @@ class Shelf:
         self.account(segment, found, segment.last)
 
     def account(self, segment: Segment, found: Indexed, expected: int) -> None:
-        """Keep what is damaged, and skip it. Requests up to `expected` were on disk once."""
+        """Keep what is damaged, and skip it. Requests up to `expected` were on disk once; what is missing behind them
+        was being written when the process stopped.
+        """
         self._policies |= found.segment.policies
         segment.keep |= found.unreadable
+        synced = max(expected, found.synced)
         last = found.segment.last
         for damage in found.damages:
-            at_end = damage.last is None
-            missing = damage.first, (expected if at_end else damage.last) or 0
-            self._account(segment, damage, missing, missing if at_end else damage.lost)
+            missing = damage.missing(expected)
+            self._account(segment, damage, missing, synced)
             last = max(last, missing[1])
         if last < expected:  # the file is shorter than it was
-            damage = Damage(found.segment.length, found.segment.length, last + 1, expected)
-            self._account(segment, damage, (last + 1, expected), (last + 1, expected))
+            end = found.segment.length
+            self._account(segment, Damage(end, end, last + 1, expected), (last + 1, expected), synced)
 
-    def _account(self, segment: Segment, damage: Damage, missing: Range, lost: Range | None) -> None:
+    def move_away(self, segment: Segment, expected: int) -> None:
+        """A segment of which nothing can be told, though there were requests up to `expected`. Raises OSError."""
+        gone = sum(last - first + 1 for first, last in self._ledger.progress.finished.holes(segment.first, expected))
+        self._metrics.damaged_frames.inc(gone)
+        self._log.error("a segment of the journal cannot be read", segment=str(segment.path), requests=gone)
+        self._damaged.move(segment)
+
+    def _account(self, segment: Segment, damage: Damage, missing: Range, synced: int) -> None:
         finished = self._ledger.progress.finished
-        gone = tuple(finished.holes(*lost)) if lost is not None else ()
+        gone = tuple(finished.holes(missing[0], min(missing[1], synced)))
         if gone:
             self._lose(segment, damage, gone)
-        elif damage.last is None or damage.end > damage.start:
+        else:
             self._log.warning("bytes of the journal are passed over", segment=str(segment.path), at=damage.start)
-        if missing[1] >= missing[0] and not finished.covers(*missing):
+        if not finished.covers(*missing):
             self._ledger.note(Skip((missing,), "damaged" if gone else "torn"))
 
     def _lose(self, segment: Segment, damage: Damage, gone: tuple[Range, ...]) -> None:
@@ -172,7 +181,7 @@ class Shelf:
         request = None if policy is None else fmt.request_of(head, bytes(found.payload), policy)
         if request is None:
             damage = Damage(found.offset, found.end, head.sequence, head.sequence, head=head)
-            self._account(segment, damage, *[(head.sequence, head.sequence)] * 2)
+            self._account(segment, damage, (head.sequence, head.sequence), head.sequence)
             return None
         return Entry(head.sequence, request)
 

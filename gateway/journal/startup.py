@@ -8,8 +8,9 @@
 A crash in any of these leaves what there was before, and what is done again comes to the same.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import zip_longest
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from chassis.errors import StartupError
@@ -19,7 +20,7 @@ from gateway.journal.damage import DIRECTORY as DAMAGED
 from gateway.journal.damage import Damaged
 from gateway.journal.entries import Sealed
 from gateway.journal.files import TEMPORARY
-from gateway.journal.indexing import finish, index
+from gateway.journal.indexing import Indexed, finish, index
 from gateway.journal.ledger import Ledger, ledger_path, numbers, read_ledger
 from gateway.journal.opened import OpenJournal, Surroundings
 from gateway.journal.progress import Progress
@@ -74,7 +75,7 @@ def _start(claim: Claim, around: Surroundings, headers: Headers) -> Started:
     )
     damaged = Damaged(around.files, claim.root / DAMAGED, around.clock)
     shelf = Shelf(around.files, ledger, damaged, around.metrics, around.log)
-    _fill(claim, around, headers, shelf, ledger)
+    _Filling(claim, around, headers, shelf, ledger).fill()
     clean = clean_at == progress.next or not headers
     _settle(around, shelf, progress)
     forget_begun(around.files, claim.root / QUARANTINE, progress.begun)
@@ -140,52 +141,66 @@ def _progress(claim: Claim, around: Surroundings, headers: Headers) -> Progress:
     return progress
 
 
-def _fill(claim: Claim, around: Surroundings, headers: Headers, shelf: Shelf, ledger: Ledger) -> None:
-    """Put all segments on the shelf."""
-    progress = ledger.progress
-    firsts = [first for name in headers if (first := first_of(name)) is not None]
-    progress.sealed = {first: facts for first, facts in progress.sealed.items() if first in firsts}
-    for first, following in zip_longest(firsts, firsts[1:]):
-        path = claim.directory / segment_name(first)
-        header, facts = headers[path.name], progress.sealed.get(first)
+class _Filling:
+    """Puts the segments of a journal on its shelf."""
+
+    def __init__(self, claim: Claim, around: Surroundings, headers: Headers, shelf: Shelf, ledger: Ledger) -> None:
+        self._directory = claim.directory
+        self._files, self._metrics, self._log = around.files, around.metrics, around.log
+        self._headers = headers
+        self._shelf = shelf
+        self._ledger = ledger
+
+    def fill(self) -> None:
+        """All of them, in order."""
+        progress = self._ledger.progress
+        firsts = [first for name in self._headers if (first := first_of(name)) is not None]
+        progress.sealed = {first: facts for first, facts in progress.sealed.items() if first in firsts}
+        for first, following in zip_longest(firsts, firsts[1:]):
+            path = self._directory / segment_name(first)
+            header, facts = self._headers[path.name], progress.sealed.get(first)
+            if header is not None and facts is not None:
+                self._shelf.add(Segment.sealed(path, fmt.seed_of(header.salt), facts))
+            else:
+                self._read(path, first, following, facts)
+            progress.mention(first - 1)
+
+    def _read(self, path: Path, first: int, following: int | None, facts: Sealed | None) -> None:
+        """A segment that was not sealed, or whose header is damaged."""
+        limit = fmt.MAX_SEQUENCE if following is None else following - 1
+        found = self._found(path, first, limit, facts)
+        segment = found.segment
+        expected = self._expected(limit, following, facts)
+        if self._headers[path.name] is None and not segment.requests and found.damages:
+            self._shelf.move_away(segment, expected)
+            return
+        self._shelf.account(segment, found, expected)
+        segment.last = max(segment.last, expected)
+        if segment.last < segment.first:  # nothing was ever written to it; the next one has its name
+            self._files.unlink(segment.path)
+            return
+        if not segment.keep:
+            cut(self._files, segment.path, segment.length)
+        self._shelf.add(segment)
+        self._ledger.note(segment.facts())
+
+    def _found(self, path: Path, first: int, limit: int, facts: Sealed | None) -> Indexed:
+        """What is in it; where its salt cannot be read, with that of the salts in use that makes most sense."""
+        header = self._headers[path.name]
         if header is None:
-            around.metrics.damaged_frames.inc()
-            around.log.error("the header of a segment of the journal is damaged", segment=str(path))
-        if header is not None and facts is not None:
-            shelf.add(Segment.sealed(path, fmt.seed_of(header.salt), facts))
-        else:
-            salts = _salts(headers) if header is None else [header.salt]
-            candidates = [Segment(path, first, fmt.seed_of(salt)) for salt in salts]
-            _read(around, shelf, ledger, candidates, facts, following)
-        progress.mention(first - 1)
+            self._metrics.damaged_frames.inc()
+            self._log.error("the header of a segment of the journal is damaged", segment=str(path))
+        salts = _salts(self._headers) if header is None else [header.salt]
+        length = None if facts is None else facts.length
+        segments = (Segment(path, first, fmt.seed_of(salt)) for salt in salts)
+        found = [finish(index(self._files, segment, length, limit)) for segment in segments]
+        return max(found, key=lambda indexed: indexed.segment.requests)
 
-
-def _read(
-    around: Surroundings,
-    shelf: Shelf,
-    ledger: Ledger,
-    candidates: Sequence[Segment],
-    facts: Sealed | None,
-    following: int | None,
-) -> None:
-    """Read a segment from end to end, as that of the candidates, which differ in their salts, that makes most sense."""
-    limit = fmt.MAX_SEQUENCE if following is None else following - 1
-    length = None if facts is None else facts.length
-    found = [finish(index(around.files, candidate, length, limit)) for candidate in candidates]
-    best = max(found, key=lambda indexed: indexed.segment.requests)
-    expected = min(ledger.progress.next - 1, limit) if facts is None else facts.last
-    if facts is None and following is not None:
-        expected = limit
-    segment = best.segment
-    shelf.account(segment, best, expected)
-    segment.last = max(segment.last, min(expected, limit))
-    if segment.last < segment.first:  # nothing was ever written to it; the next one has its name
-        around.files.unlink(segment.path)
-        return
-    if not segment.keep:
-        cut(around.files, segment.path, segment.length)
-    shelf.add(segment)
-    ledger.note(segment.facts())
+    def _expected(self, limit: int, following: int | None, facts: Sealed | None) -> int:
+        """The last request that was on disk once, as far as anybody says so."""
+        if facts is not None:
+            return facts.last
+        return limit if following is not None else self._ledger.progress.next - 1
 
 
 def _settle(around: Surroundings, shelf: Shelf, progress: Progress) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import structlog
 
 from gateway.journal.indexing import Steps
-from gateway.journal.opened import OpenJournal
+from gateway.journal.opened import NoRoom, OpenJournal
 from gateway.journal.records import Landed, Request
 
 GROUP_BYTES: Final = 8 * 2**20  # of requests that are written together; a larger one is alone
@@ -40,10 +40,11 @@ class Task(NamedTuple):
 
 
 class Landing(NamedTuple):
-    """What the loop is told of a group. `first`: the sequence of the first request; None when all are refused."""
+    """What the loop is told of a group: the sequence of the first request, or why all are refused."""
 
     group: Sequence[Waiting]
-    first: int | None
+    first: int
+    error: Exception | None = None
 
 
 class Worker:
@@ -65,6 +66,7 @@ class Worker:
         self._tasks: deque[Task] = deque()
         self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._rung = False
+        self._failing = False
         self._closing: asyncio.Future[None] | None = None
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
 
@@ -127,18 +129,33 @@ class Worker:
         while self._requests and size + self._requests[0].size <= GROUP_BYTES:
             group.append(self._requests.popleft())
             size += group[-1].size
-        first = self._guarded(lambda: self._journal.commit([waiting.request for waiting in group]))
-        self._tell(self._tell_landing, Landing(group, first))
-
-    def _guarded(self, work: Callable[[], Any]) -> Any:
-        """Its result; None after an error, which is told in the log: the thread goes on."""
         try:
-            return work()
+            landing = Landing(group, self._journal.commit([waiting.request for waiting in group]))
+            self._well()
         except OSError as error:
-            self._log.error("the journal's disk failed", error=str(error))
-        except Exception:  # noqa: BLE001 (whatever it is, the next request is not to suffer for it)
+            self._ill(error)
+            landing = Landing(group, 0, error)
+        except Exception as error:  # noqa: BLE001 (whatever it is, the next request is not to suffer for it)
             self._log.exception("the journal failed")
-        return None
+            landing = Landing(group, 0, error)
+        self._tell(self._tell_landing, landing)
+
+    def _ill(self, error: OSError) -> None:
+        """One line in the log, however many requests are refused until it is well again."""
+        if not self._failing and not isinstance(error, NoRoom):
+            self._failing = True
+            self._log.error("the journal cannot be written", error=str(error))
+
+    def _well(self) -> None:
+        if self._failing:
+            self._failing = False
+            self._log.warning("the journal can be written again")
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception:  # noqa: BLE001 (as above)
+            self._log.exception("the journal failed")
 
     def _step(self, task: Task) -> None:
         try:

@@ -144,6 +144,9 @@ class Disk(Files):
         """Whether it is in any file."""
         return any(data in file.content() for file in self.files.values())
 
+    def give_up(self) -> None:
+        raise PowerLoss
+
     # What the journal calls.
 
     def create(self, path: Path) -> int:

@@ -1,0 +1,157 @@
+"""The bytes of version 1: a segment and a ledger that were written once and for all, and what damage cannot do."""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.journal import Batch, Request
+from gateway.journal import format as fmt
+from gateway.journal.entries import begin_of, finish_of
+from gateway.journal.ledger import ledger_pieces
+from gateway.journal.progress import Progress
+from gateway.journal.scanning import Damage, Found, survey
+from gateway.journal.segments import Policies, pack_group
+from proto.otlp.policy import Policy
+
+GOLDEN: Final = Path(__file__).parent / "golden"
+SALT: Final = b"saltsalt"
+SEED: Final = fmt.seed_of(SALT)
+CREATED_NS: Final = 1_763_700_000_000_000_000
+TRACES = Request(7, "traces", "protobuf", "gzip", CREATED_NS + 1, 3, Policy(), b"\x1f\x8b not really", slow=True)
+LOGS = Request(2**63, "logs", "json", "zstd", CREATED_NS + 2, 50_000, Policy(max_items=9), b"{}" * 3000)
+EMPTY = Request(0, "logs", "protobuf", "identity", 0, 0, Policy(), b"")
+DEFLATED = TRACES._replace(encoding="deflate", slow=False, body=b"12345678")
+GROUPS: Final = [[TRACES], [LOGS, EMPTY], [DEFLATED]]
+
+
+def segment(groups: list[list[Request]], first: int = 41, salt: bytes = SALT) -> bytes:
+    """A segment with these groups, as it is on disk."""
+    file = fmt.pack_file_header(fmt.FileHeader(fmt.SEGMENT, first, CREATED_NS, salt))
+    policies = Policies()
+    for group in groups:
+        packed = pack_group(group, first, len(file), fmt.seed_of(salt), policies)
+        file += b"".join(packed.pieces)
+        assert len(file) == packed.end
+        file += bytes(-len(file) % fmt.PAGE)
+        first += len(group)
+    return file
+
+
+def ledger() -> bytes:
+    progress = Progress()
+    progress.apply(
+        finish_of(Batch(5, 1000, ((1, 9), (12, 12)), frozenset({("logs", 20_001)})), {("spans", 20_001): 4}, 7)
+    )
+    progress.apply(begin_of(Batch(2**63 - 1, 2000, ((10, 11),))))
+    return b"".join(ledger_pieces(progress, SALT, CREATED_NS))
+
+
+def requests_of(file: bytes, first: int = 41) -> list[tuple[int, Request]]:
+    """What a reader takes for requests."""
+    header = fmt.read_file_header(file)
+    seed = SEED if header is None else fmt.seed_of(header.salt)
+    policies: dict[int, Policy] = {}
+    requests = []
+    for part in survey(lambda size, at: file[at : at + size], seed, fmt.PAGE, len(file), first - 1):
+        if isinstance(part, Damage):
+            continue
+        if part.head.kind == fmt.POLICY and (policy := fmt.read_policy(bytes(part.payload))):
+            policies[part.head.policy_id] = policy
+        elif part.head.policy_id in policies:
+            request = fmt.request_of(part.head, bytes(part.payload), policies[part.head.policy_id])
+            assert request is not None
+            requests.append((part.head.sequence, request))
+    return requests
+
+
+@pytest.mark.parametrize(
+    ("name", "written"), [("segment", segment(GROUPS)), ("ledger", ledger())], ids=["segment", "ledger"]
+)
+def test_version_1_is_written_as_it_always_was(name: str, written: bytes) -> None:
+    assert written == (GOLDEN / f"version-1.{name}").read_bytes()
+
+
+def test_a_segment_of_version_1_is_read() -> None:
+    file = (GOLDEN / "version-1.segment").read_bytes()
+    assert fmt.read_file_header(file) == fmt.FileHeader(fmt.SEGMENT, 41, CREATED_NS, SALT)
+    assert requests_of(file) == list(enumerate([TRACES, LOGS, EMPTY, DEFLATED], 41))
+
+
+FORGED: Final = segment([[TRACES]], 42, b"a guess.")  # by somebody who knows all but the salt
+BODIES: Final = st.one_of(
+    st.binary(max_size=300), st.sampled_from([FORGED, FORGED[fmt.PAGE :], fmt.FRAME_MAGIC * 50, bytes(5000)])
+)
+REQUESTS: Final = st.builds(
+    Request,
+    st.integers(0, 2**64 - 1),
+    st.sampled_from(["traces", "logs"]),
+    st.sampled_from(["protobuf", "json"]),
+    st.sampled_from(["identity", "gzip", "deflate", "zstd"]),
+    st.integers(0, 2**63),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([Policy(), Policy(max_items=9)]),
+    BODIES,
+    st.booleans(),
+)
+FILES: Final = st.lists(st.lists(REQUESTS, min_size=1, max_size=3), min_size=1, max_size=3)
+
+
+@given(FILES)
+@settings(max_examples=40, deadline=None)
+def test_what_was_written_is_read(groups: list[list[Request]]) -> None:
+    written = [request for group in groups for request in group]
+    assert requests_of(segment(groups)) == list(enumerate(written, 41))
+
+
+@given(FILES, st.data())
+@settings(max_examples=150, deadline=None)
+def test_damage_never_yields_a_request_that_was_not_written(groups: list[list[Request]], data: st.DataObject) -> None:
+    file = bytearray(segment(groups))
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(file) - 1))
+        file[at] ^= 1 << data.draw(st.integers(0, 7))
+    if data.draw(st.booleans()):
+        del file[data.draw(st.integers(0, len(file))) :]
+    if data.draw(st.booleans()):
+        at = data.draw(st.integers(0, len(file) // 8)) * 8
+        file[at : at + 4096] = bytes(len(file[at : at + 4096]))
+    written = dict(enumerate([request for group in groups for request in group], 41))
+    read = requests_of(bytes(file))
+    assert all(written[sequence] == request for sequence, request in read)
+    assert len({sequence for sequence, _ in read}) == len(read)
+
+
+@given(st.integers(0, 2**16), st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_flipped_bit_costs_one_frame_at_most(seed: int, data: st.DataObject) -> None:
+    body = bytes(seed >> shift & 255 for shift in range(17)) * 9
+    groups = [[TRACES._replace(body=body), LOGS], [EMPTY, TRACES._replace(body=body * 40)]]
+    file = bytearray(segment(groups))
+    at = data.draw(st.integers(fmt.PAGE, len(file) - 1))
+    frames = [
+        part
+        for part in survey(lambda n, o: bytes(file)[o : o + n], SEED, fmt.PAGE, len(file), 40)
+        if isinstance(part, Found)
+    ]
+    hit = next((frame for frame in frames if frame.offset <= at < frame.end), None)
+    whole = dict(requests_of(bytes(file)))
+    file[at] ^= 1 << data.draw(st.integers(0, 7))
+    kept = dict(requests_of(bytes(file)))
+    gone = whole.keys() - kept.keys()
+    if hit is None:
+        assert not gone
+    elif hit.head.kind == fmt.REQUEST:
+        assert gone <= {hit.head.sequence}
+    else:
+        assert {whole[sequence].policy for sequence in gone} in (set(), {whole[hit.head.sequence].policy})
+
+
+def test_headers_are_read_from_either_copy() -> None:
+    page = bytearray(fmt.pack_file_header(fmt.FileHeader(fmt.SEGMENT, 1, 2, SALT)))
+    page[5] ^= 1
+    assert fmt.read_file_header(bytes(page)) == fmt.FileHeader(fmt.SEGMENT, 1, 2, SALT)
+    page[fmt.PAGE // 2] ^= 1
+    assert fmt.read_file_header(bytes(page)) is None

@@ -1,0 +1,369 @@
+"""The journal on the event loop, on real files."""
+
+import asyncio
+import errno
+import os
+import shutil
+import stat
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import structlog
+from msgspec.structs import replace
+from prometheus_client import CollectorRegistry, generate_latest
+
+from chassis.errors import ServiceUnavailable, StartupError
+from gateway.journal import (
+    Batch,
+    Journal,
+    JournalLimits,
+    JournalMetrics,
+    JournalTaken,
+    Log,
+    Recovered,
+    Request,
+    orphans,
+)
+from gateway.journal import format as fmt
+from gateway.journal.files import Files, RealFiles
+from proto.otlp.policy import Policy
+from tests.gateway.journal.disk import Disk
+from tests.gateway.journal.test_format import DEFLATED, EMPTY, GOLDEN, LOGS, TRACES
+
+DEADLINE_S = 20.0
+POLICY = Policy()
+LIMITS = JournalLimits(segment_bytes=2**20, max_bytes=0, min_free_bytes=0, hold_s=0, quarantine_days=30)
+
+
+def request(body: bytes, project_id: int = 1, *, slow: bool = False) -> Request:
+    return Request(project_id, "traces", "protobuf", "gzip", 1_763_700_000 * 10**9, 3, POLICY, body, slow)
+
+
+def journal_at(
+    directory: Path,
+    limits: JournalLimits = LIMITS,
+    files: Files | None = None,
+    registry: CollectorRegistry | None = None,
+) -> Journal:
+    metrics = JournalMetrics(registry or CollectorRegistry())
+    return Journal(directory, limits, metrics, structlog.get_logger(), files=files)
+
+
+@asynccontextmanager
+async def opened(journal: Journal) -> AsyncIterator[Recovered]:
+    recovered = journal.open()
+    try:
+        yield recovered
+    finally:
+        await journal.close()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+class HeldFiles(RealFiles):
+    """Syncs wait until they are let go."""
+
+    def __init__(self) -> None:
+        self.hold = False
+        self.held = 0
+        self.syncs = 0
+
+    def sync(self, fd: int) -> None:
+        self.held += self.hold
+        while self.hold:
+            os.sched_yield()
+        self.syncs += 1
+        super().sync(fd)
+
+
+async def test_what_is_appended_is_there_after_a_crash_and_after_an_orderly_end(tmp_path: Path) -> None:
+    journal: Log = journal_at(tmp_path / "a")
+    journal.open()
+    requests = [request(b"%d" % number * 100, number % 3, slow=number % 2 == 0) for number in range(20)]
+    assert await asyncio.gather(*map(journal.append, requests)) == list(range(1, 21))
+    assert journal.last == 20
+    shutil.copytree(tmp_path / "a", tmp_path / "b")  # as a process that is killed leaves it
+    await journal.close()
+    crashed = journal_at(tmp_path / "b")
+    async with opened(crashed) as recovered:
+        assert recovered == Recovered([], [], clean=False, last=20)
+        assert [tuple(entry) for entry in await crashed.read(0, 2**30)] == list(enumerate(requests, 1))
+        assert [entry.sequence for entry in await crashed.read(5, 2**30, slow=True)] == [7, 9, 11, 13, 15, 17, 19]
+        assert [entry.sequence for entry in await crashed.read(5, 100, slow=False)] == [6]
+        assert await crashed.read(20, 1) == []
+    async with opened(journal_at(tmp_path / "a")) as recovered:
+        assert recovered == Recovered([], [], clean=True, last=20)
+
+
+async def test_requests_that_wait_share_a_sync_and_land_in_order_though_nobody_waits_any_more(tmp_path: Path) -> None:
+    files = HeldFiles()
+    journal = journal_at(tmp_path, files=files)
+    async with opened(journal):
+        await journal.append(request(b"first"))
+        before = files.syncs
+        files.hold = True
+        landed: list[int] = []
+        tasks = [asyncio.create_task(journal.append(request(b"%d" % n), landed.append)) for n in range(30)]
+        await until(lambda: files.held == 1)
+        tasks[3].cancel()
+        tasks[20].cancel()
+        await asyncio.sleep(0)
+        assert landed == []
+        files.hold = False
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        assert landed == list(range(2, 32))
+        assert [result for result in results if isinstance(result, int)] == [
+            *range(2, 5),
+            *range(6, 22),
+            *range(23, 32),
+        ]
+        assert files.syncs - before <= 2  # the first alone, and all that came while it was written
+        assert len(await journal.read(1, 2**30)) == 30
+
+
+async def test_batches_are_what_they_were_when_they_were_begun(tmp_path: Path) -> None:
+    journal = journal_at(tmp_path, replace(LIMITS, hold_s=600))
+    batch = Batch(2**63 - 1, 5, ((1, 2), (4, 4)), frozenset({("spans", 3)}))
+    other = Batch(8, 6, ((3, 3),))
+    async with opened(journal):
+        for number in range(6):
+            await journal.append(request(b"%d" % number))
+        await journal.begin(batch)
+        await journal.begin(other)
+        assert [entry.sequence for entry in await journal.read(0, 2**30)] == [5, 6]
+        assert [entry.request.body for entry in await journal.members(batch)] == [b"0", b"1", b"3"]
+        journal.finish(8, {("spans", 4): 10})
+        await until(lambda: bool(journal.held()))
+    async with opened(journal_at(tmp_path, replace(LIMITS, hold_s=600))) as recovered:
+        assert recovered == Recovered([batch], [other._replace(rows={("spans", 4): 10})], clean=True, last=6)
+
+
+async def test_what_is_finished_leaves_the_disk_and_the_journal_is_empty_and_can_be_removed(tmp_path: Path) -> None:
+    journal = journal_at(tmp_path)
+    async with opened(journal):
+        for number in range(40):
+            await journal.append(request(bytes(100_000), number % 2))
+        await journal.begin(Batch(1, 2, ((1, 40),)))
+        journal.finish(1, {("spans", 1): 2})
+        await until(lambda: journal.nbytes < 2**20)  # what is left is being written to
+    (orphan,) = orphans(tmp_path)
+    adopted = journal_at(orphan)
+    async with opened(adopted) as recovered:
+        assert recovered == Recovered([], recovered.held, clean=True, last=0)
+        assert adopted.directory == orphan == tmp_path / "0"
+        await until(lambda: adopted.empty)
+    adopted.remove()
+    assert not orphan.exists()
+
+
+async def test_a_journal_that_holds_something_is_not_removed(tmp_path: Path) -> None:
+    journal = journal_at(tmp_path)
+    async with opened(journal):
+        await journal.append(request(b"x"))
+        assert not journal.empty
+    journal.remove()
+    async with opened(journal_at(tmp_path)) as recovered:
+        assert recovered.last == 1
+
+
+async def test_each_process_has_the_lowest_journal_that_is_free(tmp_path: Path) -> None:
+    first, second, third = (journal_at(tmp_path) for _ in range(3))
+    async with opened(first), opened(second):
+        assert [first.directory.name, second.directory.name] == ["0", "1"]
+        assert orphans(tmp_path) == []
+        with pytest.raises(JournalTaken):
+            journal_at(tmp_path / "0").open()
+        await first.close()
+        assert orphans(tmp_path) == [tmp_path / "0"]
+        async with opened(third):
+            assert third.directory.name == "0"
+
+
+async def test_files_are_for_us_alone_and_have_nothing_but_what_is_documented(tmp_path: Path) -> None:
+    journal = journal_at(tmp_path / "journal")
+    async with opened(journal):
+        await journal.append(request(b"x"))
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "journal" / "0").iterdir()}
+        assert modes == {"lock": 0o600, "ledger-00000001": 0o600, f"{1:020d}.segment": 0o600}
+        assert stat.S_IMODE((tmp_path / "journal").stat().st_mode) == 0o700
+        assert (tmp_path / "journal" / "0" / f"{1:020d}.segment").stat().st_size == LIMITS.segment_bytes
+
+
+@pytest.mark.parametrize("name", ["segment", "ledger"])
+async def test_a_newer_format_is_refused_and_left_alone(tmp_path: Path, name: str) -> None:
+    directory = tmp_path / "0"
+    directory.mkdir()
+    golden = bytearray((GOLDEN / f"version-1.{name}").read_bytes())
+    header = fmt.read_file_header(bytes(golden))
+    assert header is not None
+    golden[: fmt.PAGE] = fmt.pack_file_header(header._replace(version=2))
+    path = directory / {"segment": f"{41:020d}.segment", "ledger": "ledger-00000003"}[name]
+    path.write_bytes(golden)
+    (directory / "ledger-00000002.tmp").touch()
+    (directory / "lock").touch()
+    before = {path.name: path.read_bytes() for path in directory.iterdir()}
+    with pytest.raises(StartupError) as refused:
+        journal_at(tmp_path).open()
+    assert str(refused.value) == (
+        f"{path} has version 2 of the journal's format, written by a newer release; this one reads version 1. "
+        "Start the newer release again, and let it store what the journal holds."
+    )
+    assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
+    assert orphans(tmp_path) == [directory]  # its lock is free again
+
+
+async def test_a_journal_of_version_1_is_replayed(tmp_path: Path) -> None:
+    directory = tmp_path / "0"
+    directory.mkdir()
+    shutil.copy(GOLDEN / "version-1.segment", directory / f"{41:020d}.segment")
+    journal = journal_at(tmp_path)
+    async with opened(journal) as recovered:
+        assert recovered == Recovered([], [], clean=False, last=44)
+        entries = await journal.read(0, 2**30)
+        assert [tuple(entry) for entry in entries] == list(enumerate([TRACES, LOGS, EMPTY, DEFLATED], 41))
+        assert await journal.append(request(b"next")) == 45
+
+
+async def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "0").mkdir()
+    (tmp_path / "0" / "photographs").touch()
+    with pytest.raises(StartupError, match="holds files that are no journal's"):
+        journal_at(tmp_path).open()
+    (tmp_path / "file").touch()
+    with pytest.raises(StartupError, match="cannot be used for the journal: File exists"):
+        journal_at(tmp_path / "file").open()
+
+
+async def test_beyond_its_quota_a_journal_takes_nothing_until_something_is_stored(tmp_path: Path) -> None:
+    journal = journal_at(tmp_path, replace(LIMITS, max_bytes=2**20))
+    async with opened(journal):
+        for project_id in range(7):
+            await journal.append(request(bytes(130_000), project_id))
+        with pytest.raises(ServiceUnavailable) as refused:
+            await journal.append(request(bytes(130_000), 7))
+        assert refused.value.message == "The journal is full; send the request again later."
+        assert refused.value.retry_after in range(1, 6)
+        await journal.append(request(bytes(100), 7))  # there is room for this
+        await journal.begin(Batch(1, 2, ((1, 6),)))
+        journal.finish(1, {})
+        await until(lambda: journal.nbytes < 2**19)
+        await journal.append(request(bytes(130_000), 7))
+
+
+async def test_above_half_of_the_quota_a_project_may_take_what_is_left_free(tmp_path: Path) -> None:
+    journal = journal_at(tmp_path, replace(LIMITS, max_bytes=2**20))
+    async with opened(journal):
+        for _ in range(5):
+            await journal.append(request(bytes(100_000), 1))
+        with pytest.raises(ServiceUnavailable) as refused:
+            await journal.append(request(bytes(100_000), 1))
+        assert refused.value.message == "Too much of this project waits to be stored; send the request again later."
+        await journal.append(request(bytes(300_000), 2))
+        with pytest.raises(ServiceUnavailable):
+            await journal.append(request(bytes(100_000), 2))
+        await journal.append(request(bytes(100_000), 3))
+
+
+async def test_what_is_stored_gives_way_to_what_is_not(tmp_path: Path) -> None:
+    """Held segments count against nobody: they are removed when the quota needs their room."""
+    journal = journal_at(tmp_path, replace(LIMITS, max_bytes=2**20, hold_s=600))
+    async with opened(journal):
+        for number in range(1, 60):
+            await journal.append(request(bytes(100_000)))
+            await journal.begin(Batch(number, 2, ((number, number),)))
+            journal.finish(number, {})
+        assert journal.nbytes <= 2**20
+        assert journal.held()
+
+
+async def test_a_disk_that_is_nearly_full_is_left_alone_until_it_is_not(tmp_path: Path) -> None:
+    disk = Disk()
+    journal = journal_at(Path("/journal"), replace(LIMITS, min_free_bytes=2**30), files=disk)
+    async with opened(journal):
+        await journal.append(request(b"x"))
+        disk.free = 2**30 - 1
+        with pytest.raises(ServiceUnavailable) as refused:
+            await asyncio.gather(*(journal.append(request(bytes(10_000))) for _ in range(1000)))
+        assert refused.value.message == "The disk of the journal is nearly full; send the request again later."
+        disk.free = 2**40
+        await until(lambda: not journal._journal.low)
+        await journal.append(request(b"x"))
+
+
+@pytest.mark.parametrize(
+    "fault", [("sync", errno.EIO), ("rest", errno.ENOSPC), ("write", errno.EIO)], ids=lambda f: f[0]
+)
+async def test_requests_that_cannot_be_written_are_refused_and_the_next_ones_are_not(fault: tuple[str, int]) -> None:
+    disk, registry = Disk(), CollectorRegistry()
+    journal = journal_at(Path("/journal"), files=disk, registry=registry)
+    async with opened(journal):
+        await journal.append(request(b"good"))
+        disk.fail(*fault)
+        with pytest.raises(ServiceUnavailable) as refused:
+            await journal.append(request(bytes(5000)))
+        assert refused.value.message == "The request could not be written to disk; send it again later."
+        assert await journal.append(request(b"better")) == 3
+        assert [entry.request.body for entry in await journal.read(0, 2**30)] == [b"good", b"better"]
+        assert registry.get_sample_value("sluice_gateway_journal_failures_total", {"kind": "write"}) == 1
+    disk.kill_process()
+    after = journal_at(Path("/journal"), files=disk)
+    async with opened(after):
+        assert [entry.request.body for entry in await after.read(0, 2**30)] == [b"good", b"better"]
+
+
+async def test_records_that_cannot_be_written_are_refused_and_can_be_written_later(tmp_path: Path) -> None:
+    disk = Disk()
+    journal = journal_at(Path("/journal"), files=disk)
+    batch = Batch(1, 2, ((1, 1),))
+    async with opened(journal):
+        await journal.append(request(b"x"))
+        disk.fail("sync", errno.EIO, 20)
+        with pytest.raises(ServiceUnavailable, match="The disk of the journal does not take records at the moment"):
+            await journal.begin(batch)
+        assert await journal.read(0, 2**30) == []
+        disk.heal()
+        await journal.begin(batch)
+    disk.kill_process()
+    async with opened(journal_at(Path("/journal"), files=disk)) as recovered:
+        assert recovered.unfinished == [batch]
+
+
+async def test_after_the_end_nothing_is_taken(tmp_path: Path) -> None:
+    journal = journal_at(tmp_path)
+    async with opened(journal):
+        await journal.append(request(b"x"))
+        await journal.begin(Batch(1, 2, ((1, 1),)))
+    with pytest.raises(ServiceUnavailable) as refused:
+        await journal.append(request(b"y"))
+    assert refused.value.message == "The gateway is stopping; send the request again."
+    journal.finish(1, {})
+    await journal.close()
+    async with opened(journal_at(tmp_path)) as recovered:
+        assert [batch.batch_id for batch in recovered.unfinished] == [1]
+
+
+async def test_metrics_tell_how_much_and_how_old_what_is_not_stored_is(tmp_path: Path) -> None:
+    registry = CollectorRegistry()
+    journal = Journal(
+        tmp_path, LIMITS, JournalMetrics(registry), structlog.get_logger(), clock=lambda: 1_763_700_090 * 10**9
+    )
+
+    def value(name: str) -> float:
+        return registry.get_sample_value(f"sluice_gateway_journal_{name}") or 0.0
+
+    async with opened(journal):
+        await journal.append(request(bytes(9000)))
+        await until(lambda: value("oldest_seconds") == 90)
+        assert value("bytes") == 4 * fmt.PAGE  # its header, and 9000 bytes with what is told of them
+        assert value("unfinished_bytes") == value("bytes")
+        assert value("group_requests_sum") == value("sync_seconds_count") == 1
+        await journal.begin(Batch(1, 2, ((1, 1),)))
+        journal.finish(1, {})
+        await until(lambda: value("oldest_seconds") == 0 and value("unfinished_bytes") == 0)
+    assert b"sluice_gateway_journal_damaged_frames_total 0.0" in generate_latest(registry)
