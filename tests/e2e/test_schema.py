@@ -74,7 +74,7 @@ def store(sluice: Sluice) -> None:
 def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sluice]:
     """A Sluice with telemetry in it, and without a limit on how often it may be asked."""
     directory: Path = tmp_path_factory.mktemp("described")
-    unlimited = {f"SLUICE_{name}_RATE": "0" for name in ("API", "ANALYSIS", "FAILED_BEARER")}
+    unlimited = {f"SLUICE_{name}_RATE": "0" for name in ("API", "ANALYSIS", "FAILED_BEARER", "FAILED_KEY", "OTLP")}
     sluice = running(directory / "data", directory / "log", **unlimited)
     store(sluice)
     yield sluice
