@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import structlog
 
-from chassis.telemetry import MASK, configure_logging, redact_text
+from chassis.telemetry import MASK, Telemetry, configure_logging, redact_text
 
 SECRET = "hunter2hunter2"
 
@@ -95,3 +95,13 @@ def test_tracebacks_are_masked(stream: io.StringIO) -> None:
     line = only(stream)
     assert "ValueError" in line["exception"]
     assert SECRET not in line["exception"]
+
+
+async def test_a_process_tells_what_it_is_and_what_it_takes() -> None:
+    telemetry = Telemetry("gateway")
+    telemetry.describe("1.2.3", "kernel")
+    text = (await telemetry.expositions()).decode()
+    assert 'sluice_build_info{decoder="kernel",service="gateway",version="1.2.3"} 1.0\n' in text
+    for name in ("process_resident_memory_bytes", "process_cpu_seconds_total", "process_open_fds", "process_max_fds"):
+        assert f"\n{name} " in text
+    assert "_created" not in text
