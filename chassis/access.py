@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from aiohttp import web
+from multidict import MultiDict, MultiDictProxy
 
 from chassis.errors import ApiError, Unauthorized
 from chassis.identity.model import Grant, ProjectIdentity, Reach
@@ -20,6 +21,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 REACH: Final = web.RequestKey("reach", Reach)
 PROJECT: Final = web.RequestKey("project", ProjectIdentity)
+
+_NO_QUERY: Final = MultiDictProxy(MultiDict[str]())
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +163,12 @@ def _behind_project_key(guard: ProjectKeyCheck, handler: Handler, admission: Adm
 async def _identified(request: web.Request, guard: ProjectKeyCheck, admission: Admission) -> ProjectIdentity:
     """Failures are charged to the address, and stop there what is unknown: a key in use is not held back by them."""
     try:
+        query = request.query if "?" in request.raw_path else _NO_QUERY
         return await guard.check(
             legacy_auth=_only(request.headers.getall("X-Legacy-Auth", [])),
             authorization=_only(request.headers.getall("Authorization", [])),
-            legacy_key=_only(request.query.getall("legacy_key", [])),
-            project_id=_only(request.query.getall("project_id", [])),
+            legacy_key=_only(query.getall("legacy_key", [])),
+            project_id=_only(query.getall("project_id", [])),
             admit=partial(admission.admit_address, request, LimitClass.FAILED_KEY),
         )
     except Unauthorized:
@@ -174,6 +178,6 @@ async def _identified(request: web.Request, guard: ProjectKeyCheck, admission: A
 
 def _only(values: list[str]) -> str | None:
     """The one value; repeats must agree, for whichever of them counted would be a guess."""
-    if len(set(values)) > 1:
+    if len(values) > 1 and len(set(values)) > 1:
         raise Unauthorized("A credential is given more than once, with different values.")
     return values[0] if values else None

@@ -36,7 +36,8 @@ class Budget:
         if not alone and not (self._bytes.permits(project_id, nbytes) and self._items.permits(project_id, items)):
             raise ServiceUnavailable("Too much is in flight; send the request again later.")
         self._bytes.change(project_id, nbytes)
-        self._items.change(project_id, items)
+        if items:
+            self._items.change(project_id, items)
 
 
 class Lease:
@@ -52,8 +53,10 @@ class Lease:
 
     def set(self, nbytes: int, items: int = 0) -> None:
         """What the request takes from now on. Raises ServiceUnavailable when the budget has not that much left."""
-        self._budget.change(self._project_id, nbytes - self._bytes, items - self._items)
-        self._bytes, self._items = nbytes, items
+        more, more_items = nbytes - self._bytes, items - self._items
+        if more or more_items:
+            self._budget.change(self._project_id, more, more_items)
+            self._bytes, self._items = nbytes, items
 
     def __enter__(self) -> Self:
         self._budget.enter(1)

@@ -178,15 +178,16 @@ class Ledger:
             )
             for signal in SIGNALS
         }
+        self._received = {signal: metrics.received.labels(signal) for signal in SIGNALS}
         self._ack_seconds = {signal: metrics.ack_seconds.labels(signal) for signal in SIGNALS}
 
     def received(self, decoded: Decoded) -> None:
         """A request was decoded; what becomes of its items is counted when it is answered."""
-        metrics, items = self._metrics, _items(decoded)
+        items = _items(decoded)
         self._unanswered += items
-        metrics.received.labels(decoded.signal).inc(items)
+        self._received[decoded.signal].inc(items)
         if decoded.exceptions_over_limit:
-            metrics.exceptions_over_limit.inc(decoded.exceptions_over_limit)
+            self._metrics.exceptions_over_limit.inc(decoded.exceptions_over_limit)
 
     def answered(self, decoded: Decoded, wire_bytes: int) -> None:
         """The promise of a 200 holds, so its answer is one. A request without an accepted item is in no batch and goes

@@ -10,6 +10,7 @@ A key that was revoked or disabled stops working within FRESH_S everywhere, and 
 
 import time
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import sqlalchemy as sa
@@ -24,6 +25,7 @@ from proto.identity import Dsn, hash_secret, is_project_key, parse_dsn
 FRESH_S: Final = 5.0
 STALE_S: Final = 86_400.0
 LIMITS: Final = Limits(fresh_s=FRESH_S, stale_s=STALE_S)
+CREDENTIALS: Final = 1_024  # as they were sent, whose reading is remembered
 MAX_KEY_LENGTH: Final = 128  # specification 4.3
 MAX_PROJECT_ID_LENGTH: Final = 64
 
@@ -45,7 +47,7 @@ _LOOKUP: Final = (
 
 
 class _Credential(NamedTuple):
-    key: str
+    digest: bytes  # of the key
     project_ids: tuple[str, ...]  # what else the request says about its project
 
 
@@ -82,7 +84,7 @@ class ProjectKeyGuard:
         """
         _check_bounds(legacy_key, project_id)
         credential = _credential(legacy_auth, authorization, legacy_key, project_id)
-        digest = hash_secret(credential.key)
+        digest = credential.digest
         identity = self._cache.recall(digest) or await self._look_up(digest, admit)
         if identity is None:
             raise Unauthorized("The project key is not valid.")
@@ -128,10 +130,13 @@ def _check_bounds(legacy_key: str | None, project_id: str | None) -> None:
         raise BadRequest("The query is not valid.", issues)
 
 
+@lru_cache(CREDENTIALS)
 def _credential(
     legacy_auth: str | None, authorization: str | None, legacy_key: str | None, project_id: str | None
 ) -> _Credential:
-    """The one key that the request carries; its shape is checked, so that nothing else costs a look-up."""
+    """The one key that the request carries; its shape is checked, so that nothing else costs a look-up. A sender says
+    the same in each of its requests, so the last ones are remembered, as they are in the memory of requests anyway.
+    """
     keys = []
     project_ids = [] if project_id is None else [project_id]
     if legacy_auth is not None:
@@ -148,7 +153,7 @@ def _credential(
         raise Unauthorized("The request carries different project keys.")
     if not is_project_key(keys[0]):
         raise Unauthorized("The project key is not valid.")
-    return _Credential(keys[0], tuple(project_ids))
+    return _Credential(hash_secret(keys[0]), tuple(project_ids))
 
 
 def _from_legacy_auth(header: str) -> str:
