@@ -47,7 +47,8 @@ _LOOKUP: Final = (
 
 
 class _Credential(NamedTuple):
-    digest: bytes  # of the key
+    key: str
+    digest: bytes  # of it
     project_ids: tuple[str, ...]  # what else the request says about its project
 
 
@@ -153,7 +154,7 @@ def _credential(
         raise Unauthorized("The request carries different project keys.")
     if not is_project_key(keys[0]):
         raise Unauthorized("The project key is not valid.")
-    return _Credential(hash_secret(keys[0]), tuple(project_ids))
+    return _Credential(keys[0], hash_secret(keys[0]), tuple(project_ids))
 
 
 def _from_legacy_auth(header: str) -> str:
