@@ -18,8 +18,8 @@ from gateway.journal.files import Files, RealFiles
 from gateway.journal.indexing import Steps
 from gateway.journal.ledger import PREFIX
 from gateway.journal.metrics import JournalMetrics
-from gateway.journal.opened import NoRoom, OpenJournal, Surroundings
-from gateway.journal.records import Batch, Entry, JournalLimits, Landed, Place, Recovered, Request
+from gateway.journal.opened import NoRoom, OpenJournal
+from gateway.journal.records import Batch, Entry, JournalLimits, Landed, Place, Recovered, Request, Surroundings
 from gateway.journal.segments import first_of
 from gateway.journal.shelf import ANY_LANE
 from gateway.journal.startup import start
@@ -65,7 +65,7 @@ class Journal:
         except BaseException:
             self._around.files.close(claim.fd)
             raise
-        self._admission.hold(self._opened.charges())
+        self._admission.hold(self._opened.upkeep.charges())
         self._last = self._opened.last
         self._worker = Worker(self._opened, self._around.log, self._landed, self._admission.release)
         self._worker.start()
@@ -90,31 +90,31 @@ class Journal:
     @property
     def nbytes(self) -> int:
         """Bytes of its segments."""
-        return self._journal.nbytes
+        return self._journal.upkeep.nbytes
 
     @property
     def unfinished_bytes(self) -> int:
         """About how many of them are not stored yet."""
-        return self._journal.unfinished_bytes
+        return self._journal.upkeep.unfinished_bytes
 
     @property
     def room_bytes(self) -> float:
         """How many more it may take, of its quota and of the disk."""
-        return self._journal.room_bytes
+        return self._journal.upkeep.room_bytes
 
     @property
     def oldest_seconds(self) -> float:
         """Age of the oldest request that is not stored yet."""
-        oldest_ns = self._journal.oldest_ns
+        oldest_ns = self._journal.upkeep.oldest_ns
         return 0.0 if oldest_ns is None else max((self._around.clock() - oldest_ns) / 10**9, 0.0)
 
     async def append(self, request: Request, landed: Landed | None = None) -> int:
         """Take a request; on disk when it returns, and its sequence. Raises ServiceUnavailable."""
-        worker, opened = self._running, self._journal
+        worker, upkeep = self._running, self._journal.upkeep
         if len(request.body) > fmt.MAX_PAYLOAD:
             raise PayloadTooLarge(f"The body is larger than {fmt.MAX_PAYLOAD} bytes.")
         size = fmt.frame_size(len(request.body))
-        self._admission.admit(request.project_id, size, opened.charged, low=opened.low)
+        self._admission.admit(request.project_id, size, upkeep.charged, low=upkeep.low)
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         worker.add(Waiting(request, size, done, landed))
         return await done

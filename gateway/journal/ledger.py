@@ -57,6 +57,7 @@ class Ledger:
         self._records = 0  # in the file
         self._end = 0
         self._compact_at = 0
+        self._failing = False
 
     @property
     def settled(self) -> bool:
@@ -71,14 +72,15 @@ class Ledger:
 
     def flush(self) -> None:
         """Returns when everything that was noted is on disk. Raises OSError; what was noted stays so."""
-        if self._fd is None:
-            self._renew()
-        elif self._pending:
-            try:
-                self._append(self._fd)
-            except OSError as error:
-                self._failed("write", error)
+        try:
+            if self._fd is None:
                 self._renew()
+            elif self._pending:
+                self._append(self._fd)
+        except OSError as error:
+            self._failed(error)
+            raise
+        self._worked()
         if self._end >= self._compact_at:
             self._compact()
 
@@ -89,9 +91,16 @@ class Ledger:
             self._files.close(fd)
 
     def _append(self, fd: int) -> None:
-        frames, end = _frames(self._pending, self._records + 1, self._seed), self._end
-        end = write_all(self._files, fd, frames, end)
-        self._files.sync(fd)
+        frames = _frames(self._pending, self._records + 1, self._seed)
+        try:
+            end = write_all(self._files, fd, frames, self._end)
+            self._files.sync(fd)
+        except OSError as error:
+            self._failed(error)
+            with contextlib.suppress(OSError):
+                self.close()
+            self._renew()
+            return
         self._records += len(self._pending)
         self._pending.clear()
         self._end = fmt.page_up(end)
@@ -125,15 +134,20 @@ class Ledger:
         try:
             self._renew()
         except OSError as error:
-            self._failed("compact", error)
+            self._failed(error)
             self._compact_at += self._size // _COMPACTIONS
 
-    def _failed(self, step: str, error: OSError) -> None:
+    def _failed(self, error: OSError) -> None:
+        """Counted each time; in the log once, until it works again."""
         self._metrics.failures.labels("ledger").inc()
-        self._log.error("the ledger of the journal failed", step=step, error=str(error))
-        if step == "write":
-            with contextlib.suppress(OSError):
-                self.close()
+        if not self._failing:
+            self._failing = True
+            self._log.error("the ledger of the journal cannot be written", error=str(error))
+
+    def _worked(self) -> None:
+        if self._failing:
+            self._failing = False
+            self._log.warning("the ledger of the journal can be written again")
 
 
 def ledger_path(directory: Path, number: int) -> Path:

@@ -4,8 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
+import structlog
 
 from chassis.errors import StartupError
+from gateway.journal.files import Files
+from gateway.journal.metrics import JournalMetrics
 from proto.otlp.policy import Policy, Signal
 from proto.otlp.responses import Media
 
@@ -64,6 +67,17 @@ class JournalLimits(msgspec.Struct, frozen=True, kw_only=True):
     min_free_bytes: int = 2**10 * MIB
     hold_s: float = 600.0
     quarantine_days: int = 30
+
+
+class Surroundings(NamedTuple):
+    """What a journal is given. `clock` gives nanoseconds since 1970, `monotonic` seconds."""
+
+    files: Files
+    limits: JournalLimits
+    metrics: JournalMetrics
+    log: structlog.stdlib.BoundLogger
+    clock: Callable[[], int]
+    monotonic: Callable[[], float]
 
 
 class JournalTaken(StartupError):

@@ -32,12 +32,13 @@ class Segment:
         self.projects: dict[int, int] = {}  # bytes of frames
         self.oldest_ns = 0
         self.keep = False
+        self.sealed = True  # nothing is written to it any more
         self.blocks: Blocks | None = None  # None: not read since the start
         self.policies: dict[int, Policy] = {}
         self.finished_at: float | None = None  # monotonic time; None while some of it is not
 
     @classmethod
-    def sealed(cls, path: Path, seed: int, facts: Sealed) -> "Segment":
+    def known(cls, path: Path, seed: int, facts: Sealed) -> "Segment":
         """One that a ledger told about."""
         segment = cls(path, facts.first, seed)
         segment.last, segment.length = facts.last, facts.length
@@ -163,6 +164,7 @@ class Writing:
         """Make it: on disk, with room for `size` bytes, when this returns. Raises OSError."""
         path = directory / segment_name(first)
         self.segment = Segment(path, first, fmt.seed_of(salt))
+        self.segment.sealed = False
         self.blocks = self.segment.blocks = Blocks()
         self._files = files
         self._policies = Policies()
@@ -187,6 +189,7 @@ class Writing:
 
     def seal(self) -> Segment:
         """Write nothing more: the room that is left is given back."""
+        self.segment.sealed = True
         with contextlib.suppress(OSError):  # it is longer then, with zeros behind
             self._files.truncate(self._fd, self.segment.length)
         with contextlib.suppress(OSError):
@@ -197,6 +200,7 @@ class Writing:
         """Write nothing more, and cut off what was written last; whether that is on disk. The descriptor may have
         forgotten that a sync failed, so another one is used.
         """
+        self.segment.sealed = True
         with contextlib.suppress(OSError):
             self._files.close(self._fd)
         return cut(self._files, self.segment.path, self.segment.length)

@@ -58,7 +58,8 @@ class Shelf:
         size = 0
         progress = self._ledger.progress
         for segment in self._between(after + 1, fmt.MAX_SEQUENCE):
-            if not segment.lanes & lanes:
+            offered = progress.offered(max(segment.first, after + 1), segment.last)
+            if not segment.lanes & lanes or next(offered, None) is None:
                 continue
             for block in (yield from self._blocks(segment, after + 1)):
                 first = max(block.first, after + 1)
@@ -79,6 +80,8 @@ class Shelf:
         entries: list[Entry] = []
         wanted = Ranges(batch.ranges)
         for segment in self._between(batch.ranges[0][0], batch.ranges[-1][1]):
+            if not wanted.overlaps(segment.first, segment.last):
+                continue
             for block in (yield from self._blocks(segment, batch.ranges[0][0])):
                 if not wanted.overlaps(block.first, block.last):
                     continue

@@ -22,13 +22,13 @@ from gateway.journal.entries import Sealed
 from gateway.journal.files import TEMPORARY
 from gateway.journal.indexing import Indexed, finish, index
 from gateway.journal.ledger import Ledger, ledger_path, numbers, read_ledger
-from gateway.journal.opened import OpenJournal, Surroundings
+from gateway.journal.opened import OpenJournal
 from gateway.journal.progress import Progress
 from gateway.journal.quarantine import DIRECTORY as QUARANTINE
 from gateway.journal.quarantine import forget_begun
 from gateway.journal.ranges import Ranges
 from gateway.journal.reading import file_header
-from gateway.journal.records import Recovered
+from gateway.journal.records import Recovered, Surroundings
 from gateway.journal.requeue import settle
 from gateway.journal.segments import Segment, cut, first_of, segment_name
 from gateway.journal.shelf import Shelf
@@ -81,7 +81,7 @@ def _start(claim: Claim, around: Surroundings, headers: Headers) -> Started:
     forget_begun(around.files, claim.root / QUARANTINE, progress.begun)
     journal = OpenJournal(claim, around, ledger, shelf, damaged, salt)
     journal.tick()  # a new ledger; if the disk does not take it, it will be tried again
-    journal.take_released()
+    journal.upkeep.take_released()
     for number in numbers(headers) if ledger.settled else ():
         around.files.unlink(ledger_path(claim.directory, number))
     return Started(journal, _recovered(shelf, progress, clean=clean))
@@ -160,7 +160,7 @@ class _Filling:
             path = self._directory / segment_name(first)
             header, facts = self._headers[path.name], progress.sealed.get(first)
             if header is not None and facts is not None:
-                self._shelf.add(Segment.sealed(path, fmt.seed_of(header.salt), facts))
+                self._shelf.add(Segment.known(path, fmt.seed_of(header.salt), facts))
             else:
                 self._read(path, first, following, facts)
             progress.mention(first - 1)

@@ -112,7 +112,7 @@ class Worker:
             if time.monotonic() >= next_tick:
                 self._guarded(self._journal.tick)
                 next_tick = time.monotonic() + TICK_S
-            if self._loop is not None and (released := self._journal.take_released()):
+            if self._loop is not None and (released := self._journal.upkeep.take_released()):
                 self._tell(self._tell_released, released)
         self._guarded(self._journal.close)
         self._tell(_resolve, self._closing, None, None)

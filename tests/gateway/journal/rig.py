@@ -11,7 +11,8 @@ from gateway.journal import Entry, JournalLimits, JournalMetrics, Range, Request
 from gateway.journal.claims import claim
 from gateway.journal.files import Files
 from gateway.journal.indexing import finish
-from gateway.journal.opened import OpenJournal, Surroundings
+from gateway.journal.opened import OpenJournal
+from gateway.journal.records import Surroundings
 from gateway.journal.startup import start
 from proto.otlp.policy import Policy
 

@@ -292,7 +292,7 @@ async def test_a_disk_that_is_nearly_full_is_left_alone_until_it_is_not(tmp_path
             await asyncio.gather(*(journal.append(request(bytes(10_000))) for _ in range(1000)))
         assert refused.value.message == "The disk of the journal is nearly full; send the request again later."
         disk.free = 2**40
-        await until(lambda: not journal._journal.low)
+        await until(lambda: not journal._journal.upkeep.low)
         await journal.append(request(b"x"))
 
 
