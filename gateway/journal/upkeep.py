@@ -1,0 +1,164 @@
+"""What becomes of segments: counted, held for a while after they are finished, removed; and how much room there is."""
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from gateway.journal import quarantine
+from gateway.journal.damage import DIRECTORY as DAMAGED
+from gateway.journal.damage import Damaged
+from gateway.journal.ledger import Ledger
+from gateway.journal.records import Surroundings
+from gateway.journal.segments import Segment
+from gateway.journal.shelf import Shelf
+
+SPACE_S: Final = 1.0  # between two looks at how much room the disk has
+EXPIRY_S: Final = 3600.0
+MIN_SEGMENT: Final = 64 * 2**10
+_SEGMENTS_OF_QUOTA: Final = 8  # at least so many make up the quota
+
+
+class Upkeep:
+    """Of one journal, in `directory`."""
+
+    def __init__(self, directory: Path, around: Surroundings, ledger: Ledger, shelf: Shelf, damaged: Damaged) -> None:
+        self.low = False  # the disk is nearly full: nothing is to be taken
+        self.nbytes = 0  # of segments
+        self.charged = 0  # of segments that are not finished
+        self.room_bytes = 0.0  # how much it may still take, of its quota and of the disk
+        self.unfinished_bytes = 0  # about
+        self.oldest_ns: int | None = None  # receive time of the first request that is not finished, if there is one
+        self._directory = directory
+        self._around = around
+        self._files, self._limits, self._log = around.files, around.limits, around.log
+        self._ledger = ledger
+        self._shelf = shelf
+        self._damaged = damaged
+        self._released: dict[int, int] = {}
+        self._looked = self._expired = -math.inf
+        self._free = math.inf  # bytes of the disk, beyond what is to be kept free
+        self.measure()
+
+    @property
+    def segment_bytes(self) -> int:
+        """How large a segment is: so small that those of a small quota can be removed one by one."""
+        size, quota = self._limits.segment_bytes, self._limits.max_bytes
+        return min(size, max(quota // _SEGMENTS_OF_QUOTA, MIN_SEGMENT)) if quota else size
+
+    def charges(self) -> Mapping[int, int]:
+        """Bytes by project of what is not finished."""
+        charges: dict[int, int] = {}
+        for segment in self._shelf.segments:
+            for project, size in segment.projects.items() if segment.finished_at is None else ():
+                charges[project] = charges.get(project, 0) + size
+        return charges
+
+    def take_released(self) -> Mapping[int, int]:
+        """Bytes by project of what is finished since this was last asked."""
+        released, self._released = self._released, {}
+        return released
+
+    def tick(self) -> None:
+        """Once a second or so."""
+        now = self._around.monotonic()
+        if now - self._looked >= SPACE_S:
+            self._look(0)
+        self._note_finished(now)
+        self._remove(lambda segment: _age(segment, now) >= self._limits.hold_s)
+        self._ledger.progress.expire(self._around.clock() // 10**6 - int(self._limits.hold_s * 1000))
+        if now - self._expired >= EXPIRY_S:
+            self._expire(now)
+        self.measure()
+
+    def has_room(self, room: int) -> bool:
+        """Whether so much may be taken of the disk."""
+        self._look(room)
+        self.measure()
+        return not self.low
+
+    def grown(self, size: int) -> None:
+        """The segment that is being written to is so much larger."""
+        self.nbytes += size
+        self.charged += size
+
+    def measure(self) -> None:
+        """Count everything."""
+        self.nbytes = self._bytes()
+        unfinished = [segment for segment in self._shelf.segments if segment.finished_at is None]
+        self.charged = sum(segment.length for segment in unfinished)
+        quota = self._limits.max_bytes
+        self.room_bytes = max(min(quota - self.charged if quota else math.inf, self._free), 0.0)
+        self.unfinished_bytes, self.oldest_ns = 0, None
+        for segment in unfinished:
+            holes = list(self._ledger.progress.finished.holes(segment.first, segment.last))
+            missing = sum(last - first + 1 for first, last in holes)
+            self.unfinished_bytes += segment.length * missing // max(segment.requests, missing, 1)
+            if holes and self.oldest_ns is None:
+                self.oldest_ns = segment.received_ns(holes[0][0])
+
+    def _note_finished(self, now: float) -> None:
+        finished = self._ledger.progress.finished
+        for segment in self._shelf.segments:
+            if segment.finished_at is None and segment.sealed and finished.covers(segment.first, segment.last):
+                segment.finished_at = now
+                for project, size in segment.projects.items():
+                    self._released[project] = self._released.get(project, 0) + size
+
+    def _look(self, room: int) -> None:
+        """How much the disk has left, when `room` is to be taken of it. What is finished is removed before its time
+        rather than that requests are refused.
+        """
+        self._looked = self._around.monotonic()
+        self._note_finished(self._looked)
+        quota = self._limits.max_bytes
+        self._remove(lambda _: bool(quota) and self._bytes() + room > quota)
+        if self._is_low(room):
+            self._remove(lambda _: self._is_low(room))
+        low = self._is_low(room)
+        if low != self.low:
+            self._log.warning("the disk of the journal is nearly full" if low else "the journal's disk has room again")
+        self.low = low
+
+    def _is_low(self, room: int) -> bool:
+        try:
+            self._free = self._files.free_bytes(self._directory) - self._limits.min_free_bytes
+        except OSError as error:
+            self._log.error("the room of the journal's disk is not known", error=str(error))
+            self._free = math.inf
+        return bool(self._limits.min_free_bytes) and self._free < room
+
+    def _remove(self, due: Callable[[Segment], bool]) -> None:
+        """Remove finished segments, the oldest first, while they are due. That they are finished is on disk before."""
+        for segment in [segment for segment in self._shelf.segments if segment.finished_at is not None]:
+            if not due(segment):
+                continue
+            try:
+                if not self._ledger.settled:
+                    self._ledger.flush()
+                if segment.keep:
+                    self._damaged.move(segment)
+                else:
+                    self._files.unlink(segment.path)
+            except OSError as error:
+                self._around.metrics.failures.labels("remove").inc()
+                self._log.error("a segment of the journal cannot be removed", error=str(error))
+                return
+            self._shelf.remove(segment)
+
+    def _expire(self, now: float) -> None:
+        self._expired = now
+        for name in (quarantine.DIRECTORY, DAMAGED):
+            directory = self._directory.parent / name
+            try:
+                quarantine.expire(self._files, directory, self._limits.quarantine_days, self._around.clock())
+            except OSError as error:
+                self._log.error("old files of the journal cannot be removed", directory=name, error=str(error))
+
+    def _bytes(self) -> int:
+        return sum(segment.length for segment in self._shelf.segments)
+
+
+def _age(segment: Segment, now: float) -> float:
+    """Seconds since it was finished; less than 0 when it is not."""
+    return -1.0 if segment.finished_at is None else now - segment.finished_at
