@@ -1,0 +1,86 @@
+"""Fault 22: connections that are held for nothing, at every stage of a request. Closed in time, memory bounded, others
+served: those who are connected and those who come.
+"""
+
+import socket
+from typing import Final
+
+from tests.e2e.product import call, eventually
+from tests.faults.conftest import MakeGateway
+from tests.faults.deployment import Gateway, Site
+from tests.faults.hostile import MIB, connected, is_closed, memory_below, most_connections, resident
+from tests.faults.loading import loaded, more
+
+IDLE: Final = 10_000
+SOME: Final = 200
+PER_CONNECTION: Final = 20 * 2**10  # bytes of the gateway's memory; measured: 6 to 11 KB
+IMPATIENT: Final = {"SLUICE_HEADER_TIMEOUT_S": "3", "SLUICE_BODY_TIMEOUT_S": "2"}  # scaled down from 10 and 15
+
+
+def running(make_gateway: MakeGateway, **settings: str) -> Gateway:
+    gateway = make_gateway(settings=settings)
+    gateway.start()
+    return gateway
+
+
+def newcomer(gateway: Gateway) -> int:
+    """The status of a request over a connection of its own."""
+    return call("GET", f"{gateway.url}/livez").status
+
+
+def test_fault_22_ten_thousand_idle_connections(make_gateway: MakeGateway, site: Site, run: str) -> None:
+    """They stay for as long as they may: ten seconds to send something. The cap is 10 000, so some give way."""
+    gateway = running(make_gateway)
+    count = most_connections(IDLE)
+    with loaded(gateway, site, run) as load:
+        more(load)
+        most = resident(gateway.process.pid) + count * PER_CONNECTION + 64 * MIB
+        with memory_below(gateway, most), connected(gateway.port, count) as idle:
+            held = gateway.metric("sluice_http_connections")
+            assert held > 0.9 * count - gateway.metric("sluice_http_expired_connections_total")
+            more(load)
+            assert newcomer(gateway) == 200
+            eventually(lambda: all(map(is_closed, idle)), "all are closed", 60)
+        more(load)
+    assert gateway.metric("sluice_http_expired_connections_total") >= count
+    assert gateway.metric("sluice_http_refused_connections_total") == 0
+
+
+def test_fault_22_at_the_cap_those_who_wait_give_way(make_gateway: MakeGateway, site: Site, run: str) -> None:
+    gateway = running(make_gateway, SLUICE_MAX_CONNECTIONS="100", SLUICE_HEADER_TIMEOUT_S="600")
+    with loaded(gateway, site, run) as load:
+        more(load)
+        with connected(gateway.port, 2_000, b"POST /v1/tr") as idle:
+            assert gateway.metric("sluice_http_connections") <= 100
+            assert newcomer(gateway) == 200
+            more(load)
+            assert sum(map(is_closed, idle)) >= 1_900
+        assert load.count("reset") == 0
+
+
+def test_fault_22_slow_heads_and_bodies(make_gateway: MakeGateway, site: Site, run: str) -> None:
+    gateway = running(make_gateway, **IMPATIENT)
+    head = f"POST /v1/traces HTTP/1.1\r\nHost: a\r\nX-Legacy-Auth: Legacy legacy_key={site.key}\r\n".encode()
+    slow_body = head + b"Content-Type: application/x-protobuf\r\nContent-Length: 60000000\r\n\r\n"
+    with loaded(gateway, site, run) as load:
+        more(load)
+        with (
+            memory_below(gateway, resident(gateway.process.pid) + 64 * MIB),
+            connected(gateway.port, SOME, head) as heads,
+            connected(gateway.port, SOME, slow_body) as bodies,
+        ):
+            drip([*heads, *bodies])
+            more(load)
+            answers = {sock.recv(12) for sock in bodies}
+            assert answers <= {b"HTTP/1.1 503", b""}, answers
+            eventually(lambda: all(map(is_closed, [*heads, *bodies])), "all are closed", 60)
+        more(load)
+        assert load.count("reset") == 0
+    assert gateway.metric("sluice_gateway_inflight_bytes") == 0
+    assert gateway.metric("sluice_gateway_places_taken") == 0
+
+
+def drip(socks: list[socket.socket]) -> None:
+    """A byte of each."""
+    for sock in socks:
+        sock.sendall(b"x")

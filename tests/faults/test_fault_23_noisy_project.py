@@ -1,0 +1,81 @@
+"""Fault 23: one project sends far beyond its rate. It is told so, and only it; others lose nothing."""
+
+import asyncio
+import http.client
+import threading
+from collections import Counter
+from typing import Final, Self
+
+from chassis.identity import registry
+from chassis.relational import Database
+from tests.e2e.product import eventually
+from tests.faults.conftest import MakeGateway
+from tests.faults.deployment import Gateway, Site
+from tests.faults.loading import loaded, more
+from tests.faults.records import Export, body_of
+
+RATE: Final = 100  # requests a second of each key; who behaves sends 60
+NOISY: Final = 12  # connections that send without a pause
+RATED: Final = {
+    "SLUICE_OTLP_RATE": str(RATE),
+    "SLUICE_OTLP_BURST": str(RATE),
+    "SLUICE_GATEWAY_TARGET_DELAY_S": "0",  # what the machine can take is not the question
+}
+
+
+def another_key(site: Site) -> str:
+    """Of a project of its own."""
+
+    async def made() -> str:
+        database = Database(site.database_url)
+        await database.start()
+        async with database.write() as connection:
+            organization = await registry.create_organization(connection, "noisy", "Noisy")
+            project = await registry.create_project(connection, organization.id, "noisy", "Noisy", [])
+            key = await registry.create_project_key(connection, organization.id, project.id, "noisy")
+        await database.close()
+        return key.secret
+
+    return asyncio.run(made())
+
+
+class Noise:
+    """Exports of one project over many connections, each sending again as soon as it is answered."""
+
+    def __init__(self, gateway: Gateway, key: str, items: int) -> None:
+        self._port = gateway.port
+        self._body = body_of(Export(99, 0, items, form="gzip"), "noise")
+        self._headers = {**self._body.headers, "X-Legacy-Auth": f"Legacy legacy_key={key}"}
+        self._ended = threading.Event()
+        self.statuses: Counter[int] = Counter()
+        self._threads = [threading.Thread(target=self._send, daemon=True) for _ in range(NOISY)]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _send(self) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
+        while not self._ended.is_set():
+            connection.request("POST", self._body.path, self._body.content, self._headers)
+            answer = connection.getresponse()
+            answer.read()
+            self.statuses[answer.status] += 1
+        connection.close()
+
+
+def test_fault_23_noisy_project_beyond_its_rate(make_gateway: MakeGateway, site: Site, run: str) -> None:
+    gateway = make_gateway(settings=RATED)
+    gateway.start()
+    with loaded(gateway, site, run) as load, Noise(gateway, another_key(site), 5) as noise:
+        eventually(lambda: noise.statuses[429] > RATE * 20, "it is told many times", 60)
+        more(load, 60)
+    assert set(noise.statuses) == {200, 429}
+    assert {answer for export in load.exports for answer in export.answers} == {"200"}
+    assert gateway.metric("sluice_gateway_requests_total", reason="rate_limited") == noise.statuses[429]
