@@ -36,7 +36,7 @@ class QueryLimits(NamedTuple):
 
 # Defaults of these changed between ClickHouse releases, or differ between installations: each is sent with every
 # insert.
-_INSERT_SETTINGS: Final[Mapping[str, str | int]] = {
+INSERT_SETTINGS: Final[Mapping[str, str | int]] = {
     "async_insert": 0,
     "insert_deduplicate": 1,
     "deduplicate_blocks_in_dependent_materialized_views": 1,
@@ -48,7 +48,7 @@ _INSERT_SETTINGS: Final[Mapping[str, str | int]] = {
     "priority": 1,
 }
 # Sent where the server knows them: older ones refuse the name.
-_INSERT_SETTINGS_IF_KNOWN: Final[Mapping[str, str | int]] = {"deduplicate_insert": "enable"}
+INSERT_SETTINGS_IF_KNOWN: Final[Mapping[str, str | int]] = {"deduplicate_insert": "enable"}
 
 _QUERY_SETTINGS: Final[Mapping[str, str | int]] = {
     "session_timezone": "UTC",
@@ -169,8 +169,8 @@ class ClickHouse:
         """Insert one block in Native format, given in pieces. The same token again is a no-op in the table."""
 
         def call(client: Client) -> None:
-            settings: dict[str, str | int] = {**_INSERT_SETTINGS, "insert_deduplication_token": token}
-            for name, value in _INSERT_SETTINGS_IF_KNOWN.items():
+            settings: dict[str, str | int] = {**INSERT_SETTINGS, "insert_deduplication_token": token}
+            for name, value in INSERT_SETTINGS_IF_KNOWN.items():
                 if name in client.server_settings:
                     settings[name] = value
             _require(client, settings)

@@ -346,7 +346,7 @@ class Endpoint:
 # Settings that the endpoint says it knows: all that are sent.
 KNOWN = [
     *("readonly", "log_comment", "insert_deduplication_token"),
-    *client._INSERT_SETTINGS,
+    *client.INSERT_SETTINGS,
     *client._QUERY_SETTINGS,
     *client._limit_settings(QueryLimits(max_threads=1)),
 ]

@@ -1,0 +1,122 @@
+"""`sluice up` as a process: its CPU, its counts, and the rows that it leaves behind."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import psutil  # type: ignore[import-untyped]  # it has no types
+from prometheus_client.parser import text_string_to_metric_families
+
+from proto.otlp.policy import Signal
+from tests.e2e.product import Sluice, call, running
+
+TABLES: Final[Mapping[Signal, str]] = {"traces": "spans", "logs": "logs"}
+_ROOT: Final = Path(__file__).parents[2]
+# A poller asks ten times a second, and the limits of one principal are not what is measured.
+_SETTINGS: Final = {"SLUICE_ANALYSIS_RATE": "0", "SLUICE_API_RATE": "0"}
+_LOOK_S: Final = 1.0
+_QUIET: Final = 0.05  # cores: a product with nothing to do takes 0.01
+_QUIET_LOOKS: Final = 2
+_LONGEST_S: Final = 120.0
+_MERGES: Final = "MergeMutate"  # the engine's name of the threads that merge; they live as long as it does
+_TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
+
+
+class NotQuiet(Exception):
+    """Merges went on for longer than anybody waits."""
+
+
+class Spent(NamedTuple):
+    """CPU of a process in seconds, in user and in kernel mode; and how much of it merges of the engine took."""
+
+    whole: float
+    merges: float
+
+    @classmethod
+    def by(cls, process: psutil.Process) -> "Spent":
+        """So far."""
+        merges = sum(_thread(stat) for stat in Path(f"/proc/{process.pid}/task").glob("*/stat"))
+        return cls(float(sum(process.cpu_times()[:2])), merges)
+
+    def since(self, earlier: "Spent") -> "Spent":
+        """What came after."""
+        return Spent(self.whole - earlier.whole, self.merges - earlier.merges)
+
+
+class Product(NamedTuple):
+    """A running `sluice up`."""
+
+    sluice: Sluice
+    process: psutil.Process
+    port: int
+
+    def metric(self, name: str, **labels: str) -> float:
+        """A sample of `/metrics`, summed over the labels that are not given."""
+        text = call("GET", f"{self.sluice.base_url}/metrics").body.decode()
+        return sum(
+            sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name == name and labels.items() <= sample.labels.items()
+        )
+
+    def stored(self, signal: Signal) -> int:
+        """Items that are rows."""
+        return int(self.metric("sluice_gateway_stored_items_total", signal=signal))
+
+    def blocks(self, signal: Signal) -> int:
+        """Blocks of spans or logs that were inserted."""
+        return int(self.metric("sluice_gateway_insert_rows_count", table=TABLES[signal]))
+
+
+def wait_until_quiet(process: psutil.Process) -> None:
+    """Wait until a process does nothing any more: its merges are over."""
+    deadline, looks, before = time.monotonic() + _LONGEST_S, 0, Spent.by(process).whole
+    while looks < _QUIET_LOOKS:
+        if time.monotonic() > deadline:
+            raise NotQuiet(f"still busy after {_LONGEST_S:g} s")
+        time.sleep(_LOOK_S)
+        now = Spent.by(process).whole
+        looks = looks + 1 if now - before < _QUIET * _LOOK_S else 0
+        before = now
+
+
+def _thread(stat: Path) -> float:
+    """CPU seconds of a thread if it merges."""
+    try:
+        _, _, rest = stat.read_text().partition(f"({_MERGES})")
+    except OSError:  # it has ended
+        return 0.0
+    times = rest.split()[11:13]
+    return sum(map(int, times)) * _TICK_S
+
+
+@contextmanager
+def product(directory: Path, settings: Mapping[str, str]) -> Iterator[Product]:
+    """Start it on an empty directory, and end it."""
+    directory.mkdir()
+    sluice = running(directory / "data", directory / "log", **_SETTINGS, **settings)
+    try:
+        service = sluice.writer
+        if service.process is None:
+            raise RuntimeError("the product has ended")
+        yield Product(sluice, psutil.Process(service.process.pid), service.port)
+        sluice.stop()
+    finally:
+        sluice.kill()
+
+
+def rows_left(directory: Path, signal: Signal) -> int:
+    """Rows of a product that has ended: counted by an engine in a process of its own, as one process has one engine."""
+    told = subprocess.run(
+        [sys.executable, "-m", "benchmarks.end_to_end.engine", "--count", TABLES[signal], str(directory)],
+        cwd=_ROOT,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    return int(told.stdout)
