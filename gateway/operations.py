@@ -55,8 +55,8 @@ class OtlpError(msgspec.Struct):
 
 UNAVAILABLE: Final = (
     "Send the same request again later; though nothing is promised, its items may be stored all the same. Too much is "
-    "under way, the journal is full or its disk fails, or the key is one that this process has not seen and the database "
-    "is away. In the mode `store` also: ClickHouse is away, or did not take the items in time."
+    "under way, the journal is full or its disk fails, or the key is one that this process has not seen and the "
+    "database is away. In the mode `store` also: ClickHouse is away, or did not take the items in time."
 )
 REFUSALS: Final = Refusals("Otlp", {JSON: OtlpError, PROTOBUF: None}, {503: UNAVAILABLE})
 _PARAMETERS: Final = (

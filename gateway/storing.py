@@ -18,7 +18,7 @@ from gateway.batches.gathering import Gatherer
 from gateway.batches.insert import Inserter
 from gateway.batches.stored import StoredIntake
 from gateway.batches.writer import Writer
-from gateway.conveyor.adoption import Adoption
+from gateway.conveyor.adoption import Adopting, Adoption
 from gateway.conveyor.conveyor import Conveyor
 from gateway.conveyor.journaled import JournaledIntake, JournalHealth
 from gateway.conveyor.presence import Presence, Reader
@@ -83,29 +83,33 @@ class Storing:
 
 def intake_of(storing: Storing, chassis: ChassisSettings, telemetry: Telemetry) -> Intake:
     """What a request is taken by, in the configured mode."""
-    if chassis.durability == "store":
-        return _stored(storing)
-    tally = Tally(storing.metrics)
     sink = Sink(
         storing.inserter,
         storing.availability,
         Presence(storing.clickhouse),
-        tally,
+        Tally(storing.metrics),
         storing.metrics,
         storing.log,
         storing.threads,
         storing.clock,
     )
-
-    journal_metrics = JournalMetrics(telemetry.registry)
+    metrics = JournalMetrics(telemetry.registry)
+    directory = storing.settings.journal_directory(chassis.data_dir)
 
     def convey(journal: Log) -> Conveyor:
         return Conveyor(journal, sink, storing.ledger, storing.settings, chassis.retention_days)
 
+    def journal_at(place: Path) -> Journal:
+        return Journal(place, _limits(storing.settings), metrics, storing.log, clock=storing.clock)
+
+    adoption = Adoption(directory, journal_at, convey, storing.log)
+    if chassis.durability == "store":
+        return Adopting(_stored(storing), adoption)
     if chassis.durability == "memory":
         storing.log.warning("durability is memory: what is acknowledged and not stored yet is lost with the process")
-        return convey(Forgetful(journal_metrics, storing.log))
-    return _journaled(storing, chassis, journal_metrics, convey)
+        return Adopting(convey(Forgetful(metrics, storing.log)), adoption)
+    journal = journal_at(directory)
+    return JournaledIntake(_health(journal, storing.settings), convey(journal), adoption)
 
 
 def _stored(storing: Storing) -> StoredIntake:
@@ -123,12 +127,8 @@ def _stored(storing: Storing) -> StoredIntake:
     return StoredIntake(storing.availability, batcher, storing.ledger, storing.metrics)
 
 
-def _journaled(
-    storing: Storing, chassis: ChassisSettings, metrics: JournalMetrics, convey: Callable[[Log], Conveyor]
-) -> JournaledIntake:
-    settings = storing.settings
-    directory = settings.journal_directory(chassis.data_dir)
-    limits = JournalLimits(
+def _limits(settings: GatewaySettings) -> JournalLimits:
+    return JournalLimits(
         segment_bytes=settings.journal_segment_bytes,
         max_bytes=settings.journal_max_bytes,
         min_free_bytes=settings.journal_min_free_bytes,
@@ -136,10 +136,7 @@ def _journaled(
         quarantine_days=settings.quarantine_days,
     )
 
-    def journal_at(place: Path) -> Journal:
-        return Journal(place, limits, metrics, storing.log, clock=storing.clock)
 
-    adoption = Adoption(directory, journal_at, convey, storing.log)
-    journal = journal_at(directory)
-    health = JournalHealth(journal, min(limits.segment_bytes, limits.max_bytes // 8 or limits.segment_bytes))
-    return JournaledIntake(health, convey(journal), adoption)
+def _health(journal: Journal, settings: GatewaySettings) -> JournalHealth:
+    segment = settings.journal_segment_bytes
+    return JournalHealth(journal, min(segment, settings.journal_max_bytes // 8 or segment))

@@ -1,13 +1,15 @@
 """Journals of processes that are gone: a worker that was killed, or one more than there are now."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 import structlog
 
+from chassis.health import Dependency
 from gateway.conveyor.conveyor import Conveyor
+from gateway.intake import Intake
 from gateway.journal import Journal, JournalTaken, orphans
 
 EVERY_S: Final = 10.0
@@ -62,3 +64,30 @@ class Adoption:
         finally:
             await conveyor.close()
         await asyncio.to_thread(journal.remove)
+
+
+class Adopting:
+    """The intake of a mode without a journal, and journals that a gateway in the mode `journal` left: what they hold is
+    acknowledged, whatever the mode is now.
+    """
+
+    def __init__(self, intake: Intake, adoption: Adoption) -> None:
+        self._intake = intake
+        self._adoption = adoption
+        self.keeps_bodies = intake.keeps_bodies
+        self.admit = intake.admit
+        self.take = intake.take
+
+    def dependencies(self) -> Sequence[Dependency]:
+        """Those of the intake."""
+        return self._intake.dependencies()
+
+    async def start(self) -> None:
+        """Both begin."""
+        await self._intake.start()
+        self._adoption.start()
+
+    async def close(self) -> None:
+        """Both end; what is adopted waits for the next process."""
+        await self._adoption.close()
+        await self._intake.close()

@@ -105,7 +105,8 @@ def test_readiness_names_both_stores_and_needs_clickhouse_where_exports_do(start
     status, ready = start(SLUICE_DURABILITY=mode).get("/readyz")
     assert status == 200
     seen = {probe["name"]: (probe["ok"], probe["required"]) for probe in ready["dependencies"]}
-    assert seen == {"database": (True, True), "clickhouse": (True, mode == "store")}
+    journal = {"journal": (True, True)} if mode == "journal" else {}
+    assert seen == {"database": (True, True), "clickhouse": (True, mode == "store"), **journal}
 
 
 def test_nothing_else_is_listened_on(start: Start) -> None:
@@ -166,7 +167,7 @@ def test_a_data_directory_that_cannot_be_written_is_one_sentence() -> None:
         ({"SLUICE_CLICKHOUSE_URL": "http://127.0.0.1:1"}, 1, "ClickHouse"),
         ({"SLUICE_CLICKHOUSE_URL": "http://nowhere.invalid:8123"}, 1, "ClickHouse"),
         ({"SLUICE_CLICKHOUSE_URL": "ftp://h"}, 2, "SLUICE_CLICKHOUSE_URL must start with"),
-        ({"SLUICE_CLICKHOUSE_URL": "chdb://relative"}, 1, "absolute directory"),
+        ({"SLUICE_CLICKHOUSE_URL": "chdb://relative"}, 2, "absolute directory"),
         ({"SLUICE_DATABASE_URL": "sqlite:////proc/sluice.db"}, 1, "/proc/sluice.db"),
         ({"SLUICE_PROT": "1"}, 2, "Unknown setting: SLUICE_PROT."),
         ({"SLUICE_GATEWAY_NONSENSE": "1"}, 2, "Unknown setting: SLUICE_GATEWAY_NONSENSE."),
