@@ -43,7 +43,8 @@ async def test_exports_go_on_whatever_becomes_of_redis(
     assert await export(gateway, 20) == {200: 20}
     own_redis.stop()
     assert await export(gateway, 20) == {200: 20}
-    assert not redis.up
+    assert gateway.metric("requests_total", outcome="refused") == 0
+    await eventually(lambda: not redis.up)
     own_redis.start()
     await eventually(lambda: redis.up)
     assert await export(gateway, 20) == {200: 20}
