@@ -22,6 +22,7 @@ _COMMANDS: Final = (
     ("limits", "sluice.limits", "the quota of an organization and the rates of its keys: shown, or set"),
     ("config", "sluice.config", "every setting: name, unit, default, what 0 means, current value"),
     ("doctor", "sluice.doctor", "what is reachable, which schemas, which decoder, which versions"),
+    ("journal", "sluice.journal", "what the journals of a gateway hold, whether it can be read, what was set aside"),
     ("repair", "sluice.repair", "trace index, attribute keys and errors of some days, anew from their spans and logs"),
     ("send", "sluice.send", "send a small real trace and a log through the OpenTelemetry SDK"),
 )
@@ -96,6 +97,16 @@ def _doctor(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="print as JSON")
 
 
+def _journal(command: argparse.ArgumentParser) -> None:
+    actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
+    inspect = actions.add_parser("inspect", help="journals, quarantine and damage; quick, also while the gateway runs")
+    inspect.add_argument("--json", action="store_true", help="print as JSON")
+    actions.add_parser("verify", help="read every frame; 1 when any is damaged")
+    requeue = actions.add_parser("requeue", help="put requests of the quarantine back into the way to ClickHouse")
+    requeue.add_argument("names", metavar="NAME", nargs="*", help="a file of the quarantine, as `inspect` lists it")
+    requeue.add_argument("--all", action="store_true", help="everything that was set aside")
+
+
 def _repair(command: argparse.ArgumentParser) -> None:
     for option, target, what in (("--from", "first", "first"), ("--to", "last", "last")):
         text = f"{what} day (UTC), as 2026-11-20"
@@ -146,6 +157,7 @@ _OPTIONS: Final = {
     "limits": _limits,
     "config": _config,
     "doctor": _doctor,
+    "journal": _journal,
     "repair": _repair,
     "send": _send,
 }

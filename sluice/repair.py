@@ -7,13 +7,16 @@ For after parts of a table were lost, and spans and logs refilled. Counts of rej
 import argparse
 from collections.abc import Iterator
 from datetime import date, timedelta
+from pathlib import Path
 from typing import Final
 
 from chassis import schema
 from chassis.errors import StartupError
 from chassis.settings import ChassisSettings
+from gateway.journal import inspection
 from gateway.repair.days import QUIET_S, Change, Repair, StillWritten
 from sluice import data, process
+from sluice import journal as sluice_journal
 from sluice.options import Options
 from sluice.services import open_clickhouse
 
@@ -27,7 +30,17 @@ def run(arguments: argparse.Namespace) -> int:
     days = list(_days(arguments.first, arguments.last))
     process.log_to_stderr(settings)
     with data.held(settings.data_dir, alone=settings.embedded):
+        _refuse_half_stored(sluice_journal.directory_of(Options.of(arguments)))
         return process.run(_repair(settings, days, replace=not arguments.dry_run))
+
+
+def _refuse_half_stored(directory: Path) -> None:
+    """A batch that a killed process began and did not finish may bring its derived rows yet, beside those made here."""
+    if directory.is_dir() and any(facts.batches and not facts.taken for facts in inspection.inspect(directory)):
+        raise StartupError(
+            f"The journal at {directory} has batches that are half stored: start the gateway, which stores them, "
+            "and stop it."
+        )
 
 
 async def _repair(settings: ChassisSettings, days: list[date], *, replace: bool) -> int:

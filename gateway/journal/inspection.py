@@ -1,9 +1,10 @@
 """What is in the journals of a directory, for people: counts, sizes, times, reasons; never a byte of a request.
 
 Nothing here changes a file, but for `requeue`. A journal that a process has may be looked at as well: what is being
-written at that moment looks torn.
+written at that moment looks torn, and what is removed meanwhile is passed over.
 """
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
@@ -100,15 +101,28 @@ class Quarantined(msgspec.Struct, frozen=True):
 
 def inspect(root: Path, files: Files = _FILES) -> list[JournalFacts]:
     """All journals of a directory; quick. Raises OSError."""
-    return [_journal(files, directory) for directory in numbered(files, root)]
+    found = []
+    for directory in numbered(files, root):
+        with contextlib.suppress(FileNotFoundError):  # it is empty, and is removed at this moment
+            found.append(_journal(files, directory))
+    return found
 
 
 def verify(root: Path, files: Files = _FILES) -> Iterator[Verified]:
     """Read every segment of every journal, one after the other. Raises OSError."""
     for directory in numbered(files, root):
-        for name in files.names(directory):
-            if first_of(name) is not None:
-                yield _verified(files, directory / name)
+        for name in _names(files, directory):
+            found = None if first_of(name) is None else verify_segment(directory / name, files)
+            if found is not None:
+                yield found
+
+
+def verify_segment(path: Path, files: Files = _FILES) -> Verified | None:
+    """Read one segment; None when it is gone. Raises OSError."""
+    try:
+        return _verified(files, path)
+    except FileNotFoundError:
+        return None
 
 
 def quarantined(root: Path, files: Files = _FILES, *, verify: bool = False) -> Iterator[Quarantined]:
@@ -117,7 +131,10 @@ def quarantined(root: Path, files: Files = _FILES, *, verify: bool = False) -> I
     for name in _names(files, directory):
         if name.endswith(SUFFIX):
             note = _read(files, directory / f"{name}{NOTE}", QuarantineNote)
-            whole = read_contents(files, directory / name) is not None if verify else None
+            try:
+                whole = read_contents(files, directory / name) is not None if verify else None
+            except FileNotFoundError:
+                continue
             yield Quarantined(name, note, whole)
 
 
@@ -150,7 +167,7 @@ def _journal(files: Files, directory: Path) -> JournalFacts:
             for batch in progress.begun.values()
         ],
         len(progress.held),
-        [_segment(files, directory, first, progress) for first in firsts],
+        [facts for first in firsts if (facts := _segment(files, directory, first, progress)) is not None],
     )
 
 
@@ -167,9 +184,12 @@ def _progress(files: Files, directory: Path, names: Sequence[str]) -> tuple[Prog
     return progress, broken
 
 
-def _segment(files: Files, directory: Path, first: int, progress: Progress) -> SegmentFacts:
+def _segment(files: Files, directory: Path, first: int, progress: Progress) -> SegmentFacts | None:
     path = directory / f"{first:020d}{SUFFIX}"
-    fd = files.open(path)
+    try:
+        fd = files.open(path)
+    except FileNotFoundError:
+        return None
     try:
         header, size = file_header(files, fd), files.size(fd)
     finally:

@@ -5,6 +5,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+import structlog
+from prometheus_client import CollectorRegistry
+
+from gateway.journal import Batch, Journal, JournalLimits, JournalMetrics, Request
+from proto.otlp.policy import Policy
+from sluice.main import main
 from tests.engine.process import Engine
 
 from .conftest import Start, refusal, sluice
@@ -41,12 +48,32 @@ def test_what_a_batch_brought_is_made_again_on_the_embedded_engine(start: Start)
     assert [line[3:] for line in repaired("--data", up.data)] == [line[3:] for line in made]
 
 
-def test_days_that_are_none_are_refused(tmp_path: Path) -> None:
-    data = tmp_path / "data"
+def test_days_that_are_none_and_tables_that_are_not_there_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("repair", "--data", str(tmp_path / "data"))
     first, _, last = days()
-    assert "is later than" in refusal(sluice("repair", "--data", data, "--from", last, "--to", first), 2)
-    assert sluice("repair", "--data", data, "--from", "yesterday", "--to", last).returncode == 2
-    assert "sluice migrate" in refusal(sluice("repair", "--data", data, "--from", first, "--to", last), 1)
+    assert main([*arguments, "--from", last, "--to", first]) == 2
+    assert "is later than" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main([*arguments, "--from", "yesterday", "--to", last])
+    assert "sluice migrate" in refusal(sluice(*arguments, "--from", first, "--to", last), 1)
+
+
+async def test_a_journal_with_half_a_batch_is_to_be_stored_first(tmp_path: Path) -> None:
+    left = Journal(
+        tmp_path / "data" / "journal",
+        JournalLimits(min_free_bytes=0),
+        JournalMetrics(CollectorRegistry()),
+        structlog.get_logger("test"),
+    )
+    left.open()
+    await left.append(Request(1, "traces", "protobuf", "identity", 0, 1, Policy(), b"body"))
+    await left.begin(Batch(1, 0, ((1, 1),)))
+    await left.close()
+    first, _, last = days()
+    arguments = ("repair", "--data", tmp_path / "data", "--from", first, "--to", last)
+    assert "half stored: start the gateway" in refusal(sluice(*arguments), 1)
 
 
 def test_it_works_on_a_server_whose_days_are_empty(engine: Engine, tmp_path: Path) -> None:

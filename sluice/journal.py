@@ -1,0 +1,248 @@
+"""`sluice journal`: what the journals of a gateway hold, whether it can be read, and what was set aside put back.
+
+    inspect    every journal, the quarantine and what is damaged; quick, also while the gateway runs
+    verify     every frame of every segment is read; 1 when any is damaged
+    requeue    requests of the quarantine go back into the way to ClickHouse
+
+None shows a body or a key: counts, sizes, times, project ids, reasons.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from chassis.errors import StartupError
+from chassis.telemetry import redact_text
+from gateway.journal import format as fmt
+from gateway.journal import inspection
+from gateway.journal.damage import DamageNote
+from gateway.journal.inspection import JournalFacts, Quarantined, SegmentFacts, Verified
+from gateway.journal.segments import SUFFIX
+from gateway.settings import GatewaySettings
+from sluice.options import Options
+
+_REASON_CHARS: Final = 80  # the whole reason is in the .json beside the file, and in --json
+
+
+class Inspected(msgspec.Struct, frozen=True):
+    """What `inspect --json` prints."""
+
+    directory: str
+    journals: Sequence[JournalFacts]
+    quarantine: Sequence[Quarantined]
+    damaged: Sequence[DamageNote]
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do one of the three; the exit code. Raises StartupError: no journal, damage, a name that is none."""
+    directory = directory_of(Options.of(arguments))
+    if not directory.is_dir():
+        raise StartupError(
+            f"There is no journal at {directory}; --data or SLUICE_GATEWAY_JOURNAL_DIR says where it is."
+        )
+    try:
+        return _ACTIONS[arguments.action](directory.absolute(), arguments)
+    except OSError as error:
+        raise StartupError(f"The journal at {directory} cannot be read: {error}.") from error
+
+
+def directory_of(options: Options) -> Path:
+    """Where the journals of a gateway with these settings are."""
+    named = options.load(GatewaySettings).journal_dir
+    return Path(named) if named else options.chassis().data_dir / "journal"
+
+
+def _inspect(directory: Path, arguments: argparse.Namespace) -> int:
+    found = Inspected(
+        str(directory),
+        inspection.inspect(directory),
+        list(inspection.quarantined(directory)),
+        inspection.damaged(directory),
+    )
+    if arguments.json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
+        return 0
+    print(f"Journals in {directory}")
+    _table(_JOURNAL, [_journal(facts) for facts in found.journals])
+    _table(_BATCH, [row for facts in found.journals for row in _batches(facts)], "Batches that are not finished")
+    _table(_SET_ASIDE, [_set_aside(one) for one in found.quarantine], "Quarantine")
+    _table(_DAMAGED, [_damaged(note) for note in found.damaged], "Damaged bytes that were kept")
+    return 0
+
+
+def _verify(directory: Path, _arguments: argparse.Namespace) -> int:
+    known = {
+        Path(facts.directory, segment.name): segment
+        for facts in inspection.inspect(directory)
+        for segment in facts.segments
+    }
+    bad = 0
+    for found in inspection.verify(directory):
+        path = Path(found.path)
+        faults = _faults(found, known.get(path))
+        if faults and (again := inspection.verify_segment(path)) is not None:  # it may have been written to meanwhile
+            faults = [fault for fault in _faults(again, known.get(path)) if fault in faults]
+        bad += bool(faults)
+        _say(not faults, f"{path.parent.name}/{path.name}", ", ".join(faults) or _contents(found))
+    for one in inspection.quarantined(directory, verify=True):
+        bad += not one.whole
+        _say(bool(one.whole), f"quarantine/{one.name}", "whole" if one.whole else "cannot be read")
+    for facts in inspection.inspect(directory):
+        if facts.damaged_records:
+            bad += 1
+            _say(False, f"{Path(facts.directory).name}/ledger", f"{facts.damaged_records} records cannot be read")
+    if bad:
+        files = f"{bad} files are" if bad > 1 else "1 file is"
+        raise StartupError(f"{files} damaged; what can be read in them is stored all the same, see docs/operations.md.")
+    return 0
+
+
+def _requeue(directory: Path, arguments: argparse.Namespace) -> int:
+    if arguments.all == bool(arguments.names):
+        raise StartupError("Name the files that are to be put back, as `inspect` lists them, or --all.", exit_code=2)
+    names = None if arguments.all else [name.removesuffix(SUFFIX) + SUFFIX for name in arguments.names]
+    there = {one.name for one in inspection.quarantined(directory)}
+    unknown = sorted(set(names or ()) - there)
+    if unknown:
+        raise StartupError(f"The quarantine has no {unknown[0]}; `sluice journal inspect` lists what it has.")
+    done = inspection.requeue(directory, names, time.time_ns())
+    if done.journal is not None:
+        print(
+            f"{done.requests} put back as the journal {done.journal.name}: a running gateway takes it within seconds,"
+        )
+        print("else the next one that starts does.")
+    elif not done.unreadable:
+        print("The quarantine is empty.")
+    if done.unreadable:
+        raise StartupError(f"{len(done.unreadable)} cannot be read and stay: {', '.join(done.unreadable)}.")
+    return 0
+
+
+_ACTIONS: Final[Mapping[str, Callable[[Path, argparse.Namespace], int]]] = {
+    "inspect": _inspect,
+    "verify": _verify,
+    "requeue": _requeue,
+}
+
+_JOURNAL: Final = (
+    "journal",
+    "state",
+    "format",
+    "segments",
+    "sequences",
+    "size",
+    "not stored",
+    "open batches",
+    "oldest",
+)
+_BATCH: Final = ("journal", "batch", "made", "requests", "blocks stored")
+_SET_ASIDE: Final = ("set aside", "project", "signal", "items", "size", "file", "reason")
+_DAMAGED: Final = ("found", "journal", "segment", "bytes", "requests lost", "project")
+
+
+def _journal(facts: JournalFacts) -> Sequence[object]:
+    segments = facts.segments
+    versions = sorted({segment.version for segment in segments if segment.version is not None})
+    state = "in use" if facts.taken else "closed" if facts.clean else "left by a process that was killed"
+    return (
+        Path(facts.directory).name,
+        state,
+        "/".join(map(str, versions)) or "-",
+        len(segments),
+        f"{segments[0].first} to {segments[-1].last or '...'}" if segments else "-",
+        _size(sum(segment.bytes for segment in segments)),
+        _not_stored(segments),
+        len(facts.batches),
+        _oldest(segments),
+    )
+
+
+def _not_stored(segments: Sequence[SegmentFacts]) -> str:
+    """Requests; what the ledger does not know of yet is being written."""
+    known = sum(segment.unfinished or 0 for segment in segments)
+    return f"{known} and the last segment" if any(segment.unfinished is None for segment in segments) else str(known)
+
+
+def _oldest(segments: Sequence[SegmentFacts]) -> str:
+    """When the first segment was begun of which something is not stored, or may not be."""
+    return next(
+        (
+            _time_ns(segment.created_ns)
+            for segment in segments
+            if segment.unfinished != 0 and segment.created_ns is not None
+        ),
+        "-",
+    )
+
+
+def _batches(facts: JournalFacts) -> Iterable[Sequence[object]]:
+    for one in facts.batches:
+        yield Path(facts.directory).name, one.batch, _time_ns(one.made_ms * 10**6), one.requests, one.stored
+
+
+def _set_aside(one: Quarantined) -> Sequence[object]:
+    note = one.note
+    if note is None:
+        return "-", "-", "-", "-", "-", one.name, "its note cannot be read"
+    reason = redact_text(" ".join(note.reason.split()))
+    shown = reason if len(reason) <= _REASON_CHARS else f"{reason[:_REASON_CHARS]}..."
+    return note.set_aside, note.project_id, note.signal, note.items, _size(note.bytes), one.name, shown
+
+
+def _damaged(note: DamageNote) -> Sequence[object]:
+    lost = ", ".join(f"{first} to {last}" for first, last in note.sequences) or "none"
+    project = "-" if note.project_id is None else note.project_id
+    return note.found, note.journal, note.segment, f"{note.start} to {note.end}", lost, project
+
+
+def _faults(found: Verified, known: SegmentFacts | None) -> list[str]:
+    """What is wrong with a segment. An end that is torn is not: nothing there was acknowledged, unless the ledger knows
+    of more.
+    """
+    if found.version is not None and found.version > fmt.VERSION:
+        return [f"written by a newer release in version {found.version} of the format, and not read"]
+    faults = ["its header cannot be read"] if found.version is None else []
+    for gone in found.damaged:
+        if gone.last is not None:
+            whose = "" if gone.project_id is None else f" of project {gone.project_id}"
+            faults.append(f"bytes {gone.start} to {gone.end} are damaged, requests {gone.first} to {gone.last}{whose}")
+    if known is not None and known.requests is not None and known.requests > found.requests and not faults:
+        faults.append(f"{known.requests - found.requests} requests at its end are missing")
+    return [*faults, "the disk did not give all of it"] if found.unreadable else faults
+
+
+def _contents(found: Verified) -> str:
+    return f"{found.requests} requests, {found.items} items, {_size(found.bytes)}"
+
+
+def _say(ok: bool, name: str, detail: str) -> None:
+    print(f"{'ok ' if ok else 'BAD'}  {name}  {detail}", flush=True)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[object]], title: str = "") -> None:
+    """Columns as wide as they need to be; nothing at all where a table with a title has no rows."""
+    if title and not rows:
+        return
+    if title:
+        print(f"\n{title}")
+    texts = [head, *([str(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[place]) for line in texts) for place in range(len(head))]
+    for line in texts:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def _size(nbytes: int) -> str:
+    for power, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if nbytes >= 2**power:
+            return f"{nbytes / 2**power:.1f} {unit}"
+    return f"{nbytes} B"
+
+
+def _time_ns(time_ns: int) -> str:
+    return datetime.fromtimestamp(time_ns / 10**9, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
