@@ -198,15 +198,20 @@ async def test_closing_does_not_wait_for_a_server_that_hangs(
         own_engine.resume()
 
 
-async def test_a_body_that_breaks_off_stores_nothing(store: ClickHouse, own_engine: Engine) -> None:
+@pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunks"])
+async def test_a_body_that_breaks_off_stores_nothing(store: ClickHouse, own_engine: Engine, *, chunked: bool) -> None:
     ((database,),) = await store.query("SELECT currentDatabase()", {}, limits=LIMITS)
     reader, writer = await asyncio.open_connection("127.0.0.1", own_engine.port)
+    head, values = native(1, 2)
+    framing = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {len(head) + len(values)}"
     writer.write(
         f"POST /?database={database}&query=INSERT+INTO+t+(n)+FORMAT+Native HTTP/1.1\r\nHost: x\r\n"
-        "X-ClickHouse-User: sluice\r\nX-ClickHouse-Key: hunter2 & more\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+        f"X-ClickHouse-User: sluice\r\nX-ClickHouse-Key: hunter2 & more\r\n{framing}\r\n\r\n".encode()
     )
-    head, values = native(1, 2)
-    writer.write(b"%x\r\n%b\r\n" % (len(head), head) + b"%x\r\n%b" % (len(values), values[:8]))
+    if chunked:
+        writer.write(b"%x\r\n%b\r\n" % (len(head), head) + b"%x\r\n%b" % (len(values), values[:8]))
+    else:
+        writer.write(head + values[:8])
     await writer.drain()
     writer.close()
     assert await reader.read() == b""
