@@ -6,6 +6,7 @@ refused one, it counts as away, and the door stays closed twice as long each tim
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context
 from typing import Final, Protocol
 
 import structlog
@@ -71,7 +72,8 @@ class Availability:
         if not self._refusing:
             self._log.warning("clickhouse is away", table=table, error=error.message, code=error.code)
         self._refusing.add(table)
-        self._probing = asyncio.get_running_loop().create_task(self._probe_until_up(self._pause_s))
+        probing = self._probe_until_up(self._pause_s)
+        self._probing = asyncio.get_running_loop().create_task(probing, context=Context())  # about no request
         self._pause_s = min(2 * self._pause_s, MAX_PAUSE_S)
 
     def succeeded(self, table: str) -> None:

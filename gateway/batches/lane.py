@@ -5,6 +5,7 @@ While all slots are busy what waits goes on growing, so that a slow store gets l
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextvars import Context
 from typing import Final, Generic, NamedTuple
 
 from gateway.batches.waiting import R, Waiting
@@ -101,7 +102,9 @@ class Lane(Generic[R]):
             self._closed_at = loop.time()
             waiting = [request for request in batch if not request.abandoned]
             if waiting:
-                task = loop.create_task(self._timed(waiting))
+                task = loop.create_task(
+                    self._timed(waiting), context=Context()
+                )  # it is not about the request that happens to be here
                 self._writing.add(task)
                 task.add_done_callback(self._written)
         if not self._waiting:

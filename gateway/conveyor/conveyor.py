@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from contextvars import Context
 from functools import partial
 from typing import Final
 
@@ -120,6 +121,6 @@ class Conveyor:
         self._do(self._recovery.check(self._journal.held()))
 
     def _do(self, work: Coroutine[object, object, object]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+        task = asyncio.get_running_loop().create_task(work, context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
