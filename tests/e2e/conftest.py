@@ -1,8 +1,9 @@
 """Running deployments: every test that takes `sluice` is about all of them."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -12,7 +13,11 @@ from tests.engine.process import Engine
 DEPLOYMENTS = ("embedded-sqlite", "embedded-postgresql", "apart-postgresql", "apart-sqlite")
 _numbers = itertools.count(1)
 
-Deploy = Callable[[Path], Sluice]
+
+class Deploy(Protocol):
+    """Starts a deployment in an empty directory, with these settings."""
+
+    def __call__(self, directory: Path, **settings: str) -> Sluice: ...
 
 
 @pytest.fixture(scope="session", params=DEPLOYMENTS)
@@ -25,13 +30,13 @@ def deploy(request: pytest.FixtureRequest) -> Deploy:
             return f"sqlite:///{directory / 'shared.db'}"
         return str(request.getfixturevalue("postgresql").new_database())
 
-    def start(directory: Path) -> Sluice:
+    def start(directory: Path, **settings: str) -> Sluice:
         url = database_url(directory)
         if stores == "embedded":
-            settings = {} if relational == "sqlite" else {"SLUICE_DATABASE_URL": url}
-            return running(directory / "data", directory / "log", **settings)
+            stated = {} if relational == "sqlite" else {"SLUICE_DATABASE_URL": url}
+            return running(directory / "data", directory / "log", **stated, **settings)
         engine: Engine = request.getfixturevalue("engine")
-        return running_apart(directory, f"{engine.url}/e2e_{next(_numbers)}", url)
+        return running_apart(directory, f"{engine.url}/e2e_{next(_numbers)}", url, **settings)
 
     return start
 

@@ -2,10 +2,11 @@
 
 import difflib
 import json
+import re
 import time
 from typing import Any
 
-from tests.e2e.product import Sluice, eventually
+from tests.e2e.product import Sluice, call, eventually
 
 SECOND = 10**9
 PAGE = 200
@@ -44,6 +45,19 @@ def arrived(sluice: Sluice, path: str, count: int) -> list[Any]:
         return rows if len(rows) == count else None
 
     return eventually(complete, f"{count} rows of {path}") or []
+
+
+def settled(sluice: Sluice) -> None:
+    """Wait until nothing waits in the gateway: whatever it took, or found in its journal, is stored."""
+    eventually(lambda: pending(sluice) == 0, "everything stored")
+
+
+def pending(sluice: Sluice) -> float:
+    """Items that the gateway has taken and not stored, as it says."""
+    metrics = call("GET", f"{sluice.gateway_url}/metrics").body.decode()
+    told = re.findall(r"^sluice_gateway_pending_items(?:{.*})? (\S+)$", metrics, re.MULTILINE)
+    assert told, "the gateway does not say"
+    return sum(map(float, told))
 
 
 def rfc3339(nanos: int) -> str:

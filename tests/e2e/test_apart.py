@@ -3,17 +3,31 @@
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import clickhouse_connect
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests import postgresql
-from tests.e2e.product import APART, Answer, Service, Sluice, call, eventually, is_ready, run, set_up_apart
+from tests.e2e.product import (
+    APART,
+    Answer,
+    Service,
+    Sluice,
+    call,
+    eventually,
+    is_ready,
+    run,
+    set_up_apart,
+)
+from tests.e2e.reading import listed, settled
 from tests.engine.process import PASSWORD, QUOTED, Engine
 
 SENDERS = 3
@@ -40,11 +54,26 @@ class Apart:
         """How many spans of the trace are stored."""
         return len(self.sluice.explore(f"/spans?traceId={trace_id}")["data"])
 
+    def arrived(self, trace_id: str) -> int:
+        """The same once whatever was taken is stored."""
+        eventually(lambda: self.stored(trace_id), "the span")
+        settled(self.sluice)
+        return self.stored(trace_id)
+
+    def copies(self) -> Counter[str]:
+        """How many spans of every trace are stored."""
+        return Counter(row["traceId"] for row in listed(self.sluice, "/spans?hours=1"))
+
     def explored(self) -> Answer:
         return self.sluice.get(f"/orgs/{self.sluice.org}/projects/{self.sluice.project}/explore/spans?limit=1")
 
     def controlled(self) -> Answer:
         return self.sluice.get(f"/orgs/{self.sluice.org}/projects")
+
+    def seen(self) -> dict[str, bool]:
+        """What the gateway's `/readyz` says of its dependencies."""
+        answer = call("GET", f"{self.service('gateway').url}/readyz")
+        return {each["name"]: each["ok"] for each in answer.json()["dependencies"]}
 
     def ready(self) -> dict[str, bool]:
         return {name: is_ready(service.url) for name, service in self.sluice.services.items()}
@@ -81,6 +110,22 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Apart]:
 @pytest.fixture
 def apart(servers: Apart) -> Apart:
     """Everything there and ready, whatever the test before stopped."""
+    return ready_with(servers)
+
+
+@pytest.fixture
+def storing(servers: Apart) -> Apart:
+    """The same with a gateway that answers after the insert."""
+    return ready_with(servers, SLUICE_DURABILITY="store")
+
+
+def ready_with(servers: Apart, **settings: str) -> Apart:
+    """Everything there and ready, the gateway with these settings."""
+    gateway = servers.service("gateway")
+    wanted = {**servers.service("control").environment, **settings}
+    if gateway.environment != wanted:
+        gateway.stop()
+        gateway.environment = wanted
     servers.sluice.start()
     eventually(lambda: all(servers.ready().values()), "all ready")
     return servers
@@ -100,7 +145,7 @@ def in_envelope(answer: Answer) -> None:
 
 def test_every_service_goes_on_while_another_is_away(apart: Apart) -> None:
     trace_id, answer = apart.export()
-    assert answer.status == 200
+    assert (answer.status, apart.arrived(trace_id)) == (200, 1)
 
     apart.service("gateway").kill()
     assert apart.stored(trace_id) == 1
@@ -115,7 +160,7 @@ def test_every_service_goes_on_while_another_is_away(apart: Apart) -> None:
 
     apart.service("query").start()
     apart.service("control").stop()
-    assert apart.stored(trace_id) == 1
+    assert apart.arrived(trace_id) == 1
     assert apart.export()[1].status == 200
 
 
@@ -136,7 +181,7 @@ class Senders:
             else:
                 refused(answer)
                 self.refused.append(trace_id)
-                self.stop.wait(0.02)
+            self.stop.wait(0.02)
 
 
 def more(answered: list[str]) -> None:
@@ -145,8 +190,8 @@ def more(answered: list[str]) -> None:
     eventually(lambda: len(answered) > seen + 2 * SENDERS, "answers")
 
 
-@pytest.mark.parametrize("end", ["kill", "stop"])
-def test_nothing_acknowledged_is_lost_or_doubled_when_clickhouse_goes_and_comes(apart: Apart, end: str) -> None:
+def sent_while_clickhouse_goes_and_comes(apart: Apart, end: str, *, refusing: bool) -> Senders:
+    """What several clients were told, `refusing` or not while it is away."""
     senders = Senders(apart)
     with ThreadPoolExecutor(SENDERS) as threads:
         running = [threads.submit(senders.send) for _ in range(SENDERS)]
@@ -154,43 +199,56 @@ def test_nothing_acknowledged_is_lost_or_doubled_when_clickhouse_goes_and_comes(
             for _ in range(2):
                 more(senders.acknowledged)
                 getattr(apart.engine, end)()
-                more(senders.refused)
+                more(senders.refused if refusing else senders.acknowledged)
                 apart.engine.start()
             more(senders.acknowledged)
         finally:
             senders.stop.set()
         for one in running:
             one.result()
-    assert [apart.stored(trace_id) for trace_id in senders.acknowledged] == [1] * len(senders.acknowledged)
-    assert all(apart.stored(trace_id) <= 1 for trace_id in senders.refused)
+    return senders
 
 
-def test_while_clickhouse_is_away_control_works_and_the_others_say_when_to_come_back(apart: Apart) -> None:
+@pytest.mark.parametrize("end", ["kill", "stop"])
+def test_nothing_is_refused_lost_or_doubled_when_clickhouse_goes_and_comes(apart: Apart, end: str) -> None:
+    senders = sent_while_clickhouse_goes_and_comes(apart, end, refusing=False)
+    assert senders.refused == []
+    eventually(lambda: set(senders.acknowledged) <= apart.copies().keys(), "everything acknowledged")
+    settled(apart.sluice)
+    copies = apart.copies()
+    assert {trace_id: copies[trace_id] for trace_id in senders.acknowledged if copies[trace_id] != 1} == {}
+
+
+def test_while_clickhouse_is_away_exports_are_taken_and_only_reads_wait_for_it(apart: Apart) -> None:
     apart.engine.kill()
     try:
-        refused(apart.export()[1])
+        trace_id, answer = apart.export()
+        assert answer.status == 200
         in_envelope(apart.explored())
         assert apart.controlled().status == 200
-        assert apart.ready() == {"gateway": False, "query": False, "control": True}
+        eventually(lambda: not apart.seen()["clickhouse"], "the gateway's word that ClickHouse is away")
+        wanted = {"gateway": True, "query": False, "control": True}
+        eventually(lambda: apart.ready() == wanted, "only query is not ready")
+        assert apart.export()[1].status == 200
     finally:
         apart.engine.start()
     eventually(lambda: all(apart.ready().values()), "all ready again")
-    trace_id, answer = apart.export()
-    assert (answer.status, apart.stored(trace_id)) == (200, 1)
+    assert apart.arrived(trace_id) == 1
 
 
 def test_a_clickhouse_that_hangs_is_one_that_is_away(apart: Apart) -> None:
     apart.engine.pause()
     try:
         trace_id, answer = apart.export()
-        refused(answer)
-        eventually(lambda: not is_ready(apart.service("gateway").url), "not ready")
+        assert answer.status == 200
+        eventually(lambda: not apart.seen()["clickhouse"], "the gateway's word that ClickHouse is away")
+        assert is_ready(apart.service("gateway").url)
+        assert apart.export()[1].status == 200
         assert apart.controlled().status == 200
     finally:
         apart.engine.resume()
     eventually(lambda: all(apart.ready().values()), "all ready again")
-    assert apart.export()[1].status == 200
-    assert apart.stored(trace_id) <= 1  # it may have been stored after its answer, once
+    assert apart.arrived(trace_id) == 1
 
 
 def test_while_the_database_is_away_known_keys_are_good(apart: Apart) -> None:
@@ -209,28 +267,46 @@ def test_while_the_database_is_away_known_keys_are_good(apart: Apart) -> None:
     finally:
         apart.database.start()
     eventually(lambda: apart.controlled().status == apart.explored().status == 200, "reads are answered again")
-    assert apart.stored(trace_id) == 1
+    assert apart.arrived(trace_id) == 1
+
+
+@contextmanager
+def away(server: Engine | postgresql.PostgreSQL) -> Iterator[None]:
+    """Without it."""
+    server.stop()
+    try:
+        yield
+    finally:
+        server.start()
+
+
+def start_all(sluice: Sluice) -> None:
+    """Start the services until they live."""
+    for service in sluice.services.values():
+        service.begin()
+    for service in sluice.services.values():
+        service.wait_until_alive()
 
 
 def test_services_start_before_what_they_need(apart: Apart) -> None:
     apart.sluice.stop()
-    apart.engine.stop()
-    apart.database.stop()
-    try:
-        for service in apart.sluice.services.values():
-            service.begin()
-        for service in apart.sluice.services.values():
-            service.wait_until_alive()
-        assert apart.ready() == dict.fromkeys(APART, False)
-        refused(apart.export()[1])
-        in_envelope(apart.controlled())
-        in_envelope(apart.explored())
-    finally:
-        apart.database.start()
-        apart.engine.start()
+    with away(apart.engine):
+        with away(apart.database):
+            start_all(apart.sluice)
+            assert apart.ready() == {"gateway": True, "query": False, "control": False}
+            assert apart.seen() == {"journal": True, "clickhouse": False, "database": False}
+            refused(apart.export()[1])  # with a key that it has not seen yet
+            in_envelope(apart.controlled())
+            in_envelope(apart.explored())
+        trace_id = eventually(lambda: taken(apart), "an export is taken, though ClickHouse was never there")
     eventually(lambda: all(apart.ready().values()), "all ready")
+    assert apart.arrived(trace_id) == 1
+
+
+def taken(apart: Apart) -> str:
+    """The trace of an export that is taken; empty for one that is not."""
     trace_id, answer = apart.export()
-    assert (answer.status, apart.stored(trace_id)) == (200, 1)
+    return trace_id if answer.status == 200 else ""
 
 
 def test_several_gateways_share_a_port(apart: Apart) -> None:
@@ -241,7 +317,7 @@ def test_several_gateways_share_a_port(apart: Apart) -> None:
         gateway.start()
         traces = [apart.export() for _ in range(20)]  # a connection each
         assert [answer.status for _, answer in traces] == [200] * 20
-        assert [apart.stored(trace_id) for trace_id, _ in traces] == [1] * 20
+        assert [apart.arrived(trace_id) for trace_id, _ in traces] == [1] * 20
         gateway.stop()
     finally:
         gateway.kill()
@@ -258,9 +334,9 @@ def started(apart: Apart, tmp_path: Path, name: str, **settings: str) -> Service
 @pytest.mark.parametrize(
     ("name", "settings", "code", "sentence"),
     [
-        ("gateway", {"database": "nowhere"}, 1, "`sluice migrate` creates it"),
+        ("gateway", {"database": "nowhere"}, 2, "`sluice migrate` creates it"),
         ("query", {"database": "default"}, 1, "run `sluice migrate`"),
-        ("gateway", {"password": "wrong"}, 1, "refuses the user or the password"),
+        ("gateway", {"password": "wrong"}, 2, "refuses the user or the password"),
         ("query", {"relational": "empty"}, 1, "run `sluice migrate`"),
         ("control", {"relational": "wrong"}, 1, "password authentication failed"),
     ],
@@ -288,21 +364,95 @@ def test_what_an_operator_must_mend_stops_the_start_with_one_sentence(
         service.kill()
 
 
-def test_a_gateway_that_waits_for_its_tables_goes_on_when_they_are_made(apart: Apart, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["journal", "store"])
+def test_a_gateway_that_waits_for_its_tables_goes_on_when_they_are_made(
+    apart: Apart, tmp_path: Path, mode: str
+) -> None:
     """ClickHouse is away at its start and empty when it comes: there is nothing to restart after `sluice migrate`."""
     late = Engine(tmp_path / "late")
-    environment = {**apart.service("gateway").environment, "SLUICE_CLICKHOUSE_URL": f"{late.url}/late"}
-    service = started(apart, tmp_path, "gateway", SLUICE_CLICKHOUSE_URL=f"{late.url}/late")
+    settings = {"SLUICE_CLICKHOUSE_URL": f"{late.url}/late", "SLUICE_DURABILITY": mode}
+    environment = {**apart.service("gateway").environment, **settings}
+    service = started(apart, tmp_path, "gateway", **settings)
     try:
         service.wait_until_alive()
         late.start()
         key = {"X-Legacy-Auth": f"Legacy legacy_key={apart.sluice.key}", "Content-Type": "application/x-protobuf"}
-        body = one_span(os.urandom(16).hex())
-        refused(call("POST", f"{service.url}/v1/traces", body, key))
+        first, second = (one_span(os.urandom(16).hex()) for _ in range(2))
+        answer = call("POST", f"{service.url}/v1/traces", first, key)
+        if mode == "journal":
+            assert answer.status == 200
+            eventually(lambda: "`sluice migrate` creates it" in service.log.read_text(), "the reason")
+        else:
+            refused(answer)
         run("migrate", "--data", str(tmp_path / "operator"), environment=environment)
-        eventually(lambda: is_ready(service.url), "it is ready")
-        assert call("POST", f"{service.url}/v1/traces", body, key).status == 200
+        eventually(lambda: all_there(service), "it has what it needs")
+        assert call("POST", f"{service.url}/v1/traces", second, key).status == 200
+        eventually(lambda: spans_in(late, "late") == (2 if mode == "journal" else 1), "what it took")
         service.stop()
     finally:
         service.kill()
         late.kill()
+
+
+def all_there(service: Service) -> bool:
+    """Whether it is ready, and none of its dependencies away."""
+    answer = call("GET", f"{service.url}/readyz")
+    return answer.status == 200 and all(each["ok"] for each in answer.json()["dependencies"])
+
+
+def spans_in(engine: Engine, database: str) -> int:
+    """How many spans a database of the engine has."""
+    client = clickhouse_connect.get_client(dsn=engine.url, database=database, autogenerate_session_id=False)
+    ((count,),) = client.query("SELECT count() FROM spans").result_rows
+    client.close()
+    return int(count)
+
+
+@pytest.mark.parametrize("end", ["kill", "stop"])
+def test_what_is_acknowledged_after_the_insert_is_not_lost_or_doubled_either(storing: Apart, end: str) -> None:
+    senders = sent_while_clickhouse_goes_and_comes(storing, end, refusing=True)
+    copies = storing.copies()
+    assert {trace_id: copies[trace_id] for trace_id in senders.acknowledged if copies[trace_id] != 1} == {}
+    assert all(copies[trace_id] <= 1 for trace_id in senders.refused)
+
+
+def test_in_the_mode_store_exports_are_told_to_come_back_while_clickhouse_is_away(storing: Apart) -> None:
+    storing.engine.kill()
+    try:
+        refused(storing.export()[1])
+        in_envelope(storing.explored())
+        assert storing.controlled().status == 200
+        wanted = {"gateway": False, "query": False, "control": True}
+        eventually(lambda: storing.ready() == wanted, "only control is ready")
+    finally:
+        storing.engine.start()
+    eventually(lambda: all(storing.ready().values()), "all ready again")
+    trace_id, answer = storing.export()
+    assert (answer.status, storing.stored(trace_id)) == (200, 1)
+
+
+def test_in_the_mode_store_a_clickhouse_that_hangs_is_one_that_is_away(storing: Apart) -> None:
+    storing.engine.pause()
+    try:
+        trace_id, answer = storing.export()
+        refused(answer)
+        eventually(lambda: not is_ready(storing.service("gateway").url), "not ready")
+        assert storing.controlled().status == 200
+    finally:
+        storing.engine.resume()
+    eventually(lambda: all(storing.ready().values()), "all ready again")
+    assert storing.export()[1].status == 200
+    assert storing.stored(trace_id) <= 1  # it may have been stored after its answer, once
+
+
+def test_in_the_mode_store_services_start_before_what_they_need(storing: Apart) -> None:
+    storing.sluice.stop()
+    with away(storing.engine), away(storing.database):
+        start_all(storing.sluice)
+        assert storing.ready() == dict.fromkeys(APART, False)
+        refused(storing.export()[1])
+        in_envelope(storing.controlled())
+        in_envelope(storing.explored())
+    eventually(lambda: all(storing.ready().values()), "all ready")
+    trace_id, answer = storing.export()
+    assert (answer.status, storing.stored(trace_id)) == (200, 1)

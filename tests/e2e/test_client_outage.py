@@ -1,4 +1,6 @@
-"""ClickHouse goes away, exports are answered 503, it comes back: the clients' own retries lose and double nothing."""
+"""ClickHouse goes away and comes back, and clients lose and double nothing: none of them is refused, or, in the mode
+`store`, their own retries see to it.
+"""
 
 import json
 import logging
@@ -28,7 +30,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from tests.e2e.agents import export_javascript, forwarding, key_header, rotel
 from tests.e2e.product import Answer, Sluice, call, eventually, running_apart
-from tests.e2e.reading import logs_of, spans_of
+from tests.e2e.reading import logs_of, settled, spans_of
 from tests.engine.process import Engine
 
 ITEMS = 400  # less than a batch of the SDKs: one request for each signal
@@ -56,13 +58,14 @@ class Served(NamedTuple):
 
     def refused(self) -> dict[str, int]:
         """Requests answered 503 until now, by signal."""
-        metrics = call("GET", f"{self.sluice.base_url}/metrics").body.decode()
-        counted = re.findall(
-            r'^sluice_gateway_requests_total\{outcome="refused",reason="service_unavailable",signal="(\w+)"\} (\S+)$',
-            metrics,
-            re.MULTILINE,
-        )
-        return {"traces": 0, "logs": 0} | {signal: int(float(count)) for signal, count in counted}
+        return counted(self.sluice, 'requests_total{outcome="refused",reason="service_unavailable"')
+
+
+def counted(sluice: Sluice, opening: str) -> dict[str, int]:
+    """A counter of the gateway, by signal; `opening` is how its lines begin."""
+    metrics = call("GET", f"{sluice.base_url}/metrics").body.decode()
+    found = re.findall(rf'^{re.escape(f"sluice_gateway_{opening}")},signal="(\w+)"\}} (\S+)$', metrics, re.MULTILINE)
+    return {"traces": 0, "logs": 0} | {signal: int(float(count)) for signal, count in found}
 
 
 class Sent(NamedTuple):
@@ -80,14 +83,15 @@ Client = Callable[[Sluice, Path, Callable[[], None]], Sent]
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     directory = tmp_path_factory.mktemp("served")
     engine = Engine(directory / "engine")
     engine.start()
     try:
         url, shared = f"{engine.url}/{DATABASE}", f"sqlite:///{directory / 'shared.db'}"
-        # A request that is under way when ClickHouse goes away is answered 503 then.
-        sluice = running_apart(directory, url, shared, SLUICE_GATEWAY_ACK_DEADLINE_S="1")
+        # In the mode store a request that is under way when ClickHouse goes away is answered 503 then.
+        settings = {"SLUICE_DURABILITY": request.param, "SLUICE_GATEWAY_ACK_DEADLINE_S": "1"}
+        sluice = running_apart(directory, url, shared, **settings)
         yield Served(sluice, engine)
         sluice.stop()
     finally:
@@ -95,7 +99,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @contextmanager
-def away(served: Served) -> Iterator[Callable[[], None]]:
+def refusing(served: Served) -> Iterator[Callable[[], None]]:
     """ClickHouse is away and the gateway knows it. What is given waits until a client was refused, and ends it."""
     served.engine.stop()
     answer = eventually(lambda: refusal(served.sluice), "a 503")
@@ -221,13 +225,17 @@ def send_from_javascript(encoding: str, sluice: Sluice, directory: Path, come_ba
 
 def send_through_rotel(sluice: Sluice, directory: Path, come_back: Callable[[], None]) -> Sent:
     patience = {"otlp-exporter-retry-initial-backoff": "1s", "otlp-exporter-retry-max-backoff": "2s"}
+    accepted = partial(counted, sluice, 'items_total{outcome="accepted",reason=""')
+    before = accepted()
     with (
         rotel(directory, forwarding(sluice.base_url, sluice.key, "gzip") | patience) as agent,
         python_sdk(agent.endpoint, {}) as sdk,
     ):
         assert sdk.flush() == [True, True]
         come_back()
-        arrived(sluice, sdk.sent([]))
+        eventually(
+            lambda: accepted() == {signal: count + ITEMS + 1 for signal, count in before.items()}, "all passed on"
+        )
     return sdk.sent([])
 
 
@@ -247,13 +255,39 @@ def arrived(sluice: Sluice, sent: Sent) -> None:
         assert len({json.dumps(row["body"]) for row in logs_of(sluice, trace_id, logs)}) == logs
 
 
-@pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS.keys())
-def test_what_was_refused_arrives_once(served: Served, tmp_path: Path, client: Client) -> None:
-    with away(served) as come_back:
-        sent = client(served.sluice, tmp_path, come_back)
-    arrived(served.sluice, sent)
+def raised(served: Served, sent: Sent) -> None:
+    """So are its exceptions."""
     eventually(lambda: len(served.occurrences(sent.raised_in)) >= len(sent.raised), "error occurrences")
     assert served.occurrences(sent.raised_in) == sent.raised
+
+
+@pytest.mark.parametrize("served", ["journal"], indirect=True)
+def test_what_is_sent_while_clickhouse_is_away_arrives_once_and_no_client_notices(
+    served: Served, tmp_path: Path
+) -> None:
+    served.engine.stop()
+    try:
+        sent = [client(served.sluice, tmp_path, lambda: None) for client in CLIENTS.values()]
+        assert served.refused() == {"traces": 0, "logs": 0}
+    finally:
+        served.engine.start()
+    for each in sent:
+        arrived(served.sluice, each)
+        raised(served, each)
+        assert each.waits == []
+    settled(served.sluice)
+    for each in sent:
+        arrived(served.sluice, each)
+        raised(served, each)
+
+
+@pytest.mark.parametrize("served", ["store"], indirect=True)
+@pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS.keys())
+def test_what_was_refused_arrives_once(served: Served, tmp_path: Path, client: Client) -> None:
+    with refusing(served) as come_back:
+        sent = client(served.sluice, tmp_path, come_back)
+    arrived(served.sluice, sent)
+    raised(served, sent)
     # They wait as long as they are told to, and that is well within their own ten seconds.
     assert set(sent.waits) <= set(range(1, LONGEST_WAIT_S + 1))
     assert len(sent.waits) >= 2 or client is send_through_rotel  # which goes by waits of its own

@@ -8,6 +8,9 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.e2e.conftest import Deploy
+from tests.e2e.reading import settled, spans_of
+
+STORE = {"SLUICE_DURABILITY": "store"}
 
 
 def one_span() -> tuple[str, bytes]:
@@ -22,9 +25,12 @@ def one_span() -> tuple[str, bytes]:
 
 # The relational store has no part in it.
 @pytest.mark.parametrize("deploy", ["embedded-sqlite", "apart-sqlite"], indirect=True)
-def test_acknowledged_spans_are_there_once_after_a_kill(deploy: Deploy, tmp_path: Path) -> None:
+@pytest.mark.parametrize("settings", [{}, STORE], ids=["default", "store"])
+def test_acknowledged_spans_are_there_once_after_a_kill(
+    deploy: Deploy, settings: dict[str, str], tmp_path: Path
+) -> None:
     acknowledged = []
-    sluice = deploy(tmp_path)
+    sluice = deploy(tmp_path, **settings)
     try:
         for _ in range(3):
             sluice.start()  # what was killed
@@ -35,6 +41,10 @@ def test_acknowledged_spans_are_there_once_after_a_kill(deploy: Deploy, tmp_path
             sluice.writer.kill()
 
         sluice.start()
+        if settings != STORE:
+            for trace_id in acknowledged:
+                spans_of(sluice, trace_id, 1)
+            settled(sluice)
         for trace_id in acknowledged:
             assert [span["traceId"] for span in sluice.explore(f"/spans?traceId={trace_id}")["data"]] == [trace_id]
             assert sluice.explore(f"/traces/{trace_id}/waterfall")["spanCount"] == 1
