@@ -19,7 +19,7 @@ FUZZ_SECONDS ?= 20
 # A file of tests goes to one worker as a whole: what it starts, it starts once. One worker more than cores: they wait too.
 WORKERS := --dist loadfile --numprocesses $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 4 ? cores + 1 : 4)))
 
-.PHONY: help setup run test test-optimized lint format fuzz bench lock clean
+.PHONY: help setup run test test-optimized lint format fuzz load bench lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -55,6 +55,12 @@ $(JAVASCRIPT)/node_modules/.made: $(JAVASCRIPT)/package.json $(JAVASCRIPT)/packa
 	cd $(JAVASCRIPT) && npm ci --loglevel=error
 	touch $@
 
+# Locust changes the sockets and threads of its process, and brings much along: an environment of its own.
+$(VENV)/load/.made: requirements/load.lock $(VENV)/.made
+	$(PYTHON) -m venv $(VENV)/load
+	$(VENV)/load/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements/load.lock
+	touch $@
+
 setup: $(VENV)/.package ## everything that `run` needs, in .venv
 
 run: setup ## all services in one process, embedded stores, data in ./data
@@ -83,7 +89,9 @@ format: $(VENV)/.dev ## put the source into its one form
 fuzz: $(VENV)/.dev ## every fuzz target for FUZZ_SECONDS each (needs clang; docs/fuzzing.md)
 	$(BIN)/python -m tests.fuzz all --seconds $(FUZZ_SECONDS)
 
-bench: $(VENV)/.dev ## what the claims in README.md are measured with
+load: $(VENV)/load/.made ## Locust, for benchmarks/locust
+
+bench: $(VENV)/.dev $(VENV)/load/.made ## what the claims in README.md are measured with
 	for folder in benchmarks/*/; do name=$$(basename $$folder); echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
 
 LOCK := --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras \
@@ -95,6 +103,7 @@ lock: $(VENV)/.build ## choose new versions for requirements/*.lock
 	$(BIN)/pip-compile $(LOCK) --upgrade -o requirements/build.lock requirements/build.in
 	$(BIN)/pip-compile $(LOCK) --upgrade $(RUN_EXTRAS) -o requirements/run.lock pyproject.toml
 	$(BIN)/pip-compile $(LOCK) --upgrade $(RUN_EXTRAS) --extra dev -o requirements/dev.lock pyproject.toml
+	$(BIN)/pip-compile $(LOCK) --upgrade -o requirements/load.lock requirements/load.in
 	cd $(JAVASCRIPT) && npm update --package-lock-only --loglevel=error
 
 clean: ## what can be made again; ./data stays
