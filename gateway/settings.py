@@ -93,7 +93,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
             le=60,
         ),
     ] = 0.25
-    batch_rows: Annotated[int, setting("A batch is sent once it has so many items.", unit="items", ge=1)] = 50_000
+    batch_rows: Annotated[int, setting("A batch is sent once it has so many items.", unit="items", ge=1)] = 100_000
     batch_bytes: Annotated[int, setting("A batch is sent once it holds so much.", unit="bytes", ge=1)] = 64 * _MIB
     linger_s: Annotated[
         float,
