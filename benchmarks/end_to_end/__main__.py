@@ -46,11 +46,22 @@ def main() -> None:
         bench = Bench(Path(directory), workers, arguments.seconds, arguments.settings)
         rates = {kind: calibrated(bench, kind) / 2 for kind in kinds}
         rounds: dict[Kind, list[Round]] = {kind: [] for kind in kinds}
-        for _, kind in product(range(arguments.rounds), kinds):
+        for number, kind in product(range(arguments.rounds), kinds):
             rounds[kind].append(measured(bench, kind, rates[kind]))
+            _print_round(number, kind, rounds[kind][-1])
     _print_costs(rounds)
     _print_rates(rounds)
     _print_times(rounds)
+
+
+def _print_round(number: int, kind: Kind, one: Round) -> None:
+    """One line, so that a long run tells how it goes."""
+    steady, most = (f"{a.cost.whole:.2f} of {b.whole:.2f}" for a, b in one.pairs)
+    p99_s = quantile(one.seen.visible, 0.99)
+    print(
+        f"round {number + 1}, {kind.signal}: {steady} us; {most} us at {one.most.rate:.0f} items/s; p99 {p99_s:.2f} s",
+        flush=True,
+    )
 
 
 def _print_costs(rounds: dict[Kind, list[Round]]) -> None:

@@ -92,6 +92,11 @@ class Round(NamedTuple):
     most_engine: Cost
     seen: Seen
 
+    @property
+    def pairs(self) -> tuple[tuple[Stretch, Cost], tuple[Stretch, Cost]]:
+        """The product and the engine alone, at half of the rate and at the highest."""
+        return (self.steady, self.steady_engine), (self.most, self.most_engine)
+
 
 def calibrated(bench: Bench, kind: Kind) -> float:
     """Requests a second that become rows when senders do not pause."""
