@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import http_parser, web
 
-from chassis import descriptors
+from chassis import descriptors, memory
 from chassis.accepting import Acceptor
 from chassis.connections import ConnectionPlan
 from chassis.errors import StartupError
@@ -39,6 +39,7 @@ async def serve(
     stop = asyncio.Event()
     _on_signals(stop)  # before anything is opened, so that nothing is left half open
     async with listening(app, listener, settings, telemetry):
+        memory.settle()
         on_listening()
         await stop.wait()
         app[HEALTH].draining = True
