@@ -134,7 +134,8 @@ class Ledger:
         try:
             self._renew()
         except OSError as error:
-            self._failed(error)
+            self._metrics.failures.labels("ledger").inc()
+            self._log.warning("the ledger of the journal cannot be replaced yet", error=str(error))
             self._compact_at += self._size // _COMPACTIONS
 
     def _failed(self, error: OSError) -> None:

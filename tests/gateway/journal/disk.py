@@ -12,6 +12,8 @@ from random import Random
 from gateway.journal.files import Files
 
 PAGE = 4096
+SECTOR = 512
+GARBAGE = b"\xa5"
 
 
 class PowerLoss(BaseException):
@@ -43,10 +45,13 @@ class File:
         self.dirty.clear()
 
     def sync_in_part(self, random: Random) -> None:
-        """Some pages reach the disk; the system takes all of them for written."""
+        """Some pages reach the disk, some are destroyed; the system takes all of them for written."""
         for page in sorted(self.dirty):
-            if random.random() < 0.5:
+            choice = random.randrange(3)
+            if choice == 1:
                 self._write_back(page)
+            elif choice == 2:
+                self.durable[page] = GARBAGE * PAGE
         self.dirty.clear()
 
     def _write_back(self, page: int) -> None:
@@ -56,7 +61,9 @@ class File:
             self.durable.pop(page, None)
 
     def lose_power(self, random: Random) -> None:
-        """What is not synced is there or not; of a page, what was written of its sectors."""
+        """What is not synced is there or not; of a page, what was written of its sectors. One that was just being
+        written may be neither the old nor the new one.
+        """
         for page in sorted(self.dirty):
             choice = random.randrange(3)
             if choice == 1:
@@ -72,7 +79,8 @@ class File:
 
     def _torn(self, page: int, random: Random) -> bytes:
         old, new = self.durable.get(page, bytes(PAGE)), self.get(page)
-        return b"".join(random.choice((old, new))[at : at + 512] for at in range(0, PAGE, 512))
+        sectors = (random.choice((old, new, GARBAGE * PAGE))[at : at + SECTOR] for at in range(0, PAGE, SECTOR))
+        return b"".join(sectors)
 
 
 class Disk(Files):
@@ -174,7 +182,7 @@ class Disk(Files):
     def write(self, fd: int, pieces: Sequence[bytes], offset: int) -> int:
         self._did("write", fd)
         file = self._file(fd)
-        assert fd not in self._broken, "a descriptor whose sync failed was written to"
+        self._refuse_broken(fd)
         data = b"".join(pieces)
         growth = offset + len(data) - file.size
         if growth > 0 and growth > self.free:
@@ -214,7 +222,7 @@ class Disk(Files):
 
     def sync(self, fd: int) -> None:
         file = self._file(fd)
-        assert fd not in self._broken, "a descriptor whose sync failed was synced again"
+        self._refuse_broken(fd)
         try:
             self._did("sync", fd)
         except OSError:
@@ -297,6 +305,10 @@ class Disk(Files):
             if not failures:
                 del self._failures[operation]
             raise OSError(error, os.strerror(error))
+
+    def _refuse_broken(self, fd: int) -> None:
+        if fd in self._broken:
+            raise AssertionError("a descriptor whose sync failed is used again")
 
     def _store(self, file: File, data: bytes, offset: int) -> None:
         end = offset + len(data)

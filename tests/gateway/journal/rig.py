@@ -1,5 +1,6 @@
 """A journal on a disk of our own, with a clock that stands still, and a log that is read."""
 
+import errno
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -8,13 +9,16 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from gateway.journal import Entry, JournalLimits, JournalMetrics, Range, Request
+from gateway.journal import format as fmt
 from gateway.journal.claims import claim
 from gateway.journal.files import Files
 from gateway.journal.indexing import finish
 from gateway.journal.opened import OpenJournal
 from gateway.journal.records import Surroundings
+from gateway.journal.scanning import Found, scan
 from gateway.journal.startup import start
 from proto.otlp.policy import Policy
+from tests.gateway.journal.disk import Disk
 
 ROOT = Path("/journal")
 FIRST = ROOT / "0"
@@ -22,6 +26,19 @@ EPOCH_S = 1_700_000_000
 ALL = 2**40
 POLICY = Policy()
 NO_LIMITS = JournalLimits(segment_bytes=64 * 1024, max_bytes=0, min_free_bytes=0, hold_s=60, quarantine_days=0)
+
+OPERATIONS_THAT_FAIL = [
+    ("write", errno.EIO),
+    ("rest", errno.ENOSPC),  # a part is written first
+    ("sync", errno.EIO),
+    ("allocate", errno.ENOSPC),
+    ("create", errno.ENOSPC),
+    ("rename", errno.EIO),
+    ("sync_directory", errno.EIO),
+    ("truncate", errno.EIO),
+    ("open_write", errno.EIO),
+    ("unlink", errno.EIO),
+]
 
 
 class RecordingLog:
@@ -84,3 +101,20 @@ def ranges(sequences: Sequence[int]) -> tuple[Range, ...]:
         else:
             found.append((sequence, sequence))
     return tuple(found)
+
+
+def lost_with(disk: Disk, path: Path, offset: int) -> list[bytes]:
+    """The bodies that may be lost with a byte of a segment: a request, or those with the policy that it declares."""
+    content = disk.files[path].content()
+    header = fmt.read_file_header(content)
+    assert header is not None
+    parts = scan(lambda size, at: content[at : at + size], fmt.seed_of(header.salt), fmt.PAGE, len(content))
+    frames = [part for part in parts if isinstance(part, Found)]
+    for hit in frames:
+        if not hit.offset <= offset < hit.end:
+            continue
+        if hit.head.kind == fmt.REQUEST:
+            return [bytes(hit.payload)]
+        requests = (frame for frame in frames if frame.head.kind == fmt.REQUEST)
+        return [bytes(frame.payload) for frame in requests if frame.head.policy_id == hit.head.policy_id]
+    return []

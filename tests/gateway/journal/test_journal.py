@@ -1,12 +1,9 @@
 """The journal on the event loop, on real files."""
 
 import asyncio
-import errno
 import os
 import shutil
 import stat
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -17,53 +14,18 @@ from prometheus_client import CollectorRegistry, generate_latest
 from chassis.errors import ServiceUnavailable, StartupError
 from gateway.journal import (
     Batch,
+    Forgetful,
     Journal,
-    JournalLimits,
     JournalMetrics,
     JournalTaken,
     Log,
     Recovered,
-    Request,
     orphans,
 )
 from gateway.journal import format as fmt
-from gateway.journal.files import Files, RealFiles
-from proto.otlp.policy import Policy
-from tests.gateway.journal.disk import Disk
+from gateway.journal.files import RealFiles
+from tests.gateway.journal.running import LIMITS, journal_at, opened, request, until
 from tests.gateway.journal.test_format import DEFLATED, EMPTY, GOLDEN, LOGS, TRACES
-
-DEADLINE_S = 20.0
-POLICY = Policy()
-LIMITS = JournalLimits(segment_bytes=2**20, max_bytes=0, min_free_bytes=0, hold_s=0, quarantine_days=30)
-
-
-def request(body: bytes, project_id: int = 1, *, slow: bool = False) -> Request:
-    return Request(project_id, "traces", "protobuf", "gzip", 1_763_700_000 * 10**9, 3, POLICY, body, slow)
-
-
-def journal_at(
-    directory: Path,
-    limits: JournalLimits = LIMITS,
-    files: Files | None = None,
-    registry: CollectorRegistry | None = None,
-) -> Journal:
-    metrics = JournalMetrics(registry or CollectorRegistry())
-    return Journal(directory, limits, metrics, structlog.get_logger(), files=files)
-
-
-@asynccontextmanager
-async def opened(journal: Journal) -> AsyncIterator[Recovered]:
-    recovered = journal.open()
-    try:
-        yield recovered
-    finally:
-        await journal.close()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 class HeldFiles(RealFiles):
@@ -125,6 +87,69 @@ async def test_requests_that_wait_share_a_sync_and_land_in_order_though_nobody_w
         ]
         assert files.syncs - before <= 2  # the first alone, and all that came while it was written
         assert len(await journal.read(1, 2**30)) == 30
+
+
+async def test_what_goes_wrong_with_one_that_landed_is_not_the_others_concern(tmp_path: Path) -> None:
+    def refuse(sequence: int) -> None:
+        raise ValueError(sequence)
+
+    journal = journal_at(tmp_path)
+    async with opened(journal):
+        landed: list[int] = []
+        results = await asyncio.gather(
+            journal.append(request(b"a"), refuse),
+            journal.append(request(b"b"), landed.append),
+            journal.append(request(b"c")),
+        )
+        assert (results, landed) == ([1, 2, 3], [2])
+
+
+async def test_a_request_that_is_larger_than_a_segment_gets_a_larger_one(tmp_path: Path) -> None:
+    journal = journal_at(tmp_path)
+    large = request(os.urandom(9 * 2**20))
+    async with opened(journal):
+        await asyncio.gather(*(journal.append(request(b"%d" % number)) for number in range(5)), journal.append(large))
+        await journal.append(request(b"after"))
+        entries = await journal.read(0, 2**30)
+        assert [entry.request for entry in entries if len(entry.request.body) > 5] == [large]
+        assert len(entries) == 7
+
+
+async def test_lanes_are_read_apart_over_many_blocks(tmp_path: Path) -> None:
+    journal = journal_at(tmp_path)
+    async with opened(journal):
+        for number in range(60):
+            await journal.append(request(b"%02d" % number * 25_000, slow=number // 15 % 2 == 1))
+        await journal.begin(Batch(1, 2, ((3, 4), (20, 50))))
+        wanted = {True: [*range(16, 20), *range(51, 61)], False: [1, 2, *range(5, 16)]}
+        for slow, sequences in wanted.items():
+            found: list[int] = []
+            while entries := await journal.read(found[-1] if found else 0, 120_000, slow=slow):
+                assert 1 <= len(entries) <= 3
+                found += [entry.sequence for entry in entries]
+            assert found == sequences
+        assert [entry.sequence for entry in await journal.members(Batch(1, 2, ((3, 4), (20, 50))))] == [
+            3,
+            4,
+            *range(20, 51),
+        ]
+
+
+async def test_a_journal_that_keeps_nothing_tells_what_is_lost(tmp_path: Path) -> None:
+    registry = CollectorRegistry()
+    log: Log = Forgetful(JournalMetrics(registry), structlog.get_logger())
+    assert (log.open(), log.durable, log.last) == (Recovered(), False, 0)
+    landed: list[int] = []
+    assert [await log.append(request(b"x"), landed.append) for _ in range(4)] == landed == [1, 2, 3, 4]
+    await log.begin(Batch(1, 2, ((1, 4),)))
+    await log.split(1, [Batch(2, 2, ((1, 3),)), Batch(3, 2, ((4, 4),))])
+    log.finish(3, {})
+    await log.set_aside(Batch(2, 2, ((1, 3),)), "why")
+    assert registry.get_sample_value("sluice_gateway_journal_lost_items_total") == 9
+    await log.set_aside(Batch(3, 2, ((4, 4),)), "why")
+    assert registry.get_sample_value("sluice_gateway_journal_lost_items_total") == 9
+    assert (await log.read(0, 1), await log.members(Batch(2, 2, ((1, 3),))), log.held()) == ([], [], ())
+    await log.close()
 
 
 async def test_batches_are_what_they_were_when_they_were_begun(tmp_path: Path) -> None:
@@ -238,100 +263,6 @@ async def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StartupError, match="cannot be used for the journal: File exists"):
         journal_at(tmp_path / "file").open()
-
-
-async def test_beyond_its_quota_a_journal_takes_nothing_until_something_is_stored(tmp_path: Path) -> None:
-    journal = journal_at(tmp_path, replace(LIMITS, max_bytes=2**20))
-    async with opened(journal):
-        for project_id in range(7):
-            await journal.append(request(bytes(130_000), project_id))
-        with pytest.raises(ServiceUnavailable) as refused:
-            await journal.append(request(bytes(130_000), 7))
-        assert refused.value.message == "The journal is full; send the request again later."
-        assert refused.value.retry_after in range(1, 6)
-        await journal.append(request(bytes(100), 7))  # there is room for this
-        await journal.begin(Batch(1, 2, ((1, 6),)))
-        journal.finish(1, {})
-        await until(lambda: journal.nbytes < 2**19)
-        await journal.append(request(bytes(130_000), 7))
-
-
-async def test_above_half_of_the_quota_a_project_may_take_what_is_left_free(tmp_path: Path) -> None:
-    journal = journal_at(tmp_path, replace(LIMITS, max_bytes=2**20))
-    async with opened(journal):
-        for _ in range(5):
-            await journal.append(request(bytes(100_000), 1))
-        with pytest.raises(ServiceUnavailable) as refused:
-            await journal.append(request(bytes(100_000), 1))
-        assert refused.value.message == "Too much of this project waits to be stored; send the request again later."
-        await journal.append(request(bytes(300_000), 2))
-        with pytest.raises(ServiceUnavailable):
-            await journal.append(request(bytes(100_000), 2))
-        await journal.append(request(bytes(100_000), 3))
-
-
-async def test_what_is_stored_gives_way_to_what_is_not(tmp_path: Path) -> None:
-    """Held segments count against nobody: they are removed when the quota needs their room."""
-    journal = journal_at(tmp_path, replace(LIMITS, max_bytes=2**20, hold_s=600))
-    async with opened(journal):
-        for number in range(1, 60):
-            await journal.append(request(bytes(100_000)))
-            await journal.begin(Batch(number, 2, ((number, number),)))
-            journal.finish(number, {})
-        assert journal.nbytes <= 2**20
-        assert journal.held()
-
-
-async def test_a_disk_that_is_nearly_full_is_left_alone_until_it_is_not(tmp_path: Path) -> None:
-    disk = Disk()
-    journal = journal_at(Path("/journal"), replace(LIMITS, min_free_bytes=2**30), files=disk)
-    async with opened(journal):
-        await journal.append(request(b"x"))
-        disk.free = 2**30 - 1
-        with pytest.raises(ServiceUnavailable) as refused:
-            await asyncio.gather(*(journal.append(request(bytes(10_000))) for _ in range(1000)))
-        assert refused.value.message == "The disk of the journal is nearly full; send the request again later."
-        disk.free = 2**40
-        await until(lambda: not journal._journal.upkeep.low)
-        await journal.append(request(b"x"))
-
-
-@pytest.mark.parametrize(
-    "fault", [("sync", errno.EIO), ("rest", errno.ENOSPC), ("write", errno.EIO)], ids=lambda f: f[0]
-)
-async def test_requests_that_cannot_be_written_are_refused_and_the_next_ones_are_not(fault: tuple[str, int]) -> None:
-    disk, registry = Disk(), CollectorRegistry()
-    journal = journal_at(Path("/journal"), files=disk, registry=registry)
-    async with opened(journal):
-        await journal.append(request(b"good"))
-        disk.fail(*fault)
-        with pytest.raises(ServiceUnavailable) as refused:
-            await journal.append(request(bytes(5000)))
-        assert refused.value.message == "The request could not be written to disk; send it again later."
-        assert await journal.append(request(b"better")) == 3
-        assert [entry.request.body for entry in await journal.read(0, 2**30)] == [b"good", b"better"]
-        assert registry.get_sample_value("sluice_gateway_journal_failures_total", {"kind": "write"}) == 1
-    disk.kill_process()
-    after = journal_at(Path("/journal"), files=disk)
-    async with opened(after):
-        assert [entry.request.body for entry in await after.read(0, 2**30)] == [b"good", b"better"]
-
-
-async def test_records_that_cannot_be_written_are_refused_and_can_be_written_later(tmp_path: Path) -> None:
-    disk = Disk()
-    journal = journal_at(Path("/journal"), files=disk)
-    batch = Batch(1, 2, ((1, 1),))
-    async with opened(journal):
-        await journal.append(request(b"x"))
-        disk.fail("sync", errno.EIO, 20)
-        with pytest.raises(ServiceUnavailable, match="The disk of the journal does not take records at the moment"):
-            await journal.begin(batch)
-        assert await journal.read(0, 2**30) == []
-        disk.heal()
-        await journal.begin(batch)
-    disk.kill_process()
-    async with opened(journal_at(Path("/journal"), files=disk)) as recovered:
-        assert recovered.unfinished == [batch]
 
 
 async def test_after_the_end_nothing_is_taken(tmp_path: Path) -> None:

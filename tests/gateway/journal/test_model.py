@@ -5,26 +5,23 @@ begun, or gone, for it was refused or is finished. After each start all of it is
 places, once, unchanged; what was acknowledged and not finished may be gone only if bits of it were.
 """
 
-import errno
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from gateway.journal import Batch, Entry, Request
-from gateway.journal import format as fmt
 from gateway.journal.blocks import FRESH, SLOW
 from gateway.journal.indexing import finish
 from gateway.journal.quarantine import read_contents
-from gateway.journal.scanning import Found, scan
 from proto.otlp.policy import Policy
 from tests.gateway.journal.disk import Disk, PowerLoss
-from tests.gateway.journal.rig import FIRST, ROOT, Rig, ranges
+from tests.gateway.journal.rig import FIRST, OPERATIONS_THAT_FAIL, ROOT, Rig, lost_with, ranges
 
 Body = bytes
 Where = int | Literal["offered", "gone"]  # a number: of a batch
@@ -33,21 +30,25 @@ POLICIES: Final = [Policy(), Policy(max_items=7), Policy(sensitive_words=("one",
 PLACES: Final = [("spans", 20_000), ("spans", 20_001), ("logs", 20_000)]
 IN_DOUBT: Final = "requests that are refused may be stored after a crash"
 SIZES: Final = st.sampled_from([0, 1, 8, 100, 3000, 5000, 20_000])
-FAULTS: Final = st.sampled_from(
-    [
-        ("write", errno.EIO),
-        ("rest", errno.ENOSPC),  # a part is written first
-        ("sync", errno.EIO),
-        ("allocate", errno.ENOSPC),
-        ("create", errno.ENOSPC),
-        ("rename", errno.EIO),
-        ("sync_directory", errno.EIO),
-        ("truncate", errno.EIO),
-        ("open_write", errno.EIO),
-        ("unlink", errno.EIO),
-    ]
-)
 SEEDS: Final = st.integers(0, 2**16)
+
+
+class Fate(NamedTuple):
+    """What befalls an operation of the journal."""
+
+    faults: Sequence[tuple[str, int]] = ()  # operations of the disk, each of which fails the next time
+    power: int | None = None  # so many operations of the disk are done, then it is lost
+    then: Callable[[Disk], None] | None = None
+    seed: int = 0  # of what is random about the disk
+
+
+FATES: Final = st.just(Fate()) | st.builds(
+    Fate,
+    st.lists(st.sampled_from(OPERATIONS_THAT_FAIL), max_size=3),
+    st.none() | st.integers(0, 10) | st.integers(0, 50),
+    st.sampled_from([None, Disk.kill_process, Disk.lose_power]),
+    SEEDS,
+)
 
 
 class Machine(RuleBasedStateMachine):
@@ -61,10 +62,12 @@ class Machine(RuleBasedStateMachine):
         self.now: dict[Body, Where] = {}  # where it is
         self.crashed: dict[Body, set[Where]] = {}  # where it may be after a crash
         self.batches: dict[int, Batch] = {}
+        self.begun: dict[int, list[Batch]] = {}  # all that ever were, by id
         self.unsettled: set[Body] = set()  # finished, but not on disk as that
         self.set_aside_: set[Body] = set()
         self.uncut: set[Body] = set()  # refused, and kept away by a record of the ledger alone
         self.ids: set[int] = set()  # of all batches
+        self.damaged = False
 
     # What happens.
 
@@ -77,31 +80,45 @@ class Machine(RuleBasedStateMachine):
     def write(self, sizes: list[int], policy: Policy, slow: bool) -> None:
         self.commit(sizes, policy, slow=slow)
 
-    @rule(sizes=st.lists(SIZES, min_size=1, max_size=4), faults=st.lists(FAULTS, min_size=1, max_size=4))
-    def write_to_a_bad_disk(self, sizes: list[int], faults: list[tuple[str, int]]) -> None:
-        with self.faults(faults):
+    @rule(sizes=st.lists(SIZES, min_size=1, max_size=4), fate=FATES)
+    def write_on_a_bad_day(self, sizes: list[int], fate: Fate) -> None:
+        with self.meets(fate):
+            self.commit(sizes, POLICIES[1])
+
+    @rule(sizes=st.lists(SIZES, min_size=1, max_size=3), fate=FATES)
+    def write_well_and_then_badly(self, sizes: list[int], fate: Fate) -> None:
+        """The second time to a segment that is there."""
+        self.commit([0], POLICIES[0])
+        with self.meets(fate):
             self.commit(sizes, POLICIES[0])
 
-    @rule(data=st.data(), faults=st.lists(FAULTS, max_size=3))
-    def begin(self, data: st.DataObject, faults: list[tuple[str, int]]) -> None:
-        if batch := self.draw_batch(data):
-            with self.faults(faults):
-                self.begin_(batch)
+    @rule(data=st.data(), fate=FATES)
+    def begin(self, data: st.DataObject, fate: Fate) -> None:
+        if (batch := self.draw_batch(data)) is None:
+            return
+        self.begun[batch.batch_id] = [batch]
+        with self.meets(fate):
+            bodies = self.bodies(batch)
+            self.record(lambda: self.rig.journal.begin(batch), dict.fromkeys(bodies, batch.batch_id))
+            self.batches[batch.batch_id] = batch
 
     @precondition(lambda self: self.batches)
-    @rule(data=st.data())
-    def finish(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), seconds=st.sampled_from([None, 0.0, 70.0, 140.0]), fate=FATES)
+    def finish(self, data: st.DataObject, seconds: float | None, fate: Fate) -> None:
         batch = self.draw_begun(data)
-        self.rig.journal.finish(batch.batch_id, {PLACES[0]: 1})
         for body in self.bodies(batch):
             self.now[body] = "gone"
             self.crashed[body].add("gone")
             self.unsettled.add(body)
         del self.batches[batch.batch_id]
+        with self.meets(fate):
+            self.rig.journal.finish(batch.batch_id, {PLACES[0]: 1})
+            if seconds is not None:
+                self.pass_time(seconds)
 
     @precondition(lambda self: self.batches)
-    @rule(data=st.data(), faults=st.lists(FAULTS, max_size=3), keeps_id=st.booleans())
-    def split(self, data: st.DataObject, faults: list[tuple[str, int]], keeps_id: bool) -> None:
+    @rule(data=st.data(), keeps_id=st.booleans(), fate=FATES)
+    def split(self, data: st.DataObject, keeps_id: bool, fate: Fate) -> None:
         batch = self.draw_begun(data)
         sequences = [self.sequences[body] for body in self.bodies(batch)]
         at = data.draw(st.integers(0, len(sequences)))
@@ -109,84 +126,55 @@ class Machine(RuleBasedStateMachine):
         parts = [Batch(self.new_id(), batch.made_ms, ranges(half), frozenset(PLACES[:1])) for half in halves]
         if keeps_id and parts:
             parts[0] = parts[0]._replace(batch_id=batch.batch_id)
+        for part in parts:
+            self.begun.setdefault(part.batch_id, []).append(part)
         places: dict[Body, Where] = {body: part.batch_id for part in parts for body in self.bodies(part)}
-        with self.faults(faults):
+        with self.meets(fate):
             self.record(lambda: self.rig.journal.split(batch.batch_id, parts), places)
-        del self.batches[batch.batch_id]
-        self.batches |= {part.batch_id: part for part in parts}
+            del self.batches[batch.batch_id]
+            self.batches |= {part.batch_id: part for part in parts}
 
     @precondition(lambda self: self.batches)
-    @rule(data=st.data(), faults=st.lists(FAULTS, max_size=3))
-    def set_aside(self, data: st.DataObject, faults: list[tuple[str, int]]) -> None:
+    @rule(data=st.data(), fate=FATES)
+    def set_aside(self, data: st.DataObject, fate: Fate) -> None:
         batch = self.draw_begun(data)
         bodies = self.bodies(batch)
-        with self.faults(faults):
+        with self.meets(fate):
             self.record(lambda: finish(self.rig.journal.set_aside(batch, "why")), dict.fromkeys(bodies, "gone"))
-        self.set_aside_ |= set(bodies)
-        del self.batches[batch.batch_id]
+            self.set_aside_ |= set(bodies)
+            del self.batches[batch.batch_id]
 
-    @rule(seconds=st.sampled_from([0.0, 1.0, 70.0]), faults=st.lists(FAULTS, max_size=2))
-    def tick(self, seconds: float, faults: list[tuple[str, int]]) -> None:
-        self.rig.now += seconds
-        with self.faults(faults):
-            self.rig.journal.tick()
-        self.note_settled()
+    @rule(seconds=st.sampled_from([0.0, 1.0, 70.0]), fate=FATES)
+    def tick(self, seconds: float, fate: Fate) -> None:
+        with self.meets(fate):
+            self.pass_time(seconds)
 
-    @rule()
-    def end_in_order(self) -> None:
-        self.rig.journal.close()
-        self.crashed |= {body: {"gone"} for body in self.unsettled}
-        self.disk.kill_process()
-        self.restart()
-        assert self.rig.recovered.clean
+    @rule(power=st.none() | st.integers(0, 12), seed=SEEDS)
+    def end_in_order(self, power: int | None, seed: int) -> None:
+        with self.meets(Fate(power=power, seed=seed)):
+            self.rig.journal.close()
+            self.crashed |= {body: {"gone"} for body in self.unsettled}
+            self.disk.kill_process()
+            self.restart()
+            assert self.rig.recovered.clean
 
-    @rule(seed=SEEDS)
-    def lose_power(self, seed: int) -> None:
-        self.disk.random.seed(seed)
+    @rule(power=st.integers(0, 25), seed=SEEDS)
+    def lose_power_within_the_start(self, power: int, seed: int) -> None:
         self.disk.lose_power()
-        self.restart()
-
-    @rule()
-    def kill(self) -> None:
-        self.disk.kill_process()
-        self.restart()
-
-    @rule(operations=st.integers(0, 25), size=SIZES, data=st.data())
-    def lose_power_within(self, operations: int, size: int, data: st.DataObject) -> None:
-        """At one of the next operations, whatever is being done then."""
-        self.disk.stop_at = operations
-        try:
-            self.commit([size], POLICIES[1])
-            if batch := self.draw_batch(data):
-                self.begin_(batch)
-            self.rig.now += 70.0
-            self.rig.journal.tick()
-            self.note_settled()
-        except PowerLoss:
-            pass
-        self.disk.lose_power()
-        self.restart()
-
-    @rule(operations=st.integers(0, 25))
-    def lose_power_within_the_start(self, operations: int) -> None:
-        self.disk.lose_power()
-        self.disk.stop_at = operations
-        try:
+        with self.meets(Fate(power=power, seed=seed)):
             self.rig.start()
-        except PowerLoss:
-            pass
-        self.disk.lose_power()
-        self.restart()
+            self.disk.give_up()
 
     @rule(data=st.data())
     def flip_a_bit_of_a_segment(self, data: st.DataObject) -> None:
         self.disk.lose_power()
         if (path := self.draw_path(data, ".segment")) is not None:
             offset = data.draw(st.integers(0, max(self.disk.written(path) * 8 - 1, 0)))
-            for body in self.under(path, offset // 8):
+            for body in lost_with(self.disk, path, offset // 8):
                 self.crashed[body].add("gone")
             self.disk.flip(path, offset)
-        self.restart(exact=False)
+            self.damaged = True
+        self.restart()
 
     @rule(data=st.data())
     def flip_a_bit_of_the_ledger(self, data: st.DataObject) -> None:
@@ -197,6 +185,7 @@ class Machine(RuleBasedStateMachine):
             anywhere: set[Where] = {"offered", *self.ids}
             for body in self.sequences.keys() | self.uncut:
                 self.crashed[body] |= anywhere
+            self.damaged = True
         self.restart()
 
     @invariant()
@@ -228,11 +217,6 @@ class Machine(RuleBasedStateMachine):
             self.now[request.body] = "offered"
             self.crashed[request.body] = {"offered"}
 
-    def begin_(self, batch: Batch) -> None:
-        bodies = self.bodies(batch)
-        self.record(lambda: self.rig.journal.begin(batch), dict.fromkeys(bodies, batch.batch_id))
-        self.batches[batch.batch_id] = batch
-
     def record(self, write: Callable[[], None], places: dict[Body, Where]) -> None:
         """Until it returns, requests are where they were or where they are to be; as its users do, it tries again."""
         for body, place in places.items():
@@ -251,23 +235,46 @@ class Machine(RuleBasedStateMachine):
             self.crashed |= {body: {"gone"} for body in self.unsettled}
             self.unsettled.clear()
 
-    @contextmanager
-    def faults(self, faults: list[tuple[str, int]]) -> Iterator[None]:
-        for operation, error in faults:
-            self.disk.fail(operation, error)
-        yield
-        self.disk.heal()
+    def pass_time(self, seconds: float) -> None:
+        self.rig.now += seconds
+        self.rig.journal.tick()
+        self.note_settled()
 
-    def restart(self, *, exact: bool = True) -> None:
+    @contextmanager
+    def meets(self, fate: Fate) -> Iterator[None]:
+        """What is done within it goes well, or not."""
+        self.disk.random.seed(fate.seed)
+        for operation, error in fate.faults:
+            self.disk.fail(operation, error)
+        self.disk.stop_at = fate.power
+        try:
+            yield
+        except PowerLoss:
+            self.disk.lose_power()
+            self.restart()
+            return
+        finally:
+            self.disk.heal()
+            self.disk.stop_at = None
+        if fate.then is not None:
+            fate.then(self.disk)
+            self.restart()
+
+    def restart(self) -> None:
         """Whatever happened: start, look where everything is, and go on from there."""
         self.rig.start()
         recovered = self.rig.recovered
         self.batches = {batch.batch_id: batch for batch in recovered.unfinished}
         seen = self.seen()
+        for batch in recovered.unfinished:  # all of it, or nothing
+            assert self.damaged or batch in self.begun[batch.batch_id]
         for body, places in self.crashed.items():
             assert seen.get(body, "gone") in places, (body[:8], seen.get(body), places)
         offered = [self.sequences[body] for body, place in seen.items() if place == "offered"]
-        assert recovered.last == max(offered, default=0) or (not exact and recovered.last > max(offered, default=0))
+        last = max(offered, default=0)
+        assert recovered.last == last or (
+            self.damaged and recovered.last > last
+        )  # found to be damaged when it was read
         self.now = dict(seen)
         self.crashed = {body: {seen.get(body, "gone")} for body in self.crashed}
         self.unsettled.clear()
@@ -328,28 +335,8 @@ class Machine(RuleBasedStateMachine):
         inside = [sequence for first, last in batch.ranges for sequence in range(first, last + 1)]
         return [by_sequence[sequence] for sequence in inside if sequence in by_sequence]
 
-    def under(self, path: Path, offset: int) -> list[Body]:
-        """What may be lost with a byte of a segment: a request, or those with the policy that is declared there."""
-        content = self.disk.files[path].content()
-        header = fmt.read_file_header(content)
-        assert header is not None
-        seed = fmt.seed_of(header.salt)
-        frames = [
-            f
-            for f in scan(lambda size, at: content[at : at + size], seed, fmt.PAGE, len(content))
-            if isinstance(f, Found)
-        ]
-        for frame in frames:
-            if not frame.offset <= offset < frame.end:
-                continue
-            if frame.head.kind == fmt.REQUEST:
-                return [bytes(frame.payload)]
-            used = [f for f in frames if f.head.kind == fmt.REQUEST and f.head.policy_id == frame.head.policy_id]
-            return [bytes(f.payload) for f in used]
-        return []
-
 
 Machine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=100, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )
 test_a_journal_keeps_its_promises = Machine.TestCase

@@ -1,0 +1,52 @@
+"""A journal on the event loop, opened and closed."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from gateway.journal import (
+    Journal,
+    JournalLimits,
+    JournalMetrics,
+    Recovered,
+    Request,
+)
+from gateway.journal.files import Files
+from proto.otlp.policy import Policy
+
+DEADLINE_S = 20.0
+POLICY = Policy()
+LIMITS = JournalLimits(segment_bytes=2**20, max_bytes=0, min_free_bytes=0, hold_s=0, quarantine_days=30)
+
+
+def request(body: bytes, project_id: int = 1, *, slow: bool = False) -> Request:
+    return Request(project_id, "traces", "protobuf", "gzip", 1_763_700_000 * 10**9, 3, POLICY, body, slow)
+
+
+def journal_at(
+    directory: Path,
+    limits: JournalLimits = LIMITS,
+    files: Files | None = None,
+    registry: CollectorRegistry | None = None,
+) -> Journal:
+    metrics = JournalMetrics(registry or CollectorRegistry())
+    return Journal(directory, limits, metrics, structlog.get_logger(), files=files)
+
+
+@asynccontextmanager
+async def opened(journal: Journal) -> AsyncIterator[Recovered]:
+    recovered = journal.open()
+    try:
+        yield recovered
+    finally:
+        await journal.close()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while not condition():
+            await asyncio.sleep(0.01)

@@ -1,0 +1,110 @@
+"""How much a journal takes, and what it refuses when the disk does not take it."""
+
+import asyncio
+import errno
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from prometheus_client import CollectorRegistry
+
+from chassis.errors import ServiceUnavailable
+from gateway.journal import (
+    Batch,
+)
+from tests.gateway.journal.disk import Disk
+from tests.gateway.journal.running import LIMITS, journal_at, opened, request, until
+
+
+async def test_beyond_its_quota_a_journal_takes_nothing_until_something_is_stored(tmp_path: Path) -> None:
+    journal = journal_at(tmp_path, replace(LIMITS, max_bytes=2**20))
+    async with opened(journal):
+        for project_id in range(7):
+            await journal.append(request(bytes(130_000), project_id))
+        with pytest.raises(ServiceUnavailable) as refused:
+            await journal.append(request(bytes(130_000), 7))
+        assert refused.value.message == "The journal is full; send the request again later."
+        assert refused.value.retry_after in range(1, 6)
+        await journal.append(request(bytes(100), 7))  # there is room for this
+        await journal.begin(Batch(1, 2, ((1, 6),)))
+        journal.finish(1, {})
+        await until(lambda: journal.nbytes < 2**19)
+        await journal.append(request(bytes(130_000), 7))
+
+
+async def test_above_half_of_the_quota_a_project_may_take_what_is_left_free(tmp_path: Path) -> None:
+    journal = journal_at(tmp_path, replace(LIMITS, max_bytes=2**20))
+    async with opened(journal):
+        for _ in range(5):
+            await journal.append(request(bytes(100_000), 1))
+        with pytest.raises(ServiceUnavailable) as refused:
+            await journal.append(request(bytes(100_000), 1))
+        assert refused.value.message == "Too much of this project waits to be stored; send the request again later."
+        await journal.append(request(bytes(300_000), 2))
+        with pytest.raises(ServiceUnavailable):
+            await journal.append(request(bytes(100_000), 2))
+        await journal.append(request(bytes(100_000), 3))
+
+
+async def test_what_is_stored_gives_way_to_what_is_not(tmp_path: Path) -> None:
+    """Held segments count against nobody: they are removed when the quota needs their room."""
+    journal = journal_at(tmp_path, replace(LIMITS, max_bytes=2**20, hold_s=600))
+    async with opened(journal):
+        for number in range(1, 60):
+            await journal.append(request(bytes(100_000)))
+            await journal.begin(Batch(number, 2, ((number, number),)))
+            journal.finish(number, {})
+        assert journal.nbytes <= 2**20
+        assert journal.held()
+
+
+async def test_a_disk_that_is_nearly_full_is_left_alone_until_it_is_not(tmp_path: Path) -> None:
+    disk = Disk()
+    journal = journal_at(Path("/journal"), replace(LIMITS, min_free_bytes=2**30), files=disk)
+    async with opened(journal):
+        await journal.append(request(b"x"))
+        disk.free = 2**30 - 1
+        with pytest.raises(ServiceUnavailable) as refused:
+            await asyncio.gather(*(journal.append(request(bytes(10_000))) for _ in range(1000)))
+        assert refused.value.message == "The disk of the journal is nearly full; send the request again later."
+        disk.free = 2**40
+        await until(lambda: not journal._journal.upkeep.low)
+        await journal.append(request(b"x"))
+
+
+@pytest.mark.parametrize(
+    "fault", [("sync", errno.EIO), ("rest", errno.ENOSPC), ("write", errno.EIO)], ids=lambda f: f[0]
+)
+async def test_requests_that_cannot_be_written_are_refused_and_the_next_ones_are_not(fault: tuple[str, int]) -> None:
+    disk, registry = Disk(), CollectorRegistry()
+    journal = journal_at(Path("/journal"), files=disk, registry=registry)
+    async with opened(journal):
+        await journal.append(request(b"good"))
+        disk.fail(*fault)
+        with pytest.raises(ServiceUnavailable) as refused:
+            await journal.append(request(bytes(5000)))
+        assert refused.value.message == "The request could not be written to disk; send it again later."
+        assert await journal.append(request(b"better")) == 3
+        assert [entry.request.body for entry in await journal.read(0, 2**30)] == [b"good", b"better"]
+        assert registry.get_sample_value("sluice_gateway_journal_failures_total", {"kind": "write"}) == 1
+    disk.kill_process()
+    after = journal_at(Path("/journal"), files=disk)
+    async with opened(after):
+        assert [entry.request.body for entry in await after.read(0, 2**30)] == [b"good", b"better"]
+
+
+async def test_records_that_cannot_be_written_are_refused_and_can_be_written_later(tmp_path: Path) -> None:
+    disk = Disk()
+    journal = journal_at(Path("/journal"), files=disk)
+    batch = Batch(1, 2, ((1, 1),))
+    async with opened(journal):
+        await journal.append(request(b"x"))
+        disk.fail("sync", errno.EIO, 20)
+        with pytest.raises(ServiceUnavailable, match="The disk of the journal does not take records at the moment"):
+            await journal.begin(batch)
+        assert await journal.read(0, 2**30) == []
+        disk.heal()
+        await journal.begin(batch)
+    disk.kill_process()
+    async with opened(journal_at(Path("/journal"), files=disk)) as recovered:
+        assert recovered.unfinished == [batch]
