@@ -104,6 +104,15 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             shown_default="chdb:// in <data>/clickhouse",
         ),
     ] = ""
+    clickhouse_timeout_s: Annotated[
+        float,
+        setting(
+            "How long a call waits for a ClickHouse server to answer; an insert is then sent again, under its token.",
+            unit="seconds",
+            ge=1,
+            le=3_600,
+        ),
+    ] = 30.0
     database_url: Annotated[
         str,
         setting(

@@ -25,11 +25,15 @@ _QUIETER: Final = {
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end on the fastest loop at hand. Raises StartupError, one sentence, when a store stops the work."""
+    """Run to the end on the fastest loop at hand. Raises StartupError, one sentence, when a store stops the work; one
+    that says how the command is to end, for a setting is wrong, as it is.
+    """
     memory.keep()
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(work)
+    except StartupError:
+        raise
     except (StoreError, SchemaError, ApiError) as error:
         raise StartupError(str(error)) from error
 

@@ -121,17 +121,26 @@ def _decoder(names: Sequence[str]) -> str:
 
 
 def open_clickhouse(
-    chassis: ChassisSettings, *, handles: int = 1, max_waiting: int = 4, timeout_s: float = 30.0
+    chassis: ChassisSettings, *, handles: int = 1, max_waiting: int = 4, timeout_s: float | None = None
 ) -> ClickHouse:
-    """A `ClickHouse` of the configured store, not started."""
-    scratch = _scratch(chassis)
+    """A `ClickHouse` of the configured store, not started. `timeout_s`: where the work takes longer than is usual."""
     return ClickHouse(
-        chassis.clickhouse, handles=handles, max_waiting=max_waiting, timeout_s=timeout_s, scratch=scratch
+        chassis.clickhouse,
+        handles=handles,
+        max_waiting=max_waiting,
+        timeout_s=chassis.clickhouse_timeout_s if timeout_s is None else timeout_s,
+        scratch=_scratch(chassis),
     )
 
 
 def _checked_clickhouse(chassis: ChassisSettings, *, handles: int, max_waiting: int) -> CheckedClickHouse:
-    return CheckedClickHouse(chassis.clickhouse, handles=handles, max_waiting=max_waiting, scratch=_scratch(chassis))
+    return CheckedClickHouse(
+        chassis.clickhouse,
+        handles=handles,
+        max_waiting=max_waiting,
+        timeout_s=chassis.clickhouse_timeout_s,
+        scratch=_scratch(chassis),
+    )
 
 
 def _scratch(chassis: ChassisSettings) -> Path | None:

@@ -16,7 +16,7 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError, Error
 from urllib3.exceptions import HTTPError
 
-from chassis.clickhouse import errors
+from chassis.clickhouse import crashes, errors
 from chassis.clickhouse.target import Target, connections_to, open_client, parse
 
 T = TypeVar("T")
@@ -148,6 +148,7 @@ class ClickHouse:
         if self._scratch is not None:
             self._prepare_scratch(self._scratch)
         await self._call(lambda _client: None)
+        crashes.end_at_once()
 
     async def close(self) -> None:
         """End the reads under way, wait for the inserts, close the handles. A server gets no more than CLOSE_S for

@@ -47,9 +47,9 @@ class QueryTooLarge(StoreError):
 class StoreMisconfigured(StoreUnavailable, StartupError):
     """The URL, the directory or the credentials cannot work; the message is one sentence for an operator."""
 
-    def __init__(self, message: str, code: int | None = None) -> None:
+    def __init__(self, message: str, code: int | None = None, *, exit_code: int = 2) -> None:
         StoreUnavailable.__init__(self, message, code)
-        self.exit_code = 2
+        self.exit_code = exit_code
 
 
 TOO_MANY_PARTS: Final = 252

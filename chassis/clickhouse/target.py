@@ -149,7 +149,8 @@ def _open_embedded(target: Target, directory: Path) -> Client:
     except Error as error:
         if error.code is None and _held_by_another_process(directory):
             raise errors.StoreMisconfigured(
-                f"Another process uses the directory {directory}; the embedded engine allows one."
+                f"Another process uses the directory {directory}; the embedded engine allows one.",
+                exit_code=1,  # nothing is wrong with the setting: it may be the last process, about to end
             ) from error
         if error.code == errors.UNKNOWN_DATABASE:
             raise errors.from_open(error.code, str(error)) from error

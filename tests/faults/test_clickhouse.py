@@ -11,7 +11,7 @@ from tests.faults.conftest import MakeGateway
 from tests.faults.deployment import Gateway, Site
 from tests.faults.loading import loaded, more, more_inserts, nobody_waited
 from tests.faults.proxy import Delay, Proxy, Refuse, Reset, Seen, Unknown
-from tests.faults.zygote import STORE_TIMEOUT, Zygote
+from tests.faults.zygote import Zygote
 
 FLAPS = 12
 
@@ -19,7 +19,7 @@ FLAPS = 12
 @pytest.fixture
 def gateway(make_gateway: MakeGateway, proxy: Proxy, zygote: Zygote) -> Gateway:
     """Running, with the proxy as its ClickHouse, of which it waits a second for an answer."""
-    gateway = make_gateway(clickhouse_port=proxy.port, zygote=zygote, settings={STORE_TIMEOUT: "1"})
+    gateway = make_gateway(clickhouse_port=proxy.port, zygote=zygote, settings={"SLUICE_CLICKHOUSE_TIMEOUT_S": "1"})
     gateway.start()
     return gateway
 

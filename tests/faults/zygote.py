@@ -16,14 +16,11 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn, Self
+from typing import Any, NoReturn, Self
 
-from chassis.clickhouse import ClickHouse
 from sluice.main import main as command
 from tests.e2e.product import clean_environment
 from tests.faults import preload
-
-STORE_TIMEOUT: Final = "FAULTS_STORE_TIMEOUT_S"  # of calls to ClickHouse: half a minute otherwise, and no setting
 
 
 class Zygote:
@@ -112,9 +109,6 @@ def _become(order: dict[str, Any]) -> NoReturn:
     try:
         os.environ.clear()
         os.environ.update(order["environment"])
-        if STORE_TIMEOUT in os.environ:
-            defaults = ClickHouse.__init__.__kwdefaults__ or {}
-            defaults["timeout_s"] = float(os.environ[STORE_TIMEOUT])
         out = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         nothing = os.open(os.devnull, os.O_RDONLY)
         for descriptor, number in ((nothing, 0), (out, 1), (out, 2)):

@@ -1,0 +1,89 @@
+"""`sluice up`: the engine is in the process, so its end is the process's end."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.product import START_SECONDS, Sluice, clean_environment, eventually, running
+from tests.engine.process import Engine
+from tests.faults.clients import Load
+from tests.faults.deployment import SMALL, Tables, has_stored_all
+from tests.faults.reconciliation import Reconciliation, reconcile
+
+DEATH_S = 10  # nobody is served meanwhile
+
+
+@pytest.fixture
+def sluice(tmp_path: Path) -> Iterator[Sluice]:
+    sluice = running(tmp_path / "data", tmp_path / "log", **SMALL)
+    yield sluice
+    sluice.kill()
+
+
+def more(load: Load) -> None:
+    seen = load.acknowledged
+    eventually(lambda: load.acknowledged > seen + 10, "acknowledgements go on")
+
+
+def accounted_for(sluice: Sluice, load: Load, directory: Path) -> Reconciliation:
+    """Stop it once all is stored, and read its tables with an engine of their own."""
+    exports = load.finish()
+    eventually(lambda: has_stored_all(sluice.gateway_url), "all is stored")
+    sluice.stop()
+    engine = Engine(directory / "data" / "clickhouse")
+    engine.start()
+    try:
+        return reconcile(exports, *Tables(engine.port, "default").stored(load.run))
+    finally:
+        engine.stop()
+
+
+def test_fault_17_engine_abort(sluice: Sluice, tmp_path: Path, run: str) -> None:
+    """An abort of the engine, a fault in it, the kernel for want of memory; a supervisor starts the process again."""
+    load = Load(sluice.gateway_url, sluice.key, run, clients=2, rate=20.0)
+    load.start()
+    service = sluice.writer
+    try:
+        for number in (signal.SIGABRT, signal.SIGSEGV, signal.SIGKILL):
+            more(load)
+            assert service.process is not None
+            service.process.send_signal(number)
+            assert service.process.wait(DEATH_S) == -number
+            service.start()
+        assert service.log.read_text().count("Fatal Python error: ") == 2  # with its stacks; a kill leaves no time
+        more(load)
+    except BaseException:
+        load.finish(0)
+        raise
+    records = accounted_for(sluice, load, tmp_path)
+    assert (records.faults, records.unanswered) == ({}, 0), records
+    assert records.resent > 0
+
+
+def test_fault_18_second_process_opens_the_engine(sluice: Sluice, tmp_path: Path, run: str) -> None:
+    """With a data directory of its own, so that only the engine is shared: one sentence, and no harm."""
+    load = Load(sluice.gateway_url, sluice.key, run, clients=1)
+    load.start()
+    try:
+        more(load)
+        store = tmp_path / "data" / "clickhouse"
+        other = subprocess.run(
+            [sys.executable, "-m", "sluice", "up", "--data", str(tmp_path / "other"), "--port", "0"],
+            env=clean_environment({"SLUICE_CLICKHOUSE_URL": f"chdb://{store}"}),
+            capture_output=True,
+            text=True,
+            timeout=START_SECONDS,
+            check=False,
+        )
+        sentence = f"sluice: Another process uses the directory {store}; the embedded engine allows one."
+        assert (other.returncode, other.stderr.splitlines()[-1]) == (1, sentence)
+        more(load)
+    except BaseException:
+        load.finish(0)
+        raise
+    records = accounted_for(sluice, load, tmp_path)
+    assert (records.faults, records.unanswered, records.resent) == ({}, 0, 0), records

@@ -1,0 +1,41 @@
+"""SIGKILL and power cuts, again and again under load: nothing acknowledged is lost, nothing is stored twice.
+
+`python -m tests.faults.kills --count 1000` is the same with every point, for as long as one likes.
+"""
+
+import pytest
+
+from tests.faults.conftest import MakeGateway
+from tests.faults.deployment import Site
+from tests.faults.kills import Kills, kill_again_and_again
+from tests.faults.points import EVERY, OF_RECORDS, UNDER_LOAD
+from tests.faults.zygote import Zygote
+
+
+def accounted_for(done: Kills) -> None:
+    """Every record is where it belongs, and the kills came in the midst of something."""
+    assert done.records.faults == {}, done
+    assert done.records.unanswered == 0, done
+    assert done.records.resent > 0, done
+    print(done)  # noqa: T201 (with its seed)
+
+
+def test_fault_01_sigkill_under_load(make_gateway: MakeGateway, zygote: Zygote, site: Site) -> None:
+    gateway = make_gateway(zygote=zygote)
+    accounted_for(kill_again_and_again(site, gateway, seed=1, count=19, points=UNDER_LOAD))
+
+
+def test_fault_02_sigkill_in_replay_checkpoint_and_deletion(
+    make_gateway: MakeGateway, zygote: Zygote, site: Site
+) -> None:
+    gateway = make_gateway(zygote=zygote)
+    accounted_for(kill_again_and_again(site, gateway, seed=2, count=24, points=OF_RECORDS))
+
+
+@pytest.mark.parametrize("seed", [4, 5])
+def test_fault_04_power_cut(make_gateway: MakeGateway, zygote: Zygote, site: Site, seed: int) -> None:
+    """Of a machine whose disk keeps what it was told to sync; its page cache is what is lost."""
+    gateway = make_gateway(zygote=zygote, shadow=True)
+    done = kill_again_and_again(site, gateway, seed=seed, count=12, points=EVERY)
+    accounted_for(done)
+    assert done.cut.pages_lost > 0
