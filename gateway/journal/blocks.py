@@ -31,15 +31,18 @@ class Blocks:
         self._starts = array("Q")
         self._seconds = array("Q")
         self._lanes = array("B")
+        self._full_at = -1  # the next block begins there
+        self._second = -1
 
     def add(self, sequence: int, offset: int, received_ns: int, *, slow: bool) -> None:
         """The next request of the segment."""
         second = received_ns // _SECOND_NS
-        if not self._firsts or offset - self._starts[-1] >= BLOCK_BYTES or second != self._seconds[-1]:
+        if offset >= self._full_at or second != self._second:
             self._firsts.append(sequence)
             self._starts.append(offset)
             self._seconds.append(second)
             self._lanes.append(0)
+            self._full_at, self._second = offset + BLOCK_BYTES, second
         self._lanes[-1] |= SLOW if slow else FRESH
 
     def of(self, sequence: int) -> int:

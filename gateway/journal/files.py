@@ -5,6 +5,7 @@ All raise OSError. Descriptors are closed on exec; a process that forks must do 
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 from collections.abc import Sequence
@@ -161,17 +162,20 @@ def write_all(files: Files, fd: int, pieces: Sequence[bytes], offset: int) -> in
     """Write all of `pieces`, however many calls that takes; where they end. A disk that is nearly full takes a part
     first and fails at the next call.
     """
-    rest = list(pieces)
-    while rest:
+    rest = pieces
+    left = sum(map(len, pieces))
+    while left:
         written = files.write(fd, rest, offset)
         if not written:
-            raise OSError(5, "a write wrote nothing")
+            raise OSError(errno.EIO, "a write wrote nothing")
         offset += written
-        rest = _behind(rest, written)
+        left -= written
+        if left:
+            rest = _behind(rest, written)
     return offset
 
 
-def _behind(pieces: list[bytes], written: int) -> list[bytes]:
+def _behind(pieces: Sequence[bytes], written: int) -> list[bytes]:
     """What is left of `pieces` when so many bytes are written."""
     for at, piece in enumerate(pieces):
         if written < len(piece):

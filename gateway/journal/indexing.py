@@ -55,7 +55,8 @@ def _add(segment: Segment, blocks: Blocks, found: Found, limit: int) -> None:
     head = found.head
     segment.length = found.end
     if head.kind == fmt.REQUEST and head.sequence <= limit:
-        segment.add(blocks, head.sequence, found.offset, head, head.size)
+        slow = bool(head.flags & fmt.FLAG_SLOW)
+        segment.add(blocks, head.sequence, found.offset, head, head.size, slow=slow)
     elif head.kind == fmt.POLICY and (policy := fmt.read_policy(bytes(found.payload))) is not None:
         segment.policies[head.policy_id] = policy
 

@@ -194,9 +194,9 @@ class Journal:
         if landing.error is not None:
             self._refuse(landing.group, NO_ROOM if isinstance(landing.error, NoRoom) else NOT_WRITTEN)
             return
+        self._admission.written(sum(waiting.size for waiting in landing.group))
+        self._last = landing.first + len(landing.group) - 1
         for sequence, waiting in enumerate(landing.group, landing.first):
-            self._admission.written(waiting.size)
-            self._last = sequence
             if waiting.landed is not None:
                 self._call(waiting.landed, sequence)
             if not waiting.done.done():

@@ -62,9 +62,10 @@ class Segment:
             keep=self.keep,
         )
 
-    def add(self, blocks: Blocks, sequence: int, offset: int, request: Request | fmt.Head, size: int) -> None:
+    def add(
+        self, blocks: Blocks, sequence: int, offset: int, request: Request | fmt.Head, size: int, *, slow: bool
+    ) -> None:
         """A request is in it, at `offset`, so many bytes."""
-        slow = request.slow if isinstance(request, Request) else bool(request.flags & fmt.FLAG_SLOW)
         blocks.add(sequence, offset, request.received_ns, slow=slow)
         self.last = sequence
         self.requests += 1
@@ -185,7 +186,8 @@ class Writing:
         segment.length = fmt.page_up(group.end)
         segment.policies |= group.policies
         for sequence, (request, offset) in enumerate(zip(requests, group.offsets, strict=True), first):
-            segment.add(self.blocks, sequence, offset, request, fmt.frame_size(len(request.body)))
+            size = fmt.frame_size(len(request.body))
+            segment.add(self.blocks, sequence, offset, request, size, slow=request.slow)
 
     def seal(self) -> Segment:
         """Write nothing more: the room that is left is given back."""

@@ -101,7 +101,7 @@ async def test_what_goes_wrong_with_one_that_landed_is_not_the_others_concern(tm
             journal.append(request(b"b"), landed.append),
             journal.append(request(b"c")),
         )
-        assert (results, landed) == ([1, 2, 3], [2])
+        assert (list(results), landed) == ([1, 2, 3], [2])
 
 
 async def test_a_request_that_is_larger_than_a_segment_gets_a_larger_one(tmp_path: Path) -> None:
