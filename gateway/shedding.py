@@ -31,7 +31,7 @@ MESSAGE: Final = "The gateway is overloaded; send the request again later."
 
 FEWEST: Final = 64  # places; where these take too long it is for other reasons than their number
 MOST: Final = 2**16
-FIRST: Final = 256
+FIRST: Final = 512
 SHRINK: Final = 0.7  # at once, at most
 GROW: Final = 1.25
 WINDOW_S: Final = 0.25  # between changes: an answer's time shows the change before
@@ -64,9 +64,12 @@ def target_of(settings: GatewaySettings, durability: str) -> float:
     return max(settings.target_delay_s, waiting_s)
 
 
-def places_after(places: int, window: Window, target_s: float) -> int:
-    """How many places there are to be, so that half of the answers come within `target_s`: fewer when they took
-    longer; more when they came sooner and there were too few places.
+def places_after(places: int, before: Window, window: Window, target_s: float) -> int:
+    """How many places there are to be, so that half of the answers come within `target_s`.
+
+    Fewer when they took longer in two windows: in one alone it was a stall, which is over, and whoever waited then is
+    better answered late than sent away. More when they came sooner and there were too few places; and up to `FIRST` in
+    any case, so that there is room for a burst.
     """
     median_s = window.median_s
     if not median_s:
@@ -74,10 +77,9 @@ def places_after(places: int, window: Window, target_s: float) -> int:
     # The root, because what is seen is the time that answers took under earlier numbers of places.
     change = (target_s / median_s) ** 0.5
     if change < 1:
-        return max(FEWEST, int(places * max(change, SHRINK)))
-    if window.refused:
-        return min(MOST, 1 + int(places * min(change, GROW)))
-    return places
+        return max(FEWEST, int(places * max(change, SHRINK))) if before.median_s > target_s else places
+    most = MOST if window.refused else max(FIRST, places)
+    return min(most, 1 + int(places * min(change, GROW)))
 
 
 class Shedding:
@@ -91,6 +93,7 @@ class Shedding:
         self._clock = clock
         self._places: Shares[bytes] = Shares(FIRST)
         self._arriving: OrderedDict[_Place, float] = OrderedDict()  # the longest under way first
+        self._before = Window([], 0)
         self._times: list[float] = []
         self._refused = 0
         self._uncounted: dict[Signal, list[int]] = {signal: [0, 0] for signal in SIGNALS}  # requests, bytes
@@ -138,8 +141,8 @@ class Shedding:
     def look(self) -> None:
         """The end of a window."""
         window = Window(self._times, self._refused)
-        self._places.most = places_after(self._places.most, window, self._target_s)
-        self._times, self._refused = [], 0
+        self._places.most = places_after(self._places.most, self._before, window, self._target_s)
+        self._before, self._times, self._refused = window, [], 0
         self._forget_slow()
         self.count()
 
