@@ -6,7 +6,6 @@ take nothing from it. Every item that was acknowledged is counted at the endpoin
 """
 
 import argparse
-import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
@@ -18,46 +17,14 @@ from typing import Final
 
 from benchmarks.codec.__main__ import machine
 from benchmarks.gateway.bodies import ITEMS, KINDS, Kind
-from benchmarks.overload.deployment import Cores, Deployment, Memory, deployed
-from benchmarks.overload.offering import BROKEN, UNSENT, Load, Outcome, joined, offer, quantile
+from benchmarks.overload.bench import Bench, by_status, times_of
+from benchmarks.overload.deployment import Cores, Memory, deployed
+from benchmarks.overload.offering import UNSENT, Outcome
 
 _PEAK_S: Final = 5.0
 _ROUNDS: Final = 3
 _PEAK_CONNECTIONS: Final = (32, 128, 512)  # a mode in which an answer waits for others needs many
 _SETTLING_S: Final = 5  # in which connections are made and the number of places is found
-_ARRIVAL_S: Final = 300.0
-_QUIET_S: Final = 3.0
-_QUANTILES: Final = (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))
-_WORDS: Final = {200: "200", BROKEN: "connection broken", UNSENT: "not sent for want of a connection"}
-
-
-class Bench:
-    """A deployment, and the processes that send to it."""
-
-    def __init__(self, deployment: Deployment, senders: ProcessPoolExecutor, processes: int, kind: Kind) -> None:
-        self.deployment = deployment
-        self._senders = senders
-        self._processes = processes
-        self._kind = kind
-        self.acknowledged = 0  # items
-
-    def offer(self, rate: float, seconds: float, connections: int) -> Outcome:
-        """So many requests a second from all processes together; 0: without a pause."""
-        rate, connections = rate / self._processes, max(1, connections // self._processes)
-        load = Load(self.deployment.port, self._kind, self.deployment.keys, rate, seconds, connections)
-        outcome = joined(list(self._senders.map(offer, [load] * self._processes)))
-        self.acknowledged += outcome.count(200) * ITEMS
-        return outcome
-
-    def missing(self) -> int:
-        """Acknowledged items that are not at the endpoint, once nothing more comes."""
-        deadline = time.monotonic() + _ARRIVAL_S
-        while time.monotonic() < deadline and (self._left() > 0 or self.deployment.sink.arrived()["idle_s"] < _QUIET_S):
-            time.sleep(0.2)
-        return self._left()
-
-    def _left(self) -> int:
-        return self.acknowledged - self.deployment.rows(self._kind.signal)
 
 
 def main() -> None:
@@ -88,7 +55,7 @@ def _measure(bench: Bench, kind: Kind, arguments: argparse.Namespace) -> None:
     with Memory(bench.deployment) as memory:
         outcome = bench.offer(peak * arguments.times, arguments.seconds, arguments.connections)
     cpu_s = bench.deployment.cpu_s() - cpu_s
-    print(f"offered {peak * arguments.times:.0f}/s for {arguments.seconds:g} s: {_by_status(outcome)}", flush=True)
+    print(f"offered {peak * arguments.times:.0f}/s for {arguments.seconds:g} s: {by_status(outcome)}", flush=True)
     _print_goodput(outcome, peak, int(arguments.seconds))
     _print_costs(outcome, cpu_s, cost_s)
     print(f"memory of the gateway: {memory}", flush=True)
@@ -112,28 +79,21 @@ def _print_goodput(outcome: Outcome, peak: float, seconds: int) -> None:
         f" {median(by_second):.0f} in the median"
     )
     settled = [time for times in outcome.accepted[_SETTLING_S:] for time in times]
-    print(f"time to a 200 from when it was due: {_times(outcome.seconds.get(200, ()))}")
-    print(f"after the first {_SETTLING_S} s: {_times(settled)}")
+    print(f"time to a 200 from when it was due: {times_of(outcome.seconds.get(200, ()))}")
+    print(f"after the first {_SETTLING_S} s: {times_of(settled)}")
 
 
 def _print_costs(outcome: Outcome, cpu_s: float, cost_s: float) -> None:
     """A refusal costs what is left when the answered requests are charged with what they cost before."""
     refusals = [time for status, times in outcome.seconds.items() if status not in (200, UNSENT) for time in times]
     each_s = max(0.0, cpu_s - outcome.count(200) * cost_s) / max(1, len(refusals))
-    print(f"time to a refusal: {_times(refusals)}; CPU about {each_s * 1e6:.0f} us, {each_s / cost_s:.1%} of an answer")
+    print(
+        f"time to a refusal: {times_of(refusals)}; CPU about {each_s * 1e6:.0f} us, {each_s / cost_s:.1%} of an answer"
+    )
     print(f"CPU of the gateway {cpu_s / outcome.elapsed_s:.2f} cores, of the senders", end=" ")
     print(
         f"{outcome.cpu_s / outcome.elapsed_s:.2f}; they were behind their times by {outcome.late_s * 1e3:.1f} ms (p99)"
     )
-
-
-def _times(times: Sequence[float]) -> str:
-    return ", ".join(f"{name} {quantile(times, q) * 1e3:.0f} ms" for name, q in _QUANTILES)
-
-
-def _by_status(outcome: Outcome) -> str:
-    counts = sorted((status, len(times)) for status, times in outcome.seconds.items())
-    return ", ".join(f"{_WORDS.get(status, str(status))}: {count}" for status, count in counts)
 
 
 def _kinds(names: Sequence[str]) -> list[Kind]:

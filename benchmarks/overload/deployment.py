@@ -114,6 +114,14 @@ async def _make_keys(url: str, org_slug: str, projects: int) -> list[str]:
     return keys
 
 
+def slope(samples: Sequence[float], every_s: float) -> float:
+    """Change a minute over the second half, by least squares: what is filled once is filled by then."""
+    late = samples[len(samples) // 2 :]
+    mean_x, mean_y = (len(late) - 1) / 2, sum(late) / len(late)
+    spread = sum((x - mean_x) ** 2 for x in range(len(late)))
+    return sum((x - mean_x) * (y - mean_y) for x, y in enumerate(late)) / max(spread, 1e-9) * 60 / every_s
+
+
 class Memory:
     """Resident memory of a gateway, watched while it is a context."""
 
@@ -142,11 +150,8 @@ class Memory:
 
     @property
     def slope(self) -> float:
-        """MiB a minute over the second half, by least squares: what is filled once is filled by then."""
-        late = self._samples[len(self._samples) // 2 :]
-        mean_x, mean_y = (len(late) - 1) / 2, sum(late) / len(late)
-        spread = sum((x - mean_x) ** 2 for x in range(len(late)))
-        return sum((x - mean_x) * (y - mean_y) for x, y in enumerate(late)) / max(spread, 1e-9) * 60 / _SAMPLE_S
+        """MiB a minute over the second half."""
+        return slope(self._samples, _SAMPLE_S)
 
     def __str__(self) -> str:
         return (

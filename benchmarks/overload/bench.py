@@ -1,0 +1,55 @@
+"""A running deployment and the processes that send to it; what the figures look like."""
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from typing import Final
+
+from benchmarks.gateway.bodies import ITEMS, Kind
+from benchmarks.overload.deployment import Deployment
+from benchmarks.overload.offering import BROKEN, UNSENT, Load, Outcome, joined, offer, quantile
+
+_ARRIVAL_S: Final = 300.0
+_QUIET_S: Final = 3.0
+_QUANTILES: Final = (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))
+_WORDS: Final = {200: "200", BROKEN: "connection broken", UNSENT: "not sent for want of a connection"}
+
+
+class Bench:
+    """A deployment, and the processes that send to it."""
+
+    def __init__(self, deployment: Deployment, senders: Executor, processes: int, kind: Kind) -> None:
+        self.deployment = deployment
+        self._senders = senders
+        self._processes = processes
+        self._kind = kind
+        self.acknowledged = 0  # items
+
+    def offer(self, rate: float, seconds: float, connections: int) -> Outcome:
+        """So many requests a second from all processes together; 0: without a pause."""
+        rate, connections = rate / self._processes, max(1, connections // self._processes)
+        load = Load(self.deployment.port, self._kind, self.deployment.keys, rate, seconds, connections)
+        outcome = joined(list(self._senders.map(offer, [load] * self._processes)))
+        self.acknowledged += outcome.count(200) * ITEMS
+        return outcome
+
+    def missing(self) -> int:
+        """Acknowledged items that are not at the endpoint, once nothing more comes."""
+        deadline = time.monotonic() + _ARRIVAL_S
+        while time.monotonic() < deadline and (self._left() > 0 or self.deployment.sink.arrived()["idle_s"] < _QUIET_S):
+            time.sleep(0.2)
+        return self._left()
+
+    def _left(self) -> int:
+        return self.acknowledged - self.deployment.rows(self._kind.signal)
+
+
+def times_of(times: Sequence[float]) -> str:
+    """Their quantiles, in words."""
+    return ", ".join(f"{name} {quantile(times, q) * 1e3:.0f} ms" for name, q in _QUANTILES)
+
+
+def by_status(outcome: Outcome) -> str:
+    """How many requests ended how."""
+    counts = sorted((status, len(times)) for status, times in outcome.seconds.items())
+    return ", ".join(f"{_WORDS.get(status, str(status))}: {count}" for status, count in counts)
