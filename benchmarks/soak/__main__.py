@@ -125,7 +125,7 @@ def _soak(soak: Soak, arguments: argparse.Namespace) -> None:
     print(f"stores {most:.0f} requests/s of {ITEMS} spans in the long run;", end=" ")
     print(f"{rate:.0f}/s are sent: {rate * ITEMS:,.0f} spans/s")
     print(
-        "\n| minute | by status | ack p50 ms | p99 ms | memory MiB | parts | journal MiB | oldest s | pending | lag ms |"
+        "\n| minute | by status | ack p50 ms | p99 | memory MiB | parts | journal MiB | oldest s | pending | lag ms |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|")
     minutes = []
