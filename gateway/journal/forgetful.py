@@ -71,6 +71,9 @@ class Forgetful:
         """Nothing is kept."""
         return ()
 
+    def hold(self, *, on: bool) -> None:
+        """Nothing is kept."""
+
     async def close(self) -> None:
         """Nothing is open."""
 

@@ -152,6 +152,10 @@ class Journal:
         """Batches that are finished and whose requests are still there."""
         return [held.batch for held in list(self._journal.ledger.progress.held.values())]
 
+    def hold(self, *, on: bool) -> None:
+        """Whether what is finished is kept, however old it becomes."""
+        self._journal.upkeep.holding = on
+
     async def close(self) -> None:
         """Write what waits and end in order."""
         worker, self._worker = self._worker, None

@@ -138,5 +138,10 @@ class Log(Protocol):
     def held(self) -> Sequence[Batch]:
         """Batches that are finished and whose requests are still there."""
 
+    def hold(self, *, on: bool) -> None:
+        """While on, nothing that is finished is removed for its age, nor stops being held: nobody can check now whether
+        it is still stored. It may be removed for want of room. A journal starts with it on.
+        """
+
     async def close(self) -> None:
         """Take nothing more, finish what is being written and end in order."""

@@ -23,6 +23,7 @@ class Upkeep:
     """Of one journal, in `directory`."""
 
     def __init__(self, directory: Path, around: Surroundings, ledger: Ledger, shelf: Shelf, damaged: Damaged) -> None:
+        self.holding = True  # nothing that is finished is removed for its age
         self.low = False  # the disk is nearly full: nothing is to be taken
         self.nbytes = 0  # of segments
         self.charged = 0  # of segments that are not finished
@@ -65,8 +66,9 @@ class Upkeep:
         if now - self._looked >= SPACE_S:
             self._look(0)
         self._note_finished(now)
-        self._remove(lambda segment: _age(segment, now) >= self._limits.hold_s)
-        self._ledger.progress.expire(self._around.clock() // 10**6 - int(self._limits.hold_s * 1000))
+        if not self.holding:
+            self._remove(lambda segment: _age(segment, now) >= self._limits.hold_s)
+            self._ledger.progress.expire(self._around.clock() // 10**6 - int(self._limits.hold_s * 1000))
         if now - self._expired >= EXPIRY_S:
             self._expire(now)
         self.measure()

@@ -8,7 +8,7 @@ from typing import Any, cast
 import structlog
 from prometheus_client import CollectorRegistry
 
-from gateway.journal import Entry, JournalLimits, JournalMetrics, Range, Request
+from gateway.journal import Batch, Entry, JournalLimits, JournalMetrics, Range, Request
 from gateway.journal import format as fmt
 from gateway.journal.claims import claim
 from gateway.journal.files import Files
@@ -71,12 +71,14 @@ class Rig:
         self.now = 0.0  # seconds
         self.metrics = JournalMetrics(CollectorRegistry())
 
-    def start(self, directory: Path | None = None) -> OpenJournal:
-        """A process starts."""
+    def start(self, directory: Path | None = None, *, holding: bool = False) -> OpenJournal:
+        """A process starts, and unless it is `holding` has checked what is held."""
         self.log = RecordingLog()
         log = cast("structlog.stdlib.BoundLogger", self.log)
         around = Surroundings(self.files, self.limits, self.metrics, log, self.clock, lambda: self.now)
         self.journal, self.recovered = start(claim(self.files, directory or self.root), around)
+        if not holding:
+            self.journal.upkeep.holding = False
         return self.journal
 
     def clock(self) -> int:
@@ -87,6 +89,9 @@ class Rig:
 
     def read(self, after: int = 0, max_bytes: int = ALL, lanes: int = 3) -> list[Entry]:
         return finish(self.journal.shelf.read(after, max_bytes, lanes))
+
+    def members(self, batch: Batch) -> list[Entry]:
+        return finish(self.journal.shelf.members(batch))
 
     @property
     def damaged_frames(self) -> float:

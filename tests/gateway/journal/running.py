@@ -40,6 +40,7 @@ def journal_at(
 @asynccontextmanager
 async def opened(journal: Journal) -> AsyncIterator[Recovered]:
     recovered = journal.open()
+    journal.hold(on=False)  # as its users do when they have checked what is held
     try:
         yield recovered
     finally:

@@ -1,0 +1,81 @@
+"""What is finished is held until it is old, and longer while nobody can check that it is still stored."""
+
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from gateway.journal import Batch
+from tests.gateway.journal.disk import Disk
+from tests.gateway.journal.rig import FIRST, NO_LIMITS, Rig
+from tests.gateway.journal.running import journal_at, request, until
+
+STORED = {("spans", 20_000): 1}
+LONG_S = 10 * NO_LIMITS.hold_s
+
+
+def stored(rig: Rig) -> Batch:
+    """A batch of a sealed segment is finished."""
+    batch = Batch(1, 2, ((1, 1),), rows=STORED)
+    rig.journal.commit([rig.request(bytes(70_000))])
+    rig.journal.begin(batch)
+    rig.journal.finish(1, STORED)
+    rig.journal.commit([rig.request(bytes(70_000))])
+    rig.journal.tick()
+    return batch
+
+
+def held(rig: Rig) -> list[Batch]:
+    return [entry.batch for entry in rig.journal.ledger.progress.held.values()]
+
+
+def segments(rig: Rig) -> int:
+    return sum(name.endswith(".segment") for name in rig.files.names(FIRST))
+
+
+def test_nothing_is_removed_for_its_age_while_nobody_can_check() -> None:
+    rig = Rig(Disk())
+    rig.start(holding=True)
+    batch = stored(rig)
+    rig.now += LONG_S
+    rig.journal.tick()
+    assert (held(rig), segments(rig)) == ([batch], 2)
+    rig.journal.upkeep.holding = False
+    rig.journal.tick()
+    assert (held(rig), segments(rig)) == ([], 1)
+
+
+def test_what_was_held_at_the_end_is_held_at_the_start_however_late_that_is() -> None:
+    disk = Disk()
+    rig = Rig(disk)
+    rig.start()
+    batch = stored(rig)
+    disk.kill_process()
+    rig.now += LONG_S
+    rig.start(holding=True)
+    assert rig.recovered.held == [batch]
+    assert [entry.sequence for entry in rig.members(batch)] == [1]
+
+
+def test_for_want_of_room_it_goes_all_the_same() -> None:
+    rig = Rig(disk := Disk(), limits=replace(NO_LIMITS, min_free_bytes=2**20))
+    rig.start(holding=True)
+    stored(rig)
+    disk.free = 2**20 - 1
+    rig.now += 1
+    rig.journal.tick()
+    assert (held(rig), segments(rig)) == ([], 1)
+
+
+async def test_a_journal_starts_with_holding(tmp_path: Path) -> None:
+    journal = journal_at(tmp_path)
+    journal.open()
+    await journal.append(request(bytes(2**20)))
+    await journal.append(request(bytes(2**20)))
+    await journal.begin(Batch(1, 2, ((1, 1),)))
+    journal.finish(1, STORED)
+    assert journal._journal.upkeep.holding
+    journal.hold(on=False)
+    await until(lambda: journal.nbytes < 2 * 2**20)
+    journal.hold(on=True)
+    assert journal._journal.upkeep.holding
+    await journal.close()
