@@ -22,6 +22,7 @@ from gateway.conveyor.adoption import Adopting, Adoption
 from gateway.conveyor.conveyor import Conveyor
 from gateway.conveyor.journaled import JournaledIntake, JournalHealth
 from gateway.conveyor.presence import Presence, Reader
+from gateway.conveyor.restarts import Restarts
 from gateway.conveyor.sink import Sink
 from gateway.conveyor.tally import Tally
 from gateway.intake import Intake
@@ -63,10 +64,12 @@ class Storing:
         self.background = Background(self.inserter, self.availability, metrics, log, settings.max_background_bytes)
         self.gatherer = Gatherer(self.background, settings.derived_linger_s)
         self._parts = Parts(clickhouse, self.availability, metrics, log)
+        self._restarts = Restarts(clickhouse, self.availability)
         self._flusher = OutcomeFlusher(ledger, self.gatherer, self.availability, settings.outcomes_flush_s, clock)
 
     def start(self) -> None:
         """Begin to work."""
+        self._restarts.start()
         self.background.start()
         self.gatherer.start()
         self._flusher.start()
@@ -78,6 +81,7 @@ class Storing:
         await self._flusher.close()
         await self.gatherer.close(DRAIN_DERIVED_S)
         await self.background.close(DRAIN_BACKGROUND_S)
+        await self._restarts.close()
         await self.availability.close()
 
 

@@ -28,6 +28,16 @@ class Store(Protocol):
     async def probe(self) -> None: ...
 
 
+class Watcher(Protocol):
+    """Somebody who minds when ClickHouse is away."""
+
+    def away(self) -> None:
+        """The door closed."""
+
+    def back(self, *, lost: bool) -> None:
+        """It is open. `lost`: ClickHouse may have started anew, and without rows that it had."""
+
+
 class Availability:
     """`up` is what requests are admitted by: while ClickHouse is away they cost nothing but their refusal."""
 
@@ -51,7 +61,7 @@ class Availability:
         self._up = asyncio.Event()
         self._up.set()
         self._probing: asyncio.Task[None] | None = None
-        self._when_back: list[Callable[[], None]] = []
+        self._watchers: list[Watcher] = []
         metrics.store_up.set(1)
 
     @property
@@ -59,9 +69,15 @@ class Availability:
         """Whether inserts are worth trying."""
         return self._up.is_set()
 
-    def when_back(self, call: Callable[[], None]) -> None:
-        """Have something called whenever the door opens again after it was closed for longer than a moment."""
-        self._when_back.append(call)
+    def watch(self, watcher: "Watcher") -> Callable[[], None]:
+        """Have somebody told when the door closes and opens; what is returned ends that."""
+        self._watchers.append(watcher)
+        return lambda: self._watchers.remove(watcher)
+
+    def restarted(self) -> None:
+        """ClickHouse was seen to have started anew, whether an insert failed meanwhile or not."""
+        for watcher in self._watchers:
+            watcher.back(lost=True)
 
     def failed(self, error: StoreUnavailable, table: str) -> None:
         """An insert failed for no fault of its own."""
@@ -72,6 +88,8 @@ class Availability:
         if not self._refusing:
             self._log.warning("clickhouse is away", table=table, error=error.message, code=error.code)
         self._refusing.add(table)
+        for watcher in self._watchers:
+            watcher.away()
         probing = self._probe_until_up(self._pause_s)
         self._probing = asyncio.get_running_loop().create_task(probing, context=Context())  # about no request
         self._pause_s = min(2 * self._pause_s, MAX_PAUSE_S)
@@ -123,7 +141,6 @@ class Availability:
                 continue
             self._metrics.store_up.set(1)
             self._up.set()
-            if loop.time() - closed_at >= OUTAGE_S:
-                for call in self._when_back:
-                    call()
+            for watcher in self._watchers:
+                watcher.back(lost=loop.time() - closed_at >= OUTAGE_S)
             return

@@ -3,6 +3,7 @@
 import hashlib
 import secrets
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -72,6 +73,7 @@ class Inserter:
         self._store = store
         self._availability = availability
         self._metrics = metrics
+        self.inserted = Counter[str]()  # blocks, by table
 
     async def insert(self, sealed: Sealed) -> None:
         """Insert one block once; raises what the store raises."""
@@ -82,6 +84,7 @@ class Inserter:
         except StoreError as error:
             metrics.insert_failures.labels(block.table, type(error).__name__).inc()
             raise
+        self.inserted[block.table] += 1
         self._availability.succeeded(block.table)
         metrics.insert_seconds.labels(block.table).observe(time.perf_counter() - started)
         metrics.insert_rows.labels(block.table).observe(block.rows)

@@ -35,6 +35,7 @@ class Lane(Generic[R]):
         self._closed_at = float("-inf")  # when the last batch was taken, by the loop's clock
         self._took_s = 0.0  # the last batch, until it was written
         self._writing: set[asyncio.Task[None]] = set()
+        self._closed = False
 
     @property
     def writing(self) -> int:
@@ -73,7 +74,8 @@ class Lane(Generic[R]):
                 await asyncio.wait(self._writing)
 
     async def close(self) -> None:
-        """Leave alone what is being written."""
+        """Leave alone what is being written, and what waits."""
+        self._closed = True
         self._stop_linger()
         for task in self._writing:
             task.cancel()
@@ -96,6 +98,8 @@ class Lane(Generic[R]):
 
     def _pump(self) -> None:
         """Start writing while there is a slot and something to write; see to it that what is left is written."""
+        if self._closed:
+            return
         loop = asyncio.get_running_loop()
         while len(self._writing) < self._limits.slots and self._waiting and (self._ripe or self._is_full()):
             batch = self._waiting.take(self._limits.items, self._limits.nbytes, self._limits.days)

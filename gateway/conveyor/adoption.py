@@ -14,10 +14,11 @@ from gateway.journal import Journal, JournalTaken, orphans
 
 EVERY_S: Final = 10.0
 LOOK_S: Final = 1.0
+AT_ONCE: Final = 2  # that are stored; each has memory of its own for that
 
 
 class Adoption:
-    """Looks for such journals now and then, stores what they hold, one journal after the other, and removes them."""
+    """Looks for such journals now and then, stores what they hold, and removes them when their hold period is over."""
 
     def __init__(
         self,
@@ -31,6 +32,8 @@ class Adoption:
         self._convey = convey
         self._log = log
         self._task: asyncio.Task[None] | None = None
+        self._adopted: set[asyncio.Task[None]] = set()
+        self._storing = asyncio.Semaphore(AT_ONCE)
 
     def start(self) -> None:
         """Begin to look."""
@@ -38,29 +41,38 @@ class Adoption:
 
     async def close(self) -> None:
         """Give back what is adopted; whoever comes next goes on with it."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        tasks = [*self._adopted, *([self._task] if self._task is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _work(self) -> None:
         while True:
             await asyncio.sleep(EVERY_S)
             for directory in await asyncio.to_thread(orphans, self._directory):
-                try:
-                    await self._adopt(directory)
-                except JournalTaken:
-                    continue  # another worker was quicker
-                except Exception:  # noqa: BLE001 (the others are not to wait for one that cannot be read)
-                    self._log.exception("a journal cannot be adopted", directory=str(directory))
+                await self._storing.acquire()
+                task = asyncio.get_running_loop().create_task(self._adopt(directory))
+                self._adopted.add(task)
+                task.add_done_callback(self._adopted.discard)
 
     async def _adopt(self, directory: Path) -> None:
         journal = self._journal_at(directory)
         conveyor = self._convey(journal)
-        await conveyor.start()
-        self._log.warning("journal of a process that is gone is adopted", directory=str(directory))
         try:
-            while not (conveyor.idle and journal.empty):  # noqa: ASYNC110 (empty when the hold period is over)
+            try:
+                await conveyor.start()
+                self._log.warning("journal of a process that is gone is adopted", directory=str(directory))
+                while not conveyor.idle:  # noqa: ASYNC110 (of many parts, each idle for reasons of its own)
+                    await asyncio.sleep(LOOK_S)
+            finally:
+                self._storing.release()
+            while not (journal.empty and conveyor.idle):  # noqa: ASYNC110 (empty when the hold period is over)
                 await asyncio.sleep(LOOK_S)
+        except JournalTaken:
+            return  # another worker was quicker
+        except Exception:  # noqa: BLE001 (the others are not to suffer for it)
+            self._log.exception("a journal cannot be adopted", directory=str(directory))
+            return
         finally:
             await conveyor.close()
         await asyncio.to_thread(journal.remove)

@@ -6,7 +6,7 @@ _catch_up   once there is room again, what was left is read and decoded anew, in
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gateway.batches.lane import Lane, LaneLimits
@@ -16,7 +16,8 @@ from gateway.conveyor.writer import Writer
 from gateway.journal import Entry, Log
 from proto.otlp.policy import Decoded
 
-READ_BYTES: Final = 2**20  # of the journal at once; decoded they may be twenty times as much
+READ_BYTES: Final = 2**20  # of the journal at once
+DECODE_BYTES: Final = 16 * 2**10  # of them decoded at once, or one request: they may become a thousand times as much
 RETRY_S: Final = 1.0
 
 
@@ -101,10 +102,7 @@ class Belt:
         self._lane.add(request)
 
     async def _write(self, batch: list[Queued]) -> None:
-        try:
-            await self._writer.write(sorted(batch, key=lambda request: request.sequence))
-        except Exception:  # nothing a batch does may stop the ones behind it
-            self._sink.log.exception("batch failed; the journal has it until the next start", requests=len(batch))
+        await self._writer.write(sorted(batch, key=lambda request: request.sequence))
         for request in batch:
             self._inside.discard(request.sequence)
             self._held -= request.decoded.nbytes
@@ -140,15 +138,31 @@ class Belt:
     async def _take_up(self, entries: Sequence[Entry]) -> None:
         self._count(entries)
         loop = asyncio.get_running_loop()
-        good, bad = await loop.run_in_executor(self._sink.threads, all_queued, entries)
-        for entry, error in bad:
-            await self._writer.set_aside(entry, error)
-        for request in good:
-            self._sink.tally.redecoded(request.items, request.decoded.accepted)
-            self._add(request)
+        for few in _in_parts(entries):
+            await self._has_room()
+            good, bad = await loop.run_in_executor(self._sink.threads, all_queued, few)
+            for entry, error in bad:
+                await self._writer.set_aside(entry, error)
+            for request in good:
+                self._sink.tally.redecoded(request.items, request.decoded.accepted)
+                self._add(request)
 
     def _count(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
             if self._recovered < entry.sequence <= self._recover_to:
                 self._recovered = entry.sequence
                 self._sink.tally.recovered(entry.request.signal, entry.request.accepted)
+
+
+def _in_parts(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+    """So many bytes at once, or one request."""
+    part: list[Entry] = []
+    size = 0
+    for entry in entries:
+        if part and size + len(entry.request.body) > DECODE_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(entry)
+        size += len(entry.request.body)
+    if part:
+        yield part

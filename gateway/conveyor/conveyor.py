@@ -1,8 +1,7 @@
 """From an acknowledged request to rows: the modes `journal` and `memory`."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
-from contextvars import Context
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -33,7 +32,7 @@ class Conveyor:
         self._ledger = ledger
         self._sink = sink
         self._slow_after_days = settings.slow_after_days
-        writer = Writer(journal, sink)
+        self._writer = writer = Writer(journal, sink)
         limits = LaneLimits(
             settings.batch_rows,
             settings.batch_bytes,
@@ -47,12 +46,13 @@ class Conveyor:
         self._fresh = Belt(journal, writer, sink, limits, settings.pending_bytes, slow=False)
         self._slow = Belt(journal, writer, sink, slow_limits, settings.max_slow_bytes, slow=True)
         self._recovery = Recovery(journal, writer, sink, retention_days)
-        self._tasks: set[asyncio.Task[object]] = set()
+        self._recovering: asyncio.Task[None] | None = None
+        self._unwatch: Callable[[], None] = lambda: None
 
     @property
     def idle(self) -> bool:
         """Everything that the journal held is stored."""
-        return self._fresh.idle and self._slow.idle and not self._tasks
+        return self._fresh.idle and self._slow.idle and self._writer.idle and self._recovery.idle
 
     @property
     def keeps_bodies(self) -> bool:
@@ -78,19 +78,18 @@ class Conveyor:
         recovered = await asyncio.get_running_loop().run_in_executor(None, self._journal.open)
         for belt in (self._fresh, self._slow):
             belt.start(recovered.last)
-        self._do(self._recovery.complete(recovered.unfinished))
-        if not recovered.clean:
-            self._do(self._recovery.check(recovered.held))
-        self._sink.availability.when_back(self._check)
+        self._recovering = asyncio.get_running_loop().create_task(self._recovery.work(recovered))
+        self._unwatch = self._sink.availability.watch(self._recovery)
 
     async def close(self) -> None:
         """Store what is in memory, as far as it goes within DRAIN_S; nothing, while ClickHouse is away."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._unwatch()
+        if self._recovering is not None:
+            self._recovering.cancel()
+            await asyncio.gather(self._recovering, return_exceptions=True)
         if self._sink.availability.up or not self._journal.durable:
             await self._drain()
-        await asyncio.gather(self._fresh.close(), self._slow.close())
+        await asyncio.gather(self._fresh.close(), self._slow.close(), self._writer.close())
         await self._journal.close()
 
     async def _drain(self) -> None:
@@ -115,12 +114,3 @@ class Conveyor:
         """Whether it has an item of a day that ended so long ago (docs/adr/004-slow-lane.md)."""
         days = self._slow_after_days
         return days > 0 and decoded.days[0] < self._sink.clock() // NANOS_PER_DAY - days
-
-    def _check(self) -> None:
-        """ClickHouse is back: whether it still has what it had acknowledged."""
-        self._do(self._recovery.check(self._journal.held()))
-
-    def _do(self, work: Coroutine[object, object, object]) -> None:
-        task = asyncio.get_running_loop().create_task(work, context=Context())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)

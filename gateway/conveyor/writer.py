@@ -6,39 +6,44 @@
 
 A block that ClickHouse refuses for good is narrowed down: the batch is split by project, then by halves, each part with
 boundaries and tokens of its own, until the request that it is about stands alone. That one is set aside, with the
-reason, and can be put back.
+reason, and can be put back. A block that fails again and again while others get in is narrowed down as well; but a
+request is not set aside for that. What cannot be done now, for want of memory, descriptors or disk, is done `Later`.
 """
 
 import asyncio
-import random
-import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final
 
-from chassis.clickhouse import StoreBusy, StoreError, StoreRejected, StoreUnavailable
+from chassis.clickhouse import StoreError, StoreRejected, StoreUnavailable
 from chassis.errors import ApiError
 from gateway.batches.blocks import MAIN_TABLES, Place, parts_of, sealed_blocks
 from gateway.batches.insert import Sealed, new_batch_id
-from gateway.conveyor.presence import COUNTED
+from gateway.conveyor.inserts import Inserts
+from gateway.conveyor.later import Later
 from gateway.conveyor.queued import Queued, ranges
 from gateway.conveyor.sink import Sink
 from gateway.journal import Batch, Entry, Log
 from gateway.outcomes import REFUSED
 from proto.otlp.policy import Signal
-from proto.storage.tables import INGEST_OUTCOMES
+from proto.storage.tables import INGEST_OUTCOMES, LOGS, SPANS
 
-MAX_BACKOFF_S: Final = 0.25
-PATIENCE_S: Final = 60.0  # between two looks at whether the gateway is still to wait for ClickHouse
 RECORD_TRIES: Final = 30
 RECORD_RETRY_S: Final = 1.0
 
 
 class Writer:
-    """Writes batches of one journal. One instance serves all of them, several at a time."""
+    """Writes batches of one journal. One instance serves all of them, several at a time. Its methods raise nothing."""
 
     def __init__(self, journal: Log, sink: Sink) -> None:
         self._journal = journal
         self._sink = sink
+        self._inserts = Inserts(sink)
+        self._later = Later(sink.log)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is put off."""
+        return not self._later.waiting
 
     async def write(self, requests: Sequence[Queued]) -> None:
         """Make a batch of requests, in the order of their sequences, and store it."""
@@ -54,100 +59,102 @@ class Writer:
     async def store(self, batch: Batch, requests: Sequence[Queued], *, again: bool = False) -> None:
         """Store a batch whose boundaries are on disk, but for its places that are `skip`ped: they are stored already.
 
-        `again`: an earlier process may have stored some of it. What ClickHouse then takes for a repetition is counted.
+        `again`: an earlier process may have stored some of it.
         """
-        try:
-            blocks = await self._blocks(batch, requests)
-        except Exception as error:  # noqa: BLE001 (requests that were decoded and cannot be written: find them)
-            await self._narrow(batch, requests, {}, error)
-            return
-        rows: dict[Place, int] = {}
-        for sealed in blocks:
-            place = sealed.block.table, sealed.block.day
-            try:
-                await self._insert(sealed, again=again)
-            except Exception as error:  # noqa: BLE001 (refused for good, or a defect: narrowed down either way)
-                if sealed.block.table in MAIN_TABLES:
-                    await self._narrow(batch, requests, rows, error)
-                    return
-                self._lose(sealed, error)
-            rows[place] = sealed.block.rows
-        self._journal.finish(batch.batch_id, rows)
-        self._sink.metrics.batches.labels("stored").inc()
-        for request in requests:
-            self._sink.tally.stored(request.signal, request.items)
+        before = again
 
-    async def refill(self, batch: Batch, requests: Sequence[Queued], places: set[Place]) -> None:
-        """Store places of a finished batch once more: their rows are gone, their tokens are not."""
+        async def work(*, again: bool) -> None:
+            await self._store(batch, requests, again=again or before)
+
+        await self._later.attempt(work)
+
+    async def refill(self, batch: Batch, requests: Sequence[Queued], places: Collection[Place]) -> list[Place]:
+        """Store places of a finished batch once more, as far as their rows are still gone; which were."""
+        anew = []
         for sealed in await self._blocks(batch, requests):
-            if (sealed.block.table, sealed.block.day) in places:
-                await self._until_in(sealed.again(secrets.token_hex(4)))
+            place = sealed.block.table, sealed.block.day
+            if place in places and await self._inserts.refill(sealed):
+                anew.append(place)
+        return anew
 
     async def set_aside(self, entry: Entry, error: Exception) -> None:
         """A request that cannot even be decoded any more."""
         batch = self._single(entry, self._sink.clock() // 10**6)
-        await self._recorded(lambda: self._journal.begin(batch))
-        await self._quarantine(batch, _reason(error))
-        self._set_aside(entry.request.signal, entry.request.accepted)
 
-    async def part_with(self, batch: Batch, good: Sequence[Queued], bad: Sequence[tuple[Entry, Exception]]) -> Batch:
-        """Set aside those requests of a batch that cannot be decoded. What is left of it keeps its id, and so its
-        tokens: it may be stored already.
+        async def work(*, again: bool) -> None:  # noqa: ARG001 (both may be repeated)
+            await self._recorded(lambda: self._journal.begin(batch))
+            await self._quarantine(batch, error, entry.request.signal, entry.request.accepted)
+
+        await self._later.attempt(work)
+
+    async def part_with(self, batch: Batch, good: Sequence[Queued], bad: Sequence[tuple[Entry, Exception]]) -> None:
+        """Set aside those requests of a batch that cannot be decoded, and store the rest. That keeps its id, and so its
+        tokens: it may be stored already. So may they.
         """
         rest = batch._replace(ranges=ranges(good))
-        parts = {self._single(entry, batch.made_ms): (entry, error) for entry, error in bad}
-        await self._recorded(lambda: self._journal.split(batch.batch_id, [*parts, *([rest] if good else [])]))
-        for part, (entry, error) in parts.items():
-            await self._quarantine(part, _reason(error))
-            self._set_aside(entry.request.signal, entry.request.accepted)
-        return rest
+        aside = [self._single(entry, batch.made_ms) for entry, _ in bad]
+
+        async def work(*, again: bool) -> None:  # noqa: ARG001 (the same parts again are the same split)
+            await self._recorded(lambda: self._journal.split(batch.batch_id, [*aside, *([rest] if good else [])]))
+
+        await self._later.attempt(work)
+        for part, (entry, error) in zip(aside, bad, strict=True):
+            await self._put_aside(part, error, entry.request.signal, entry.request.accepted)
+        if good:
+            await self.store(rest, good, again=True)
+
+    async def close(self) -> None:
+        """Leave to the next start what is put off."""
+        await self._later.close()
+
+    async def _store(self, batch: Batch, requests: Sequence[Queued], *, again: bool) -> None:
+        try:
+            blocks = await self._blocks(batch, requests)
+        except (MemoryError, RuntimeError):  # no room, or no threads any more: not about the requests
+            raise
+        except Exception as error:  # noqa: BLE001 (requests that were decoded and cannot be written: find them)
+            stored = await self._present(batch, requests) if again else frozenset()
+            await self._narrow(batch, requests, stored, error)
+            return
+        rows: dict[Place, int] = {}
+        for sealed in blocks:
+            try:
+                await self._inserts.insert(sealed, again=again)
+            except Exception as error:  # refused for good, stubborn, or a defect
+                if sealed.block.table in MAIN_TABLES:
+                    await self._narrow(batch, requests, rows.keys(), error)
+                    return
+                if isinstance(error, StoreUnavailable):
+                    raise  # what is in is counted then
+                self._lose(sealed, error)
+            else:
+                rows[sealed.block.table, sealed.block.day] = sealed.block.rows
+        self._journal.finish(batch.batch_id, rows)
+        self._sink.metrics.batches.labels("stored").inc()
+        for request in requests:
+            self._sink.tally.stored(request.signal, request.items)
 
     async def _blocks(self, batch: Batch, requests: Sequence[Queued]) -> list[Sealed]:
         loop = asyncio.get_running_loop()
         blocks = await loop.run_in_executor(self._sink.threads, sealed_blocks, requests, batch.batch_id, batch.made_ms)
         return [sealed for sealed in blocks if (sealed.block.table, sealed.block.day) not in batch.skip]
 
-    async def _insert(self, sealed: Sealed, *, again: bool) -> None:
-        await self._until_in(sealed)
-        if again and sealed.block.table in COUNTED and not await self._is_there(sealed):
-            self._sink.log.warning(
-                "a part was lost, and is stored anew", table=sealed.block.table, day=sealed.block.day
-            )
-            await self._until_in(sealed.again(secrets.token_hex(4)))
-
-    async def _is_there(self, sealed: Sealed) -> bool:
-        while True:
-            try:
-                place = sealed.block.table, sealed.block.day
-                return bool(await self._sink.presence.present(place, [sealed.batch_id]))
-            except StoreError as error:
-                self._sink.log.warning("rows cannot be counted", table=sealed.block.table, error=error.message)
-                await asyncio.sleep(RECORD_RETRY_S)
-
-    async def _until_in(self, sealed: Sealed) -> None:
-        """Insert, again with the same token after a transient failure. Raises what is final."""
-        while True:
-            if not await self._sink.availability.wait(PATIENCE_S):
-                continue
-            try:
-                return await self._sink.inserter.insert(sealed)
-            except StoreUnavailable as error:
-                if not isinstance(error, StoreBusy):
-                    self._sink.availability.failed(error, sealed.block.table)
-            await asyncio.sleep(random.uniform(0.0, MAX_BACKOFF_S))  # noqa: S311 (jitter)
+    async def _present(self, batch: Batch, requests: Sequence[Queued]) -> frozenset[Place]:
+        """Where spans and logs of a batch are stored already."""
+        tables = {"traces": SPANS.name, "logs": LOGS.name}
+        places = {(tables[request.signal], day) for request in requests for day in request.decoded.days}
+        return frozenset([place for place in places if await self._sink.presence.present(place, [batch.batch_id])])
 
     async def _narrow(
-        self, batch: Batch, requests: Sequence[Queued], stored: dict[Place, int], error: Exception
+        self, batch: Batch, requests: Sequence[Queued], stored: Collection[Place], error: Exception
     ) -> None:
         """`stored` are the places of the batch that are in."""
-        skip = batch.skip | stored.keys()
+        skip = batch.skip.union(stored)
         if len(requests) > 1:
-            groups = parts_of(requests)
-            parts = [self._batch(group, batch.made_ms)._replace(skip=skip) for group in groups]
-            await self._recorded(lambda: self._journal.split(batch.batch_id, parts))
-            for part, group in zip(parts, groups, strict=True):
-                await self.store(part, group)
+            await self._split(batch, skip, parts_of(requests))
             return
+        if isinstance(error, StoreUnavailable):
+            raise error  # for another time: nothing is wrong with the request
         (request,) = requests
         self._sink.metrics.batches.labels("quarantined").inc()
         self._sink.log.error(
@@ -159,8 +166,18 @@ class Writer:
             exc_info=None if isinstance(error, StoreRejected) else error,
         )
         skip |= await self._derive(batch, requests, skip)
-        await self._quarantine(batch._replace(skip=skip), _reason(error))
-        self._set_aside(request.signal, request.items)
+        await self._put_aside(batch._replace(skip=skip), error, request.signal, request.items)
+
+    async def _split(self, batch: Batch, skip: frozenset[Place], groups: Sequence[Sequence[Queued]]) -> None:
+        """The parts are made once: the same again are the same split."""
+        parts = [self._batch(group, batch.made_ms)._replace(skip=skip) for group in groups]
+
+        async def work(*, again: bool) -> None:
+            await self._recorded(lambda: self._journal.split(batch.batch_id, parts))
+            for part, group in zip(parts, groups, strict=True):
+                await self.store(part, group, again=again)
+
+        await self._later.attempt(work)
 
     async def _derive(self, batch: Batch, requests: Sequence[Queued], stored: frozenset[Place]) -> set[Place]:
         """Store what belongs to the stored days of a request of which another day is refused: they stay, so they are
@@ -175,20 +192,24 @@ class Writer:
             if block.table in MAIN_TABLES or block.table == INGEST_OUTCOMES.name or block.day not in days:
                 continue
             try:
-                await self._until_in(sealed)
+                await self._inserts.insert(sealed, again=False)
                 places.add((block.table, block.day))
-            except StoreRejected as error:
+            except StoreError as error:
                 self._lose(sealed, error)
         return places
 
-    def _set_aside(self, signal: Signal, items: int) -> None:
+    async def _put_aside(self, batch: Batch, error: Exception, signal: Signal, items: int) -> None:
+        async def work(*, again: bool) -> None:  # noqa: ARG001 (it may be repeated)
+            await self._quarantine(batch, error, signal, items)
+
+        await self._later.attempt(work)
+
+    async def _quarantine(self, batch: Batch, error: Exception, signal: Signal, items: int) -> None:
+        await self._recorded(lambda: self._journal.set_aside(batch, _reason(error)))
         if self._journal.durable:
             self._sink.tally.quarantined(signal, items)
         else:
             self._sink.tally.lost(signal, items, REFUSED)
-
-    async def _quarantine(self, batch: Batch, reason: str) -> None:
-        await self._recorded(lambda: self._journal.set_aside(batch, reason))
 
     async def _recorded(self, record: Callable[[], Awaitable[None]]) -> None:
         """Tried for half a minute: a full disk may have room again."""

@@ -13,11 +13,18 @@ from typing import Any
 import pytest
 
 from chassis.clickhouse import ClickHouse, QueryLimits, StoreRejected, StoreUnavailable
+from chassis.errors import ServiceUnavailable
+from gateway.batches.lane import Lane, LaneLimits
+from gateway.conveyor.queued import Queued, Read, all_queued
+from gateway.journal import Batch, Entry, Journal
 from gateway.storing import Store
+from proto.otlp.codec import decode
+from proto.otlp.policy import Policy
 from tests.gateway.conftest import Gateway, Insert, RecordingStore, StartGateway, eventually
 from tests.gateway.otlp import DAY_NS, JSON, NOW_NS, log, logs, span, traces, traces_json
 
 AWAY = StoreUnavailable("away")
+GONE = ("ingest_outcomes", "error_occurrences")  # counted like spans and logs
 Rows = Callable[..., Awaitable[list[tuple[Any, ...]]]]
 
 
@@ -45,6 +52,16 @@ def soon_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.conveyor.conveyor.DRAIN_S", 0.5)
     monkeypatch.setattr("gateway.storing.DRAIN_DERIVED_S", 0.1)
     monkeypatch.setattr("gateway.storing.DRAIN_BACKGROUND_S", 0.1)
+
+
+@pytest.fixture(autouse=True)
+def soon_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is tried again is tried again at once."""
+    monkeypatch.setattr("gateway.conveyor.inserts.CONFIRM_S", 0.01)
+    monkeypatch.setattr("gateway.conveyor.later.PAUSE_S", 0.05)
+    monkeypatch.setattr("gateway.conveyor.recovery.RETRY_S", 0.05)
+    monkeypatch.setattr("gateway.conveyor.writer.RECORD_RETRY_S", 0.01)
+    monkeypatch.setattr("gateway.batches.availability.OUTAGE_S", 0.0)
 
 
 @pytest.fixture
@@ -134,7 +151,8 @@ async def test_a_batch_is_made_again_after_a_crash(
     second = await start(again, image)
     await eventually(lambda: stored(second) == 3)
     assert second.metric("recovered_items_total") == 3
-    before = {insert.token: insert.body for insert in gate.asked}
+    assert not [insert for insert in again.taken if insert.table == "spans"], "they are counted, and there"
+    before = {insert.token: insert.body for insert in gate.asked if insert.table not in ("spans", *GONE)}
     assert {insert.token: insert.body for insert in again.taken}.items() >= before.items()
     gate.open.set()
     await eventually(lambda: stored(first) == 3)
@@ -226,12 +244,14 @@ class Losing(RecordingStore):
 
     async def query(
         self,
-        sql: str,  # noqa: ARG002 (there is one)
+        sql: str,  # noqa: ARG002
         parameters: Mapping[str, object],
         *,
         limits: QueryLimits,  # noqa: ARG002
     ) -> list[tuple[object, ...]]:
-        asked = parameters["ids"]
+        if self.away is not None:
+            raise self.away
+        asked = parameters.get("ids", [])
         assert isinstance(asked, list)
         anew = {token.split(":")[0] for token in self.anew()}
         there = {insert.token.split(":")[0] for insert in self.taken} - self._gone | anew
@@ -251,6 +271,54 @@ async def test_rows_that_are_gone_are_stored_under_a_new_token(start: Start, cra
     store.lose()
     await start(store, image)
     await eventually(lambda: {token.rsplit(":", 1)[0] for token in store.anew()} >= lost)
+
+
+async def test_what_is_gone_is_stored_anew_once(start: Start, crash: Callable[[str], str]) -> None:
+    """Though there are two reasons to look: the start after a crash, and that ClickHouse is back."""
+    store = Losing()
+    first = await start(store)
+    for number in range(1, 6):
+        await acknowledged(first, number)
+        await eventually(lambda: stored(first) == number)  # noqa: B023 (looked at in this turn)
+    await acknowledged(first, 6)
+    await eventually(lambda: stored(first) == 6)
+    image = crash("image")
+    await first.stop()
+    lost = {insert.token for insert in store.taken if insert.table == "spans"}
+    store.lose()
+    store.away = AWAY
+    second = await start(store, image)
+    await acknowledged(second, 7)
+    await eventually(lambda: second.metric("store_up") == 0)
+    store.away = None
+    await eventually(lambda: {token.rsplit(":", 1)[0] for token in store.anew()} >= lost)
+    await acknowledged(second, 8)
+    await eventually(lambda: second.metric("pending_items") == 0)
+    anew = [token.rsplit(":", 1)[0] for token in store.anew()]
+    assert len(anew) == len(set(anew))
+
+
+async def test_a_clickhouse_that_started_anew_is_looked_at(
+    start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("gateway.conveyor.restarts.EVERY_S", 0.02)
+    started = [1_000]
+
+    class Restarting(Losing):
+        async def query(
+            self, sql: str, parameters: Mapping[str, object], *, limits: QueryLimits
+        ) -> list[tuple[object, ...]]:
+            if "uptime" in sql:
+                return [("one", started[0])]
+            return await super().query(sql, parameters, limits=limits)
+
+    store = Restarting()
+    gateway = await start(store)
+    await acknowledged(gateway, 1)
+    await eventually(lambda: stored(gateway) == 1)
+    store.lose()
+    started[0] += 60
+    await eventually(lambda: bool(store.anew()))
 
 
 async def test_what_is_there_is_left_alone_after_a_crash(
@@ -304,3 +372,108 @@ async def test_without_room_on_the_disk_it_refuses_and_is_not_ready(start: Start
     ready = await gateway.request("GET", "/readyz")
     assert ready.status == 503
     assert [probe["name"] for probe in ready.json["dependencies"] if not probe["ok"]] == ["journal"]
+
+
+async def test_one_block_that_is_refused_does_not_end_the_look_at_the_others(
+    start: Start, crash: Callable[[str], str]
+) -> None:
+    store = Losing()
+    first = await start(store)
+    for number in range(1, 4):
+        await acknowledged(first, number)
+        await eventually(lambda: stored(first) == number)  # noqa: B023
+    await acknowledged(first, 4)
+    await eventually(lambda: stored(first) == 4)
+    image = crash("image")
+    await first.stop()
+    tokens = [insert.token for insert in store.taken if insert.table == "spans"]
+    store.lose()
+    store.refuse = lambda insert: (
+        StoreRejected("no") if insert.token.startswith(tokens[0]) and insert.token.count(":") == 3 else None
+    )
+    await start(store, image)
+    await eventually(lambda: {token.rsplit(":", 1)[0] for token in store.anew()} >= set(tokens[1:3]))
+
+
+async def test_what_is_left_is_decoded_little_by_little(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def watched(entries: Sequence[Entry]) -> Read:
+        sizes.append(sum(len(entry.request.body) for entry in entries))
+        return all_queued(entries)
+
+    monkeypatch.setattr("gateway.conveyor.belt.all_queued", watched)
+    store = RecordingStore(away=AWAY)
+    gateway = await start(store, pending_bytes=1)
+    for number in range(1, 21):
+        assert (await gateway.post("/v1/traces", traces(span(number, name="x" * 4_000)))).status == 200
+    store.away = None
+    await eventually(lambda: stored(gateway) == 20)
+    assert sizes
+    assert max(sizes) <= 16 * 2**10
+
+
+async def test_all_journals_without_a_process_are_adopted(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though what they held is kept for a while after it is stored."""
+    monkeypatch.setattr("gateway.conveyor.adoption.EVERY_S", 0.05)
+    monkeypatch.setattr("gateway.conveyor.adoption.LOOK_S", 0.02)
+    first = await start(RecordingStore(away=AWAY), "elsewhere", journal_linger_s=30.0)
+    await acknowledged(first, 1, 2)
+    second = await start(RecordingStore())
+    for number in ("5", "6", "7", "8"):
+        shutil.copytree(tmp_path / "elsewhere" / "0", tmp_path / "journal" / number)
+    await eventually(lambda: stored(second) == 8)
+
+
+async def test_what_cannot_be_set_aside_now_is_set_aside_later(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.conveyor.writer.RECORD_TRIES", 1)
+    set_aside, failures = Journal.set_aside, [1, 2, 3, 4, 5]
+
+    async def failing(journal: Journal, batch: Batch, reason: str) -> None:
+        if failures:
+            failures.pop()
+            raise ServiceUnavailable("no room")
+        await set_aside(journal, batch, reason)
+
+    monkeypatch.setattr(Journal, "set_aside", failing)
+    store = RecordingStore(
+        refuse=lambda insert: StoreRejected("poison") if insert.table == "spans" and b"poison" in insert.body else None
+    )
+    gateway = await start(store)
+    assert (await gateway.post("/v1/traces", traces(span(1, name="poison")))).status == 200
+    await acknowledged(gateway, 2)
+    await eventually(lambda: gateway.metric("quarantined_items_total") == 1)
+    await eventually(lambda: gateway.metric("pending_items") == 0)
+
+
+async def test_a_block_that_is_too_large_for_clickhouse_is_made_smaller(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.conveyor.inserts.STUBBORN", 2)
+    too_large = StoreUnavailable("memory limit exceeded", 241)
+    store = RecordingStore(
+        refuse=lambda insert: too_large if insert.table == "spans" and len(insert.body) > 3_000 else None
+    )
+    gateway = await start(store, journal_linger_s=0.3)
+    sent = [gateway.post("/v1/traces", traces(span(n, name="x" * 500))) for n in range(1, 17)]
+    assert {answer.status for answer in await asyncio.gather(*sent)} == {200}
+    await eventually(lambda: stored(gateway) == 16)
+    assert gateway.metric("quarantined_items_total") == 0
+
+
+async def test_a_lane_that_is_closed_begins_nothing() -> None:
+    began: list[int] = []
+
+    async def write(batch: list[Queued]) -> None:
+        began.append(len(batch))
+        await asyncio.Event().wait()
+
+    lane = Lane(write, LaneLimits(items=1, nbytes=10**6, days=10, linger_s=0.0, slots=1))
+    decoded = decode("traces", traces(span(1)), 1, Policy(), NOW_NS)
+    for sequence in range(1, 4):
+        lane.add(Queued(sequence, decoded, 1, 100))
+    await asyncio.sleep(0)
+    await lane.close()
+    assert began == [1]

@@ -1,0 +1,57 @@
+"""What cannot be done now is tried again later: nothing that was acknowledged waits for the next start."""
+
+import asyncio
+from collections.abc import Awaitable
+from contextvars import Context
+from typing import Final, Protocol
+
+import structlog
+
+PAUSE_S: Final = 15.0
+
+
+class Work(Protocol):
+    """`again`: it was tried before, and some of it may be done."""
+
+    def __call__(self, *, again: bool) -> Awaitable[None]: ...
+
+
+class Later:
+    """Work that failed, each in a task of its own."""
+
+    def __init__(self, log: structlog.stdlib.BoundLogger) -> None:
+        self._log = log
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def waiting(self) -> int:
+        """How much of it there is."""
+        return len(self._tasks)
+
+    async def attempt(self, work: Work) -> None:
+        """Returns when it is done, or put off; raises nothing."""
+        if await self._succeeds(work, again=False):
+            return
+        task = asyncio.get_running_loop().create_task(self._until_done(work), context=Context())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Leave it to the next start."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _until_done(self, work: Work) -> None:
+        while True:
+            await asyncio.sleep(PAUSE_S)
+            if await self._succeeds(work, again=True):
+                return
+
+    async def _succeeds(self, work: Work, *, again: bool) -> bool:
+        try:
+            await work(again=again)
+        except Exception:  # noqa: BLE001 (whatever it is, it is tried again)
+            self._log.exception("something acknowledged cannot be stored now; it is tried again", pause_s=PAUSE_S)
+            return False
+        return True
