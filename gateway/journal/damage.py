@@ -79,6 +79,6 @@ class Damaged:
             start=damage.start,
             end=damage.end,
             sequences=sequences,
-            project_id=None if damage.head is None else damage.head.project_id,
+            project_id=damage.project_id,
             found=found.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         )

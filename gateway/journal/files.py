@@ -36,6 +36,9 @@ class Files(Protocol):
     def read(self, fd: int, size: int, offset: int) -> bytes:
         """At most so many bytes; fewer at the end of the file."""
 
+    def forget(self, fd: int) -> None:
+        """What the system has of a file in memory is read from the disk the next time."""
+
     def size(self, fd: int) -> int:
         """Bytes of a file."""
 
@@ -90,6 +93,9 @@ class RealFiles:
 
     def read(self, fd: int, size: int, offset: int) -> bytes:
         return os.pread(fd, size, offset)
+
+    def forget(self, fd: int) -> None:
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def size(self, fd: int) -> int:
         return os.fstat(fd).st_size

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import structlog
 
 from gateway.journal.metrics import JournalMetrics
-from gateway.journal.records import Batch, Entry, Landed, Place, Recovered, Request
+from gateway.journal.records import Batch, Entry, Landed, Lost, Place, Recovered, Request
 
 
 class Forgetful:
@@ -68,6 +68,10 @@ class Forgetful:
         return []
 
     def held(self) -> Sequence[Batch]:
+        """Nothing is kept."""
+        return ()
+
+    def damaged(self) -> Sequence[Lost]:
         """Nothing is kept."""
         return ()
 

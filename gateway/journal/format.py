@@ -184,6 +184,11 @@ def payload_is_whole(buffer: bytes | memoryview, offset: int, head: Head) -> boo
     return bool(stored == crc32c(buffer[start : start + head.length], head.crc))
 
 
+def signal_of(head: Head) -> Signal | None:
+    """The signal of a request; None when this version does not know it."""
+    return _SIGNAL_NAMES.get(head.signal)
+
+
 def request_of(head: Head, body: bytes, policy: Policy) -> Request | None:
     """The request of a whole frame; None when this version does not know what the header says."""
     signal, media = _SIGNAL_NAMES.get(head.signal), _MEDIA_NAMES.get(head.media)

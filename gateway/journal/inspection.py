@@ -234,7 +234,7 @@ def _report(found: Indexed, version: int | None) -> Verified:
 
 
 def _gone(found: Damage) -> Gone:
-    project_id = None if found.head is None else found.head.project_id
+    project_id = found.project_id
     return Gone(found.start, found.end, found.first, found.last, project_id)
 
 

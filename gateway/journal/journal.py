@@ -19,7 +19,7 @@ from gateway.journal.indexing import Steps
 from gateway.journal.ledger import PREFIX
 from gateway.journal.metrics import JournalMetrics
 from gateway.journal.opened import NoRoom, OpenJournal
-from gateway.journal.records import Batch, Entry, JournalLimits, Landed, Place, Recovered, Request, Surroundings
+from gateway.journal.records import Batch, Entry, JournalLimits, Landed, Lost, Place, Recovered, Request, Surroundings
 from gateway.journal.segments import first_of
 from gateway.journal.shelf import ANY_LANE
 from gateway.journal.startup import start
@@ -151,6 +151,10 @@ class Journal:
     def held(self) -> Sequence[Batch]:
         """Batches that are finished and whose requests are still there."""
         return [held.batch for held in list(self._journal.ledger.progress.held.values())]
+
+    def damaged(self) -> Sequence[Lost]:
+        """Requests that were found to be damaged since this was last asked."""
+        return self._journal.shelf.take_lost()
 
     def hold(self, *, on: bool) -> None:
         """Whether what is finished is kept, however old it becomes."""

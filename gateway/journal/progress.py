@@ -70,6 +70,7 @@ class Progress:
                     self._begin(part)
             case Skip():
                 self._add(record.ranges)
+                self._leave_out(record.ranges)
             case Sealed():
                 self.sealed[record.first] = record
                 self.mention(record.last)
@@ -97,6 +98,15 @@ class Progress:
         """What of `first` to `last` is neither finished nor in a batch."""
         for hole in self.finished.holes(first, last):
             yield from self.taken.holes(*hole)
+
+    def readable(self, batch: Batch) -> Iterator[Range]:
+        """What of a batch is not known to be damaged. Nothing of one that is neither begun nor held."""
+        held = self.held.get(batch.batch_id)
+        if held is not None:
+            yield from held.batch.ranges
+        else:
+            for first, last in batch.ranges:
+                yield from self.finished.holes(first, last)
 
     def last_offered(self, first: int, last: int) -> int | None:
         """The last sequence of them."""
@@ -163,7 +173,26 @@ class Progress:
         for first, last in () if batch is None else batch.ranges:
             self.taken.discard(first, last)
 
+    def _leave_out(self, ranges: Sequence[Range]) -> None:
+        """Batches do not have these any more; one that had no others is gone."""
+        for key, batch in list(self.begun.items()):
+            if (rest := _without(batch.ranges, ranges)) != batch.ranges:
+                self._end(key)
+                self._begin(begin_of(batch._replace(ranges=rest)))
+        for key, held in list(self.held.items()):
+            if rest := _without(held.batch.ranges, ranges):
+                self.held[key] = held._replace(batch=held.batch._replace(ranges=rest))
+            else:
+                del self.held[key]
+
     def _add(self, ranges: Iterable[Range]) -> None:
         for first, last in ranges:
             self.finished.add(first, last)
             self.mention(last)
+
+
+def _without(ranges: Sequence[Range], others: Sequence[Range]) -> tuple[Range, ...]:
+    left = Ranges(ranges)
+    for first, last in others:
+        left.discard(first, last)
+    return tuple(left)

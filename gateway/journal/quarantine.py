@@ -126,9 +126,11 @@ def forget_begun(files: Files, directory: Path, begun: Iterable[int]) -> None:
     or set aside again.
     """
     ids = {_id(batch_id) for batch_id in begun}
-    for name in _names(files, directory) if ids else ():
-        if name.split("-")[1:2] and name.split("-")[1] in ids:
-            files.unlink(directory / name)
+    names = [name for name in _names(files, directory) if name.split("-")[1:2] and name.split("-")[1] in ids]
+    for name in names:
+        files.unlink(directory / name)
+    if names:  # or they may be back after the next crash, when nobody knows any more that they do not belong there
+        files.sync_directory(directory)
 
 
 def _id(batch_id: int) -> str:

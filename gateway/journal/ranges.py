@@ -68,6 +68,13 @@ class Ranges:
             first = self._lasts[at] + 1
             at += 1
 
+    def parts(self, first: int, last: int) -> Iterator[Range]:
+        """What of `first` to `last` is in, as ranges in order."""
+        at = bisect_left(self._lasts, first)
+        while at < len(self._firsts) and self._firsts[at] <= last:
+            yield max(first, self._firsts[at]), min(last, self._lasts[at])
+            at += 1
+
     def next_outside(self, value: int) -> int:
         """`value`, or the next integer after it that is not in."""
         at = bisect_right(self._firsts, value) - 1

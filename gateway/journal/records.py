@@ -50,6 +50,15 @@ class Batch(NamedTuple):
     rows: Mapping[Place, int] | None = None  # once it is finished
 
 
+class Lost(NamedTuple):
+    """Requests, one behind the other, that cannot be read any more and are not stored."""
+
+    first: int
+    last: int
+    items: int = 0  # accepted items of those whose headers can be read
+    signal: Signal | None = None  # of the first of these
+
+
 class Recovered(NamedTuple):
     """What an earlier process left."""
 
@@ -137,6 +146,11 @@ class Log(Protocol):
 
     def held(self) -> Sequence[Batch]:
         """Batches that are finished and whose requests are still there."""
+
+    def damaged(self) -> Sequence[Lost]:
+        """Requests that were found to be damaged since this was last asked, and are not stored. `read` and `members` do
+        not give them, and a batch does not have them any more; one that had no others is finished.
+        """
 
     def hold(self, *, on: bool) -> None:
         """While on, nothing that is finished is removed for its age, nor stops being held: nobody can check now whether

@@ -7,7 +7,7 @@ Where a frame should be and is none, the next one is looked for at every multipl
 the right checksums, which begin with the salt of the file: nothing inside a request does.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from gateway.journal.format import (
@@ -138,14 +138,19 @@ def any_set(piece: bytes | memoryview) -> bool:
 class Damage(NamedTuple):
     """Bytes from `start` to before `end` that are no frames, and the numbers that are missing: `first` to `last`.
 
-    At the end of a file nobody knows what is missing; then `last` is None. `head`: of the first frame, if it is whole.
+    At the end of a file nobody knows what is missing; then `last` is None. `heads`: those of its frames that are whole.
     """
 
     start: int
     end: int
     first: int
     last: int | None
-    head: Head | None = None
+    heads: tuple[Head, ...] = ()
+
+    @property
+    def project_id(self) -> int | None:
+        """Of the first one, if its header is whole."""
+        return next((head.project_id for head in self.heads if head.sequence == self.first), None)
 
     def missing(self, expected: int) -> Range:
         """What is missing; at the end of the file all up to the number that is `expected` there. Perhaps nothing."""
@@ -171,10 +176,13 @@ def survey(read: ReadAt, seed: int, start: int, end: int, number: int) -> Iterat
             number = part.head.sequence - (part.head.kind == POLICY)
             yield part
     if gaps and not all(gap.zeros for gap in gaps):
-        yield Damage(gaps[0].start, gaps[-1].end, number + 1, None, gaps[0].head)
+        yield Damage(gaps[0].start, gaps[-1].end, number + 1, None, _heads(gaps))
 
 
 def _damage(gaps: list[Gap], found: Found, expected: int) -> Damage:
     start, end = (gaps[0].start, gaps[-1].end) if gaps else (found.offset, found.offset)
-    head = gaps[0].head if gaps else None
-    return Damage(start, end, expected, found.head.sequence - 1, head)
+    return Damage(start, end, expected, found.head.sequence - 1, _heads(gaps))
+
+
+def _heads(gaps: Sequence[Gap]) -> tuple[Head, ...]:
+    return tuple(gap.head for gap in gaps if gap.head is not None)

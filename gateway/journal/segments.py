@@ -25,6 +25,7 @@ class Segment:
         self.first = first  # sequence in its name
         self.seed = seed
         self.last = first - 1
+        self.synced = fmt.MAX_SEQUENCE  # what it has up to here was on disk once as a whole
         self.length = fmt.PAGE  # bytes that count
         self.requests = 0
         self.items = 0

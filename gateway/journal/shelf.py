@@ -1,6 +1,8 @@
 """The segments of a journal in order, and the requests in them."""
 
+import contextlib
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
@@ -16,8 +18,8 @@ from gateway.journal.ledger import Ledger
 from gateway.journal.metrics import JournalMetrics
 from gateway.journal.ranges import Ranges
 from gateway.journal.reading import read_at
-from gateway.journal.records import Batch, Entry, Range
-from gateway.journal.scanning import Damage, Found, scan
+from gateway.journal.records import Batch, Entry, Lost, Range
+from gateway.journal.scanning import Damage, Found, survey
 from gateway.journal.segments import Segment
 from proto.otlp.policy import Policy
 
@@ -41,6 +43,7 @@ class Shelf:
         self._damaged = damaged
         self._metrics = metrics
         self._log = log
+        self._lost: deque[Lost] = deque()
         self._policies: dict[int, Policy] = {}  # of all segments, for one whose own declaration is damaged
 
     def add(self, segment: Segment) -> None:
@@ -66,7 +69,7 @@ class Shelf:
                 wanted = Ranges(progress.offered(first, block.last)) if block.lanes & lanes else Ranges()
                 if not wanted:
                     continue
-                for entry in (yield from self._entries(segment, block, wanted)):
+                for entry in (yield from self._entries(segment, block, wanted, wanted)):
                     if (SLOW if entry.request.slow else FRESH) & lanes:
                         entries.append(entry)
                         size += len(entry.request.body)
@@ -78,24 +81,32 @@ class Shelf:
     def members(self, batch: Batch) -> Steps[list[Entry]]:
         """The requests of a batch that can be read."""
         entries: list[Entry] = []
-        wanted = Ranges(batch.ranges)
+        wanted, expected = Ranges(batch.ranges), Ranges(self._ledger.progress.readable(batch))
         for segment in self._between(batch.ranges[0][0], batch.ranges[-1][1]):
             if not wanted.overlaps(segment.first, segment.last):
                 continue
             for block in (yield from self._blocks(segment, batch.ranges[0][0])):
                 if not wanted.overlaps(block.first, block.last):
                     continue
-                entries += yield from self._entries(segment, block, wanted)
+                entries += yield from self._entries(segment, block, wanted, expected)
                 yield
         return entries
+
+    def take_lost(self) -> list[Lost]:
+        """Requests that were found to be damaged since this was last asked, and are not stored. Any thread may ask."""
+        return [self._lost.popleft() for _ in range(len(self._lost))]
 
     def ensure_indexed(self, segment: Segment) -> Steps[None]:
         """Read a segment that only a ledger told about."""
         if segment.blocks is not None:
             return
         found = yield from index(self._files, segment, segment.length, self._limit(segment))
+        if found.damages or found.unreadable or found.segment.last < segment.last:
+            self._forget(segment)
+            found = yield from index(self._files, segment, segment.length, self._limit(segment))
         segment.blocks, segment.policies = found.segment.blocks, found.segment.policies
-        self.account(segment, found, segment.last)
+        with self._noting(segment):
+            self.account(segment, found, segment.last)
 
     def account(self, segment: Segment, found: Indexed, expected: int) -> None:
         """Keep what is damaged, and skip it. Requests up to `expected` were on disk once; what is missing behind them
@@ -103,7 +114,7 @@ class Shelf:
         """
         self._policies |= found.segment.policies
         segment.keep |= found.unreadable
-        synced = max(expected, found.synced)
+        synced = segment.synced = max(expected, found.synced)
         last = found.segment.last
         for damage in found.damages:
             missing = damage.missing(expected)
@@ -132,6 +143,7 @@ class Shelf:
 
     def _lose(self, segment: Segment, damage: Damage, gone: tuple[Range, ...]) -> None:
         requests = sum(last - first + 1 for first, last in gone)
+        self._lost.extend(lost for part in gone for lost in self._told(damage, part))
         self._metrics.damaged_frames.inc(requests)
         self._log.error(
             "requests of the journal cannot be read", segment=str(segment.path), at=damage.start, requests=requests
@@ -141,6 +153,32 @@ class Shelf:
         except OSError as error:
             segment.keep = True
             self._log.error("damaged bytes of the journal cannot be copied", error=str(error))
+
+    def _told(self, damage: Damage, part: Range) -> Iterator[Lost]:
+        """What is known of requests that are damaged; of those that are stored nothing is lost yet."""
+        heads = {head.sequence: head for head in damage.heads if head.kind == fmt.REQUEST}
+        for first, last in self._ledger.progress.finished.holes(*part):
+            known = [heads[sequence] for sequence in sorted(heads) if first <= sequence <= last]
+            yield Lost(first, last, sum(head.accepted for head in known), fmt.signal_of(known[0]) if known else None)
+
+    @contextlib.contextmanager
+    def _noting(self, segment: Segment) -> Iterator[None]:
+        """Whether it is kept is also known after the next start."""
+        before = segment.keep
+        yield
+        if segment.keep and not before and segment.sealed:
+            self._ledger.note(segment.facts())
+
+    def _forget(self, segment: Segment) -> None:
+        """Read a segment from the disk the next time. Raises OSError when that gives not even the header: then nothing
+        is wrong with the segment alone, and what cannot be read now may be there later.
+        """
+        fd = self._files.open(segment.path)
+        try:
+            self._files.forget(fd)
+            self._files.read(fd, fmt.PAGE, 0)
+        finally:
+            self._files.close(fd)
 
     def _between(self, first: int, last: int) -> Iterator[Segment]:
         """Segments that may have sequences from `first` to `last`."""
@@ -160,21 +198,46 @@ class Shelf:
         yield from self.ensure_indexed(segment)
         return _blocks_from(segment, first)
 
-    def _entries(self, segment: Segment, block: Block, wanted: Ranges) -> Steps[list[Entry]]:
+    def _entries(self, segment: Segment, block: Block, wanted: Ranges, expected: Ranges) -> Steps[list[Entry]]:
+        """The `wanted` requests of a block. Those that are `expected` and not found, twice, are damaged."""
+        entries, damages = yield from self._look(segment, block, wanted)
+        missing = Ranges(part for damage in damages for part in _parts(damage, block, expected))
+        if not missing:
+            return entries
+        self._forget(segment)
+        again, damages = yield from self._look(segment, block, missing)
+        for damage in damages:
+            if gone := tuple(_parts(damage, block, missing)):
+                with self._noting(segment):
+                    self._lose(segment, damage, gone)
+                self._ledger.note(Skip(gone, "damaged"))
+        return sorted([*entries, *again], key=lambda entry: entry.sequence)
+
+    def _look(self, segment: Segment, block: Block, wanted: Ranges) -> Steps[tuple[list[Entry], list[Damage]]]:
+        """The requests of a block that can be read, and what is between them."""
+        entries: list[Entry] = []
+        damages: list[Damage] = []
         try:
             fd = self._files.open(segment.path)
         except FileNotFoundError:  # removed meanwhile: all of it is finished
-            return []
-        entries: list[Entry] = []
+            return entries, damages
+        end, last = block.start, block.first - 1
         try:
-            for part in scan(read_at(self._files, fd), segment.seed, block.start, block.end):
-                if isinstance(part, Found) and part.head.kind == fmt.REQUEST and part.head.sequence in wanted:
+            for part in survey(read_at(self._files, fd), segment.seed, block.start, block.end, last):
+                if isinstance(part, Damage):
+                    damages.append(part)
+                    last = block.last if part.last is None else part.last
+                    continue
+                end, last = part.end, part.head.sequence - (part.head.kind == fmt.POLICY)
+                if part.head.kind == fmt.REQUEST and part.head.sequence in wanted:
                     entry = yield from self._entry(segment, part)
                     if entry is not None:
                         entries.append(entry)
         finally:
             self._files.close(fd)
-        return entries
+        if last < block.last:  # zeros, or the file is shorter than it was
+            damages.append(Damage(end, block.end, last + 1, block.last))
+        return entries, damages
 
     def _entry(self, segment: Segment, found: Found) -> Steps[Entry | None]:
         head = found.head
@@ -183,8 +246,8 @@ class Shelf:
             policy = yield from self._policy_elsewhere(head.policy_id)
         request = None if policy is None else fmt.request_of(head, bytes(found.payload), policy)
         if request is None:
-            damage = Damage(found.offset, found.end, head.sequence, head.sequence, head=head)
-            self._account(segment, damage, (head.sequence, head.sequence), head.sequence)
+            damage = Damage(found.offset, found.end, head.sequence, head.sequence, (head,))
+            self._account(segment, damage, (head.sequence, head.sequence), segment.synced)
             return None
         return Entry(head.sequence, request)
 
@@ -204,5 +267,12 @@ def _blocks_from(segment: Segment, first: int) -> Iterator[Block]:
         return
     number = blocks.of(first)
     while (block := blocks.get(number, segment.last, segment.length)) is not None:
-        yield block
+        # What is missing before the first request that could be read belongs to its block.
+        yield block if number else block._replace(first=segment.first, start=fmt.PAGE)
         number += 1
+
+
+def _parts(damage: Damage, block: Block, expected: Ranges) -> Iterator[Range]:
+    """What of `expected` is missing in a block where there is damage."""
+    first, last = damage.missing(block.last)
+    return expected.parts(first, min(last, block.last))

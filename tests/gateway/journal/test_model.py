@@ -68,6 +68,7 @@ class Machine(RuleBasedStateMachine):
         self.uncut: set[Body] = set()  # refused, and kept away by a record of the ledger alone
         self.ids: set[int] = set()  # of all batches
         self.damaged = False
+        self.hit: set[Body] = set()  # bits of it, or of its policy, were flipped
 
     # What happens.
 
@@ -172,6 +173,7 @@ class Machine(RuleBasedStateMachine):
             offset = data.draw(st.integers(0, max(self.disk.written(path) * 8 - 1, 0)))
             for body in lost_with(self.disk, path, offset // 8):
                 self.crashed[body].add("gone")
+                self.hit.add(body)
             self.disk.flip(path, offset)
             self.damaged = True
         self.restart()
@@ -271,12 +273,11 @@ class Machine(RuleBasedStateMachine):
         for body, places in self.crashed.items():
             assert seen.get(body, "gone") in places, (body[:8], seen.get(body), places)
         offered = [self.sequences[body] for body, place in seen.items() if place == "offered"]
-        last = max(offered, default=0)
-        assert recovered.last == last or (
-            self.damaged and recovered.last > last
-        )  # found to be damaged when it was read
+        assert recovered.last >= max(offered, default=0)
         self.now = dict(seen)
         self.crashed = {body: {seen.get(body, "gone")} for body in self.crashed}
+        for body in self.hit - seen.keys():  # what it is decoded with may be found again, in another segment
+            self.crashed[body] |= {"offered"}
         self.unsettled.clear()
         kept = self.quarantined()
         assert kept >= self.set_aside_
