@@ -20,7 +20,7 @@ from gateway.batches.stored import StoredIntake
 from gateway.batches.writer import Writer
 from gateway.conveyor.adoption import Adopting, Adoption
 from gateway.conveyor.conveyor import Conveyor
-from gateway.conveyor.journaled import JournaledIntake, JournalHealth
+from gateway.conveyor.health import JournalHealth
 from gateway.conveyor.presence import Presence, Reader
 from gateway.conveyor.restarts import Restarts
 from gateway.conveyor.sink import Sink
@@ -113,7 +113,7 @@ def intake_of(storing: Storing, chassis: ChassisSettings, telemetry: Telemetry) 
         storing.log.warning("durability is memory: what is acknowledged and not stored yet is lost with the process")
         return Adopting(convey(Forgetful(metrics, storing.log)), adoption)
     journal = journal_at(directory)
-    return JournaledIntake(_health(journal, storing.settings), convey(journal), adoption)
+    return Adopting(convey(journal), adoption, [_health(journal, storing.settings)])
 
 
 def _stored(storing: Storing) -> StoredIntake:

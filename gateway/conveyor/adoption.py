@@ -79,20 +79,22 @@ class Adoption:
 
 
 class Adopting:
-    """The intake of a mode without a journal, and journals that a gateway in the mode `journal` left: what they hold is
+    """An intake of whatever mode, and journals that a gateway in the mode `journal` left: what they hold is
     acknowledged, whatever the mode is now.
     """
 
-    def __init__(self, intake: Intake, adoption: Adoption) -> None:
+    def __init__(self, intake: Intake, adoption: Adoption, needed: Sequence[Dependency] = ()) -> None:
+        """`needed` is what `/readyz` is to ask besides."""
         self._intake = intake
         self._adoption = adoption
+        self._needed = needed
         self.keeps_bodies = intake.keeps_bodies
         self.admit = intake.admit
         self.take = intake.take
 
     def dependencies(self) -> Sequence[Dependency]:
-        """Those of the intake."""
-        return self._intake.dependencies()
+        """Those of the intake, and what else is needed."""
+        return [*self._needed, *self._intake.dependencies()]
 
     async def start(self) -> None:
         """Both begin."""
