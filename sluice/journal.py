@@ -54,8 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def directory_of(options: Options) -> Path:
     """Where the journals of a gateway with these settings are."""
-    named = options.load(GatewaySettings).journal_dir
-    return Path(named) if named else options.chassis().data_dir / "journal"
+    return options.load(GatewaySettings).journal_directory(options.chassis().data_dir)
 
 
 def _inspect(directory: Path, arguments: argparse.Namespace) -> int:

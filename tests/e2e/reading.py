@@ -37,14 +37,18 @@ def logs_of(sluice: Sluice, trace_id: str, count: int) -> list[Any]:
 
 
 def arrived(sluice: Sluice, path: str, count: int) -> list[Any]:
-    """The rows of a list once there are as many as `count`; never more."""
+    """The rows of a list once there are as many as `count` and nothing waits any more; never more."""
 
     def complete() -> list[Any] | None:
         rows = listed(sluice, path)
         assert len(rows) <= count, f"{path}: {len(rows)} rows are stored of {count} that were sent"
         return rows if len(rows) == count else None
 
-    return eventually(complete, f"{count} rows of {path}") or []
+    eventually(complete, f"{count} rows of {path}")
+    settled(sluice)
+    rows = listed(sluice, path)
+    assert len(rows) == count, f"{path}: {len(rows)} rows are stored of {count} that were sent"
+    return rows
 
 
 def settled(sluice: Sluice) -> None:

@@ -21,7 +21,7 @@ from schemathesis.config import SchemathesisConfig
 from schemathesis.engine import events, from_schema
 
 from tests.e2e.product import Sluice, eventually, running
-from tests.e2e.reading import SECOND
+from tests.e2e.reading import SECOND, settled
 from tests.e2e.test_every_field import every_kind_of_value
 
 EXAMPLES = 3  # of each operation, beside those at the bounds of every parameter
@@ -68,6 +68,7 @@ def store(sluice: Sluice) -> None:
             )
     assert sluice.export("traces", spans.SerializeToString()).status == 200
     assert sluice.export("logs", logs.SerializeToString()).status == 200
+    settled(sluice)
 
 
 @pytest.fixture(scope="module")

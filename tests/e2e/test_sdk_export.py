@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanKind, StatusCode
 
 from tests.e2e.product import Sluice, eventually
+from tests.e2e.reading import settled
 
 COMPRESSIONS = [Compression.NoCompression, Compression.Gzip, Compression.Deflate]
 
@@ -45,6 +46,7 @@ def test_traces_come_back_as_they_were_made(sluice: Sluice, compression: Compres
             child.record_exception(ValueError("card declined"))
             child.set_status(StatusCode.ERROR, "declined")
     provider.shutdown()
+    settled(sluice)
     trace_id = f"{root.get_span_context().trace_id:032x}"
 
     page = eventually(lambda: spans_of(sluice, trace_id, 2), "both spans")
@@ -96,6 +98,7 @@ def test_logs_come_back_with_their_trace(sluice: Sluice, compression: Compressio
             )
         )
     provider.shutdown()
+    settled(sluice)
     trace_id = f"{span.get_span_context().trace_id:032x}"
 
     page = eventually(lambda: logs_of(sluice, trace_id), "the log record")
