@@ -207,6 +207,11 @@ class Disk(Files):
         data = b"".join(file.get(page) for page in pages)
         return data[offset % PAGE : offset % PAGE + size]
 
+    def forget(self, fd: int) -> None:
+        file = self._file(fd)
+        dirty = {page: data for page, data in file.pages.items() if page in file.dirty}
+        file.pages = {page: data for page, data in file.durable.items() if page not in file.dirty} | dirty
+
     def size(self, fd: int) -> int:
         return self._file(fd).size
 

@@ -1,0 +1,150 @@
+"""Requests that were whole when they were written, or when the journal was opened, and are not when they are read."""
+
+from pathlib import Path
+
+import pytest
+
+from gateway.journal import Batch, Lost
+from gateway.journal.inspection import damaged
+from gateway.journal.scanning import any_set
+from tests.gateway.journal.disk import PAGE, Disk
+from tests.gateway.journal.rig import FIRST, ROOT, Rig
+from tests.gateway.journal.running import journal_at, opened, request
+
+SEGMENT = FIRST / f"{1:020d}.segment"
+SIZE = 8000  # so that each request has pages of its own
+
+
+@pytest.fixture
+def disk() -> Disk:
+    return Disk()
+
+
+@pytest.fixture(params=["written-here", "read-at-the-start"])
+def rig(request: pytest.FixtureRequest, disk: Disk) -> Rig:
+    """A journal with requests 1 to 6 in as many groups."""
+    rig = Rig(disk)
+    rig.start()
+    for number in range(1, 7):
+        rig.journal.commit([rig.request(b"%d" % number * SIZE)])
+    if request.param == "read-at-the-start":
+        disk.kill_process()
+        rig.start()
+    rig.journal.shelf.take_lost()
+    return rig
+
+
+def offset_of(disk: Disk, number: int) -> int:
+    """Where the body of a request is."""
+    return disk.files[SEGMENT].content().index(b"%d" % number * SIZE)
+
+
+def sequences(rig: Rig) -> list[int]:
+    return [entry.sequence for entry in rig.read()]
+
+
+@pytest.mark.parametrize(("at", "items"), [(10, SIZE), (-64, 0)], ids=["body", "header"])
+def test_a_request_that_is_damaged_later_is_counted_and_kept_once(rig: Rig, disk: Disk, at: int, items: int) -> None:
+    disk.flip(SEGMENT, (offset_of(disk, 3) + at) * 8)
+    assert sequences(rig) == [1, 2, 4, 5, 6]
+    assert rig.journal.shelf.take_lost() == [Lost(3, 3, items, "traces" if items else None)]
+    assert [note.sequences for note in damaged(ROOT, disk)] == [((3, 3),)]
+    assert rig.log.errors == ["requests of the journal cannot be read"]
+    assert sequences(rig) == [1, 2, 4, 5, 6]
+    assert (rig.damaged_frames, rig.journal.shelf.take_lost()) == (1, [])
+    rig.journal.begin(Batch(1, 2, ((1, 6),)))
+    rig.journal.finish(1, {})
+    assert rig.journal.ledger.progress.finished.covers(1, 6)
+    rig.journal.close()
+    disk.kill_process()
+    rig.start()
+    assert (rig.damaged_frames, rig.recovered.last) == (1, 0)
+
+
+@pytest.mark.parametrize("number", [1, 3, 6], ids=["first", "middle", "last"])
+def test_a_page_that_becomes_unreadable_is_damage_and_its_segment_is_kept(rig: Rig, disk: Disk, number: int) -> None:
+    disk.files[SEGMENT].unreadable.add(offset_of(disk, number) // PAGE)
+    assert sequences(rig) == [other for other in range(1, 7) if other != number]
+    assert rig.damaged_frames == 1
+    rig.journal.begin(Batch(1, 2, ((1, 6),)))
+    rig.journal.finish(1, {})
+    rig.journal.close()
+    disk.kill_process()
+    rig.start()
+    rig.now += 100
+    rig.journal.tick()
+    assert any(note.moved for note in damaged(ROOT, disk))
+
+
+def test_a_batch_does_not_have_what_is_damaged_any_more(rig: Rig, disk: Disk) -> None:
+    batch = Batch(1, 2, ((2, 5),))
+    rig.journal.begin(batch)
+    disk.flip(SEGMENT, offset_of(disk, 3) * 8)
+    assert [entry.sequence for entry in rig.members(batch)] == [2, 4, 5]
+    assert rig.journal.ledger.progress.begun == {1: Batch(1, 2, ((2, 2), (4, 5)))}
+    assert [entry.sequence for entry in rig.members(batch)] == [2, 4, 5]
+    assert (rig.damaged_frames, len(damaged(ROOT, disk))) == (1, 1)
+
+
+def test_a_batch_of_which_everything_is_damaged_is_finished(rig: Rig, disk: Disk) -> None:
+    batch = Batch(1, 2, ((2, 3),))
+    rig.journal.begin(batch)
+    for number in (2, 3):
+        disk.flip(SEGMENT, offset_of(disk, number) * 8)
+    assert rig.members(batch) == []
+    assert rig.journal.ledger.progress.begun == {}
+    rig.journal.tick()
+    disk.kill_process()
+    rig.start()
+    assert (rig.recovered.unfinished, rig.damaged_frames) == ([], 2)
+
+
+def test_a_held_request_that_is_needed_again_and_damaged_is_kept(rig: Rig, disk: Disk) -> None:
+    batch = Batch(1, 2, ((1, 3),))
+    rig.journal.begin(batch)
+    rig.journal.finish(1, {})
+    disk.flip(SEGMENT, offset_of(disk, 1) * 8)
+    assert [entry.sequence for entry in rig.members(batch)] == [2, 3]
+    assert [entry.sequence for entry in rig.members(batch)] == [2, 3]
+    assert (rig.damaged_frames, len(damaged(ROOT, disk))) == (1, 1)
+    assert rig.journal.shelf.take_lost() == []  # it is counted as stored
+
+
+def test_what_is_wrong_in_memory_alone_is_read_from_the_disk(rig: Rig, disk: Disk) -> None:
+    file, page = disk.files[SEGMENT], offset_of(disk, 3) // PAGE
+    assert any_set(file.pages[page])
+    file.pages[page] = bytes(PAGE)
+    assert sequences(rig) == [1, 2, 3, 4, 5, 6]
+    assert rig.damaged_frames == 0
+
+
+def test_a_disk_that_is_away_for_a_while_is_no_damage(rig: Rig, disk: Disk) -> None:
+    file = disk.files[SEGMENT]
+    file.unreadable |= set(range(len(file.content()) // PAGE + 1))
+    with pytest.raises(OSError, match="unreadable"):
+        rig.read()
+    file.unreadable.clear()
+    assert sequences(rig) == [1, 2, 3, 4, 5, 6]
+    assert (rig.damaged_frames, rig.log.errors) == (0, [])
+
+
+def test_damage_of_a_sealed_segment_is_looked_for_twice(rig: Rig, disk: Disk) -> None:
+    rig.journal.close()
+    disk.kill_process()
+    rig.start()
+    file, page = disk.files[SEGMENT], offset_of(disk, 3) // PAGE
+    file.pages[page] = bytes(PAGE)
+    assert sequences(rig) == [1, 2, 3, 4, 5, 6]
+    assert rig.damaged_frames == 0
+
+
+async def test_users_are_told_what_is_damaged() -> None:
+    disk = Disk()
+    journal = journal_at(Path("/journal"), files=disk)
+    async with opened(journal):
+        for number in (1, 2):
+            await journal.append(request(b"%d" % number * SIZE))
+        disk.flip(SEGMENT, offset_of(disk, 2) * 8)
+        assert [entry.sequence for entry in await journal.read(0, 2**30)] == [1]
+        assert journal.damaged() == [Lost(2, 2, 3, "traces")]
+        assert journal.damaged() == []
