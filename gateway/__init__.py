@@ -2,6 +2,7 @@
 
 The way of one export request (`handlers.Exporter._export`):
 
+    Turnstile, Shedding          before it is parsed: is its sender's limit used up, is there a place  -> 429, 503
     the route's access rule      the project of the key, its rate; no byte of the body is read     -> 401, 403, 400, 429
     Quota.admit                  is anything left of the organization's month (`gateway.quota`)    -> 429
     Intake.admit, Budget.lease   can anything be taken, is there memory for it                     -> 503

@@ -6,7 +6,7 @@ answers take (`places_after`): by Little's law, places = answers a second * time
 (`Shares`), so that one which floods the process leaves the others theirs. A sender is told by its credential as it
 stands: it is not checked yet, for that alone would cost several times a refusal.
 
-docs/adr/009-overload.md has what was weighed and measured.
+docs/adr/011-overload.md has what was weighed and measured.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ MESSAGE: Final = "The gateway is overloaded; send the request again later."
 FEWEST: Final = 64  # places; where these take too long it is for other reasons than their number
 MOST: Final = 2**16
 FIRST: Final = 512
-SHRINK: Final = 0.7  # at once, at most
+SHRINK: Final = 0.5  # at once, at most
 GROW: Final = 1.25
 WINDOW_S: Final = 0.25  # between changes: an answer's time shows the change before
 WAITING_IS_FINE: Final = 0.5  # of the ack deadline

@@ -6,14 +6,15 @@ take nothing from it. Every item that was acknowledged is counted at the endpoin
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
+from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, NamedTuple
 
 from benchmarks.codec.__main__ import machine
 from benchmarks.gateway.bodies import ITEMS, KINDS, Kind
@@ -24,6 +25,7 @@ from benchmarks.overload.offering import UNSENT, Outcome
 _PEAK_S: Final = 5.0
 _ROUNDS: Final = 3
 _PEAK_CONNECTIONS: Final = (32, 128, 512)  # a mode in which an answer waits for others needs many
+_FLOOD_S: Final = 5.0
 _SETTLING_S: Final = 5  # in which connections are made and the number of places is found
 
 
@@ -44,31 +46,49 @@ def main() -> None:
             _measure(Bench(deployment, senders, arguments.senders, kind), kind, arguments)
 
 
+class Phase(NamedTuple):
+    """What was sent in a stretch of time, and the gateway's CPU in it."""
+
+    outcome: Outcome
+    cpu_s: float
+
+    @property
+    def taken(self) -> int:
+        """Requests answered 200."""
+        return self.outcome.count(200)
+
+    @property
+    def refused(self) -> int:
+        """Requests that were answered otherwise."""
+        return sum(len(times) for status, times in self.outcome.seconds.items() if status not in (200, UNSENT))
+
+
 def _measure(bench: Bench, kind: Kind, arguments: argparse.Namespace) -> None:
     bench.offer(0, 1.0, _PEAK_CONNECTIONS[-1])  # connections, caches, bodies
     peaks = {connections: _peak(bench, connections) for connections in _PEAK_CONNECTIONS}
-    peak, cost_s = max(peaks.values())
+    peak = max(peaks.values())
     print(f"\n## {kind.signal}, {kind.encoding}\n")
-    print(f"at most {peak:.0f} requests/s ({peak * ITEMS:,.0f} items/s), {cost_s * 1e6:.0f} us of CPU each", end="; ")
-    print(", ".join(f"over {connections} connections {rate:.0f}/s" for connections, (rate, _) in peaks.items()))
-    cpu_s = bench.deployment.cpu_s()
+    print(f"at most {peak:.0f} requests/s ({peak * ITEMS:,.0f} items/s):", end=" ")
+    print(", ".join(f"over {connections} connections {rate:.0f}/s" for connections, rate in peaks.items()))
     with Memory(bench.deployment) as memory:
-        outcome = bench.offer(peak * arguments.times, arguments.seconds, arguments.connections)
-    cpu_s = bench.deployment.cpu_s() - cpu_s
-    print(f"offered {peak * arguments.times:.0f}/s for {arguments.seconds:g} s: {by_status(outcome)}", flush=True)
-    _print_goodput(outcome, peak, int(arguments.seconds))
-    _print_costs(outcome, cpu_s, cost_s)
+        over = _phase(bench, peak * arguments.times, arguments.seconds, arguments.connections)
+    print(f"offered {peak * arguments.times:.0f}/s for {arguments.seconds:g} s: {by_status(over.outcome)}", flush=True)
+    _print_goodput(over.outcome, peak, int(arguments.seconds))
+    _print_costs(over, _phase(bench, 0, _FLOOD_S, arguments.connections))
     print(f"memory of the gateway: {memory}", flush=True)
     print(f"acknowledged {bench.acknowledged} items, missing at the endpoint: {bench.missing()}", flush=True)
 
 
-def _peak(bench: Bench, connections: int) -> tuple[float, float]:
-    """Requests a second that are taken from so many connections, and seconds of CPU for each."""
+def _phase(bench: Bench, rate: float, seconds: float, connections: int) -> Phase:
     cpu_s = bench.deployment.cpu_s()
+    outcome = bench.offer(rate, seconds, connections)
+    return Phase(outcome, bench.deployment.cpu_s() - cpu_s)
+
+
+def _peak(bench: Bench, connections: int) -> float:
+    """Requests a second that are taken from so many connections."""
     outcomes = [bench.offer(0, _PEAK_S, connections) for _ in range(_ROUNDS)]
-    cpu_s = bench.deployment.cpu_s() - cpu_s
-    rate = median(outcome.count(200) / outcome.elapsed_s for outcome in outcomes)
-    return rate, cpu_s / sum(outcome.count(200) for outcome in outcomes)
+    return median(outcome.count(200) / outcome.elapsed_s for outcome in outcomes)
 
 
 def _print_goodput(outcome: Outcome, peak: float, seconds: int) -> None:
@@ -83,17 +103,23 @@ def _print_goodput(outcome: Outcome, peak: float, seconds: int) -> None:
     print(f"after the first {_SETTLING_S} s: {times_of(settled)}")
 
 
-def _print_costs(outcome: Outcome, cpu_s: float, cost_s: float) -> None:
-    """A refusal costs what is left when the answered requests are charged with what they cost before."""
-    refusals = [time for status, times in outcome.seconds.items() if status not in (200, UNSENT) for time in times]
-    each_s = max(0.0, cpu_s - outcome.count(200) * cost_s) / max(1, len(refusals))
-    print(
-        f"time to a refusal: {times_of(refusals)}; CPU about {each_s * 1e6:.0f} us, {each_s / cost_s:.1%} of an answer"
-    )
-    print(f"CPU of the gateway {cpu_s / outcome.elapsed_s:.2f} cores, of the senders", end=" ")
-    print(
-        f"{outcome.cpu_s / outcome.elapsed_s:.2f}; they were behind their times by {outcome.late_s * 1e3:.1f} ms (p99)"
-    )
+def _print_costs(over: Phase, flood: Phase) -> None:
+    """CPU of an answer and of a refusal, from two phases with more and fewer refusals for each answer."""
+    outcome = over.outcome
+    cores = over.cpu_s / outcome.elapsed_s, outcome.cpu_s / outcome.elapsed_s
+    print(f"time to a refusal: {times_of([*chain.from_iterable(_refusals(outcome))])}")
+    print(f"CPU of the gateway {cores[0]:.2f} cores, of the senders {cores[1]:.2f};", end=" ")
+    print(f"they were behind their times by {outcome.late_s * 1e3:.1f} ms (p99)")
+    mixed = over.taken * flood.refused - flood.taken * over.refused
+    if mixed:
+        refusal_s = (over.taken * flood.cpu_s - flood.taken * over.cpu_s) / mixed
+        answer_s = (over.cpu_s * flood.refused - flood.cpu_s * over.refused) / mixed
+        part = refusal_s / answer_s
+        print(f"CPU of an answer {answer_s * 1e6:.0f} us, of a refusal {refusal_s * 1e6:.0f} us: {part:.1%}")
+
+
+def _refusals(outcome: Outcome) -> Iterator[Sequence[float]]:
+    return (times for status, times in outcome.seconds.items() if status not in (200, UNSENT))
 
 
 def _kinds(names: Sequence[str]) -> list[Kind]:
