@@ -96,7 +96,7 @@ class OpenJournal:
             self._flush()
         if self._writing is not None and self._age() >= max(self._around.limits.hold_s, MIN_AGE_S):
             self._seal(self._writing)
-        self.upkeep.tick()
+        self.upkeep.tick(writing=self._writing is not None)
 
     def close(self) -> None:
         """End in order, as far as the disk lets us."""

@@ -60,11 +60,11 @@ class Upkeep:
         released, self._released = self._released, {}
         return released
 
-    def tick(self) -> None:
-        """Once a second or so."""
+    def tick(self, *, writing: bool) -> None:
+        """Once a second or so. `writing`: a segment takes the next group; else that needs room for one."""
         now = self._around.monotonic()
         if now - self._looked >= SPACE_S:
-            self._look(0)
+            self._look(0, 0 if writing else self.segment_bytes)
         self._note_finished(now)
         if not self.holding:
             self._remove(lambda segment: _age(segment, now) >= self._limits.hold_s)
@@ -75,9 +75,9 @@ class Upkeep:
 
     def has_room(self, room: int) -> bool:
         """Whether so much may be taken of the disk."""
-        self._look(room)
+        has_room = self._look(room, room)
         self.measure()
-        return not self.low
+        return has_room
 
     def grown(self, size: int) -> None:
         """The segment that is being written to is so much larger."""
@@ -107,20 +107,22 @@ class Upkeep:
                 for project, size in segment.projects.items():
                     self._released[project] = self._released.get(project, 0) + size
 
-    def _look(self, room: int) -> None:
-        """How much the disk has left, when `room` is to be taken of it. What is finished is removed before its time
-        rather than that requests are refused.
+    def _look(self, of_quota: int, of_disk: int) -> bool:
+        """Whether the disk has so much left, when that is to be taken of it. What is finished is removed before its
+        time rather than that requests are refused. A group that is larger than a segment may have no room though the
+        disk is not full.
         """
         self._looked = self._around.monotonic()
         self._note_finished(self._looked)
         quota = self._limits.max_bytes
-        self._remove(lambda _: bool(quota) and self._bytes() + room > quota)
-        if self._is_low(room):
-            self._remove(lambda _: self._is_low(room))
-        low = self._is_low(room)
+        self._remove(lambda _: bool(quota) and self._bytes() + of_quota > quota)
+        if self._is_low(of_disk):
+            self._remove(lambda _: self._is_low(of_disk))
+        low = self._is_low(min(of_disk, self.segment_bytes))
         if low != self.low:
             self._log.warning("the disk of the journal is nearly full" if low else "the journal's disk has room again")
         self.low = low
+        return not self._is_low(of_disk)
 
     def _is_low(self, room: int) -> bool:
         try:

@@ -12,7 +12,9 @@ from chassis.errors import ServiceUnavailable
 from gateway.journal import (
     Batch,
 )
+from gateway.journal.opened import NoRoom
 from tests.gateway.journal.disk import Disk
+from tests.gateway.journal.rig import NO_LIMITS, Rig
 from tests.gateway.journal.running import LIMITS, journal_at, opened, request, until
 
 
@@ -108,3 +110,59 @@ async def test_records_that_cannot_be_written_are_refused_and_can_be_written_lat
     disk.kill_process()
     async with opened(journal_at(Path("/journal"), files=disk)) as recovered:
         assert recovered.unfinished == [batch]
+
+
+def said_of_room(rig: Rig) -> list[str]:
+    return [event for _, event, _ in rig.log.said if "full" in event or "room" in event]
+
+
+def test_with_less_room_than_a_segment_the_disk_is_nearly_full_and_stays_so() -> None:
+    rig = Rig(disk := Disk(), limits=replace(NO_LIMITS, min_free_bytes=2**20))
+    rig.start()
+    disk.free = 2**20 + NO_LIMITS.segment_bytes - 1
+    for _ in range(5):
+        with pytest.raises(NoRoom):
+            rig.journal.commit([rig.request(b"x")])
+        rig.now += 2
+        rig.journal.tick()
+        assert rig.journal.upkeep.low
+    assert said_of_room(rig) == ["the disk of the journal is nearly full"]
+    disk.free += 1
+    rig.now += 2
+    rig.journal.tick()
+    assert not rig.journal.upkeep.low
+    rig.journal.commit([rig.request(b"x")])
+    rig.now += 2
+    rig.journal.tick()  # the segment has room for more
+    assert not rig.journal.upkeep.low
+    assert said_of_room(rig)[1:] == ["the journal's disk has room again"]
+
+
+def test_a_group_that_is_too_large_for_the_disk_does_not_keep_others_away() -> None:
+    rig = Rig(disk := Disk(), limits=replace(NO_LIMITS, min_free_bytes=2**20))
+    rig.start()
+    disk.free = 2**20 + 2 * NO_LIMITS.segment_bytes
+    with pytest.raises(NoRoom):
+        rig.journal.commit([rig.request(bytes(3 * NO_LIMITS.segment_bytes))])
+    assert not rig.journal.upkeep.low
+    rig.journal.commit([rig.request(b"x")])
+    assert said_of_room(rig) == []
+
+
+async def test_a_batch_whose_split_could_not_be_recorded_is_split_all_the_same() -> None:
+    disk = Disk()
+    journal = journal_at(Path("/journal"), files=disk)
+    parts = [Batch(2, 2, ((1, 1),)), Batch(3, 2, ((2, 2),))]
+    async with opened(journal):
+        for body in (b"x", b"y"):
+            await journal.append(request(body))
+        await journal.begin(Batch(1, 2, ((1, 2),)))
+        disk.fail("sync", errno.EIO, 20)
+        with pytest.raises(ServiceUnavailable):
+            await journal.split(1, parts)
+        disk.heal()
+        await journal.split(1, parts)  # again is the same
+        journal.finish(3, {})
+    disk.kill_process()
+    async with opened(journal_at(Path("/journal"), files=disk)) as recovered:
+        assert recovered.unfinished == parts[:1]
