@@ -111,7 +111,7 @@ def intake_of(storing: Storing, chassis: ChassisSettings, telemetry: Telemetry) 
         return Adopting(_stored(storing), adoption)
     if chassis.durability == "memory":
         storing.log.warning("durability is memory: what is acknowledged and not stored yet is lost with the process")
-        return Adopting(convey(Forgetful(metrics, storing.log)), adoption)
+        return Adopting(convey(Forgetful(storing.log)), adoption)
     journal = journal_at(directory)
     return Adopting(convey(journal), adoption, [_health(journal, storing.settings)])
 

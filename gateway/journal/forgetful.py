@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import structlog
 
-from gateway.journal.metrics import JournalMetrics
 from gateway.journal.records import Batch, Entry, Landed, Lost, Place, Recovered, Request
 
 
@@ -13,8 +12,7 @@ class Forgetful:
 
     durable = False
 
-    def __init__(self, metrics: JournalMetrics, log: structlog.stdlib.BoundLogger) -> None:
-        self._metrics = metrics
+    def __init__(self, log: structlog.stdlib.BoundLogger) -> None:
         self._log = log
         self._last = 0
         self._items: dict[int, int] = {}  # by sequence
@@ -53,9 +51,8 @@ class Forgetful:
         self._begun |= {part.batch_id: part for part in parts}
 
     async def set_aside(self, batch: Batch, reason: str) -> None:
-        """There is no place where they could be put: they are lost."""
+        """There is no place where they could be put: they are lost, which its user counts."""
         items = sum(self._items.get(sequence, 0) for sequence in _sequences(batch))
-        self._metrics.lost_items.inc(items)
         self._log.error("items lost", items=items, reason=reason)
         self.finish(batch.batch_id, {})
 

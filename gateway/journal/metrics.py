@@ -58,7 +58,6 @@ class JournalMetrics:
         for kind in FAILURES:  # from the start, so that a first increase is seen as one
             self.failures.labels(kind)
         self.damaged_frames = counter("damaged_frames", "Requests and records on disk that could not be read.")
-        self.lost_items = counter("lost_items", "Items that could not be set aside, for nothing was kept of them.")
 
     def watch(self, journal: Measured) -> None:
         """Count a journal among the gauges."""

@@ -127,7 +127,9 @@ class Log(Protocol):
     async def split(self, batch_id: int, parts: Sequence[Batch]) -> None:
         """In one step a batch is gone and its parts are begun; one of them may keep its id.
 
-        Raises ServiceUnavailable, and then it is still whole, and may be split again.
+        Raises ServiceUnavailable when that could not be recorded. It is split all the same, and on disk as that with
+        the next record that is; it may be split again into the same parts until it is, or its user goes on with these:
+        after a crash before then it is whole again, and what was stored of the parts is stored twice.
         """
 
     async def set_aside(self, batch: Batch, reason: str) -> None:

@@ -66,7 +66,6 @@ def test_every_metric_of_the_gateway_that_an_operator_needs_is_shown(exposed: Ma
 NOT_SHOWN: Final = {
     "sluice_gateway_exceptions_over_limit_total",
     "sluice_gateway_inflight_items",
-    "sluice_gateway_journal_lost_items_total",
     "sluice_gateway_quota_failures_total",
     "sluice_gateway_quota_left_items_total",
     "sluice_gateway_redecoded_differences_total",
