@@ -81,7 +81,11 @@ class Site:
         self.engine.start()
         self.database_url = f"sqlite:///{directory / 'shared.db'}"
         operator, credentials = directory / "operator", directory / "credentials.json"
-        environment = {"SLUICE_CLICKHOUSE_URL": self.clickhouse_url(), "SLUICE_DATABASE_URL": self.database_url}
+        environment = {
+            "SLUICE_CLICKHOUSE_URL": self.clickhouse_url(),
+            "SLUICE_DATABASE_URL": self.database_url,
+            "SLUICE_RETENTION_DAYS": "0",  # a journal that is checked in has old records
+        }
         run("migrate", "--data", str(operator), environment=environment)
         run("init", "--data", str(operator), "--json", "--out", str(credentials), environment=environment)
         written = json.loads(credentials.read_text())

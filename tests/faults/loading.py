@@ -11,8 +11,8 @@ from tests.faults.proxy import Proxy, Seen
 
 
 @contextmanager
-def loaded(gateway: Gateway, site: Site, run: str, **options: float) -> Iterator[Load]:
-    """Clients send while the block runs; then all is stored, and every record accounted for."""
+def sending(gateway: Gateway, site: Site, run: str, **options: float) -> Iterator[Load]:
+    """Clients send while the block runs; then each has its last answer."""
     load = Load(gateway.url, site.key, run, **{"clients": 2, "rate": 30.0, **options})  # type: ignore[arg-type]
     load.start()
     patience = 0.0
@@ -20,10 +20,19 @@ def loaded(gateway: Gateway, site: Site, run: str, **options: float) -> Iterator
         yield load
         patience = 60.0
     finally:
-        exports = load.finish(patience)
-    records = settled(site, gateway, exports, run)
+        load.finish(patience)
+
+
+@contextmanager
+def loaded(gateway: Gateway, site: Site, run: str, *, quarantined: int = 0, **options: float) -> Iterator[Load]:
+    """Clients send while the block runs; then all is stored, and every record accounted for. So many items of others
+    are set aside meanwhile.
+    """
+    with sending(gateway, site, run, **options) as load:
+        yield load
+    records = settled(site, gateway, load.exports, run)
     assert (records.faults, records.unanswered) == ({}, 0), records
-    assert gateway.metric("sluice_gateway_quarantined_items_total") == 0
+    assert gateway.metric("sluice_gateway_quarantined_items_total") == quarantined
 
 
 def more(load: Load, requests: int = 20) -> None:
