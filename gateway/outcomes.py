@@ -17,6 +17,7 @@ from proto.storage.tables import INGEST_OUTCOMES, TABLES
 MILLIS_PER_DAY: Final = 86_400_000
 MAX_LEDGER_KEYS: Final = 20_000  # of projects, signals and reasons; then counts go to project 0
 NO_PROJECT: Final = 0
+DAMAGED: Final = "damaged"  # in the journal
 REFUSED: Final = "refused"  # by ClickHouse, in a mode without a place to set it aside
 SIGNALS: Final[tuple[Signal, ...]] = ("traces", "logs")
 

@@ -128,6 +128,7 @@ class Belt:
     async def _read_on(self, after: int) -> None:
         deferred = self._deferred
         entries = await self._journal.read(after, READ_BYTES, slow=self._slow)
+        self._writer.count_damaged()
         if entries:
             await self._take_up([entry for entry in entries if entry.sequence not in self._inside])
             if self._behind is not None and self._behind >= after:  # not set back meanwhile

@@ -76,6 +76,7 @@ class Conveyor:
     async def start(self) -> None:
         """Open the journal, and begin with what an earlier process left in it. Raises StartupError."""
         recovered = await asyncio.get_running_loop().run_in_executor(None, self._journal.open)
+        self._writer.earlier = self._journal.last
         for belt in (self._fresh, self._slow):
             belt.start(recovered.last)
         self._recovering = asyncio.get_running_loop().create_task(self._recovery.work(recovered))

@@ -112,7 +112,9 @@ class Recovery:
     async def _members(self, batch: Batch) -> list[Entry]:
         while True:
             try:
-                return await self._journal.members(batch)
+                entries = await self._journal.members(batch)
+                self._writer.count_damaged()
+                return entries
             except OSError as error:
                 self._sink.log.warning("a batch of the journal cannot be read", batch=batch.batch_id, error=str(error))
                 await asyncio.sleep(RETRY_S)

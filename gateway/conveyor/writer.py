@@ -23,7 +23,7 @@ from gateway.conveyor.later import Later
 from gateway.conveyor.queued import Queued, ranges
 from gateway.conveyor.sink import Sink
 from gateway.journal import Batch, Entry, Log
-from gateway.outcomes import REFUSED
+from gateway.outcomes import DAMAGED, REFUSED
 from proto.otlp.policy import Signal
 from proto.storage.tables import INGEST_OUTCOMES, LOGS, SPANS
 
@@ -39,6 +39,7 @@ class Writer:
         self._sink = sink
         self._inserts = Inserts(sink)
         self._later = Later(sink.log)
+        self.earlier = 0  # the last sequence of earlier processes: what was accepted by them is not counted here
 
     @property
     def idle(self) -> bool:
@@ -102,6 +103,14 @@ class Writer:
             await self._put_aside(part, error, entry.request.signal, entry.request.accepted)
         if good:
             await self.store(rest, good, again=True)
+
+    def count_damaged(self) -> None:
+        """Requests were found that cannot be read any more: nobody waits for them."""
+        for lost in self._journal.damaged():
+            signal = lost.signal or "traces"
+            if lost.first <= self.earlier:
+                self._sink.tally.recovered(signal, lost.items)
+            self._sink.tally.lost(signal, lost.items, DAMAGED)
 
     async def close(self) -> None:
         """Leave to the next start what is put off."""

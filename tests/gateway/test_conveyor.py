@@ -477,3 +477,21 @@ async def test_a_lane_that_is_closed_begins_nothing() -> None:
     await asyncio.sleep(0)
     await lane.close()
     assert began == [1]
+
+
+async def test_what_the_disk_lost_is_told_and_not_waited_for(
+    start: Start, crash: Callable[[str], str], tmp_path: Path
+) -> None:
+    first = await start(RecordingStore(away=AWAY), journal_linger_s=30.0)
+    for number in range(1, 4):
+        await acknowledged(first, number)
+    (segment,) = (tmp_path / crash("image") / "0").glob("*.segment")
+    data = bytearray(segment.read_bytes())
+    at = data.index((2).to_bytes(16, "big") + b"\x12\x08" + (2).to_bytes(8, "big"))  # the ids of the second span
+    data[at] ^= 1
+    segment.write_bytes(data)
+    second = await start(RecordingStore(), "image")
+    await eventually(lambda: stored(second) == 2)
+    await eventually(lambda: second.metric("lost_items_total", reason="damaged") == 1)
+    assert second.metric("recovered_items_total") == 3
+    assert second.metric("pending_items") == 0
