@@ -6,6 +6,7 @@ gateway.start(rules)                ... again and again, with other rules
 site.stored("run")                  what the tables have of a run
 """
 
+import asyncio
 import json
 import os
 import subprocess
@@ -19,6 +20,8 @@ from typing import Any, Final, NamedTuple, cast
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from chassis.identity import registry
+from chassis.relational import Database
 from tests.e2e.product import Service, call, clean_environment, eventually, run
 from tests.engine.process import PASSWORD, USER, Engine
 from tests.faults.preload import Layer, Rule
@@ -91,6 +94,21 @@ class Site:
         written = json.loads(credentials.read_text())
         self.key: str = written["legacyKey"]
         self.tables = Tables(self.engine.port, DATABASE)
+
+    def another_key(self, name: str) -> str:
+        """That of a project of its own, in an organization that is made."""
+
+        async def made() -> str:
+            database = Database(self.database_url)
+            await database.start()
+            async with database.write() as connection:
+                organization = await registry.create_organization(connection, name, name)
+                project = await registry.create_project(connection, organization.id, name, name, [])
+                key = await registry.create_project_key(connection, organization.id, project.id, name)
+            await database.close()
+            return key.secret
+
+        return asyncio.run(made())
 
     def clickhouse_url(self, port: int | None = None) -> str:
         """Of the engine itself, or of a proxy in front of it."""

@@ -34,9 +34,12 @@ _HOP_BY_HOP: Final = frozenset(("connection", "keep-alive", "transfer-encoding",
 
 
 class Refuse(NamedTuple):
-    """The insert is not applied. The answer is ClickHouse's error of this code; code 0: a proxy's 502."""
+    """The insert is not applied. The answer is ClickHouse's error of this code, with its usual text or another; code 0:
+    a proxy's 502.
+    """
 
     code: int = 0
+    text: str = ""
 
 
 class Unknown(NamedTuple):
@@ -74,7 +77,8 @@ class Proxy:
 
     def __init__(self, target: int) -> None:
         self.seen: list[Seen] = []
-        self.poison = b""  # where given: an insert with it in its rows is refused for good
+        self.poison = b""  # where given: what happens to an insert that has it in its rows
+        self.poisoned: Fault = Refuse(117)
         self._target = f"http://127.0.0.1:{target}"
         self._once: deque[Fault] = deque()
         self._always: Fault = None
@@ -151,10 +155,10 @@ class Proxy:
             return await self._passed(request, body)
         fault = self._once.popleft() if self._once else self._always
         if self.poison and self.poison in body:
-            fault = Refuse(117)
+            fault = self.poisoned
         self.seen.append(Seen(statement[2], request.query.get("insert_deduplication_token", ""), body, fault))
         if isinstance(fault, Refuse):
-            return _failure(fault.code)
+            return _failure(fault)
         if isinstance(fault, Delay):
             while not fault.until.is_set():
                 await asyncio.sleep(POLL_S)
@@ -163,7 +167,7 @@ class Proxy:
         answer = await self._passed(request, body)
         if isinstance(fault, Reset):
             return _cut(request)
-        return _failure(fault.code) if isinstance(fault, Unknown) else answer
+        return _failure(Refuse(fault.code)) if isinstance(fault, Unknown) else answer
 
     async def _passed(self, request: web.BaseRequest, body: bytes) -> web.Response:
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP}
@@ -175,10 +179,12 @@ class Proxy:
             return web.Response(status=502)
 
 
-def _failure(code: int) -> web.Response:
+def _failure(refusal: Refuse) -> web.Response:
+    code = refusal.code
     if not code:
         return web.Response(status=502, text="Bad Gateway")
-    text = f"Code: {code}. DB::Exception: {ERRORS[code]} (version 26.9.2.1 (official build))\n"
+    said = refusal.text or ERRORS[code]
+    text = f"Code: {code}. DB::Exception: {said} (version 26.9.2.1 (official build))\n"
     return web.Response(status=500, text=text, headers={"X-ClickHouse-Exception-Code": str(code)})
 
 

@@ -1,19 +1,23 @@
 """ClickHouse fails in the ways that a proxy in front of it can stage: nothing acknowledged is lost or stored twice."""
 
+import json
 import threading
 import time
 from collections import Counter
 
 import pytest
 
-from tests.e2e.product import eventually
+from tests.e2e.product import Answer, call, eventually
+from tests.e2e.product import run as command
 from tests.faults.conftest import MakeGateway
-from tests.faults.deployment import Gateway, Site
+from tests.faults.deployment import Gateway, Site, settled
 from tests.faults.loading import loaded, more, more_inserts, nobody_waited
 from tests.faults.proxy import Delay, Proxy, Refuse, Reset, Seen, Unknown
+from tests.faults.records import Body, Export, body_of, rejected_of
 from tests.faults.zygote import Zygote
 
 FLAPS = 12
+DAY_NS = 86_400 * 10**9
 
 
 @pytest.fixture
@@ -140,3 +144,63 @@ def test_fault_15_table_read_only(gateway: Gateway, proxy: Proxy, site: Site, ru
         proxy.every(None)
     assert attempts <= 40 + 10 * seconds  # it does not spin: on loopback that would be thousands
     nobody_waited(load)
+
+
+OTHERS_ITEMS = 5
+REFUSALS = {
+    "overflow": Refuse(117),
+    "partitions": Refuse(252, "Too many partitions for single INSERT block (more than 100). (TOO_MANY_PARTS)"),
+}
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_fault_14_rows_of_one_project_are_refused_for_good(
+    gateway: Gateway, proxy: Proxy, site: Site, run: str, refusal: str
+) -> None:
+    """They are found among those that share a batch, set aside with the reason, and stored when they are put back."""
+    poison, key = f"{run}-poison", site.another_key(f"others-{refusal}")
+    proxy.poison, proxy.poisoned = poison.encode(), REFUSALS[refusal]
+    refused, beside = (Export(client, 0, OTHERS_ITEMS, answers=["200"]) for client in (0, 1))
+    with loaded(gateway, site, run, quarantined=OTHERS_ITEMS) as load:
+        more(load)
+        for export, whose in ((refused, poison), (beside, f"{run}-beside")):
+            assert post(gateway, key, body_of(export, whose)).status == 200
+        eventually(lambda: gateway.metric("sluice_gateway_quarantined_items_total") == OTHERS_ITEMS, "it is set aside")
+        more(load)
+    nobody_waited(load)
+    assert settled(site, gateway, [beside], f"{run}-beside").stored == OTHERS_ITEMS
+    (note,) = (json.loads(path.read_text()) for path in gateway.journal.glob("quarantine/*.json"))
+    assert note["items"] == OTHERS_ITEMS
+    assert f"Code: {REFUSALS[refusal].code}." in note["reason"]
+    assert site.stored(poison) == ({}, 0)
+    proxy.poison = b""
+    gateway.stop()
+    command("journal", "--data", str(gateway.journal.parent), "requeue", "--all", environment={})
+    gateway.start()
+    records = settled(site, gateway, [refused], poison)
+    assert (records.faults, records.stored) == ({}, OTHERS_ITEMS), records
+
+
+DAYS = 101  # one more than ClickHouse takes in a block
+
+
+def test_fault_14_request_of_too_many_days(make_gateway: MakeGateway, zygote: Zygote, site: Site, run: str) -> None:
+    """Each day is a block of its own; what no table can hold is rejected by itself. Nobody else notices."""
+    gateway = make_gateway(zygote=zygote, settings={"SLUICE_RETENTION_DAYS": "0"})
+    gateway.start()
+    now, exports = time.time_ns(), [Export(client, 0, 1, "logs", answers=["200"]) for client in range(DAYS + 1)]
+    days = [body_of(export, f"{run}-days", start_ns=now - export.client * DAY_NS) for export in exports[:DAYS]]
+    overflow = body_of(exports[DAYS], f"{run}-days", start_ns=2**63 + now)
+    content = b"".join(body.content for body in (*days, overflow))  # of protobuf that is one message
+    with loaded(gateway, site, run) as load:
+        answer = post(gateway, site.another_key("historian"), days[0]._replace(content=content))
+        assert (answer.status, rejected_of(exports[0], answer.body)) == (200, 1)
+        more(load)
+    nobody_waited(load)
+    records = settled(site, gateway, exports[:DAYS], f"{run}-days")
+    assert (records.faults, records.stored) == ({}, DAYS), records
+
+
+def post(gateway: Gateway, key: str, body: Body) -> Answer:
+    headers = {**body.headers, "X-Legacy-Auth": f"Legacy legacy_key={key}"}
+    return call("POST", gateway.url + body.path, body.content, headers)

@@ -1,5 +1,6 @@
 """`sluice up`: the engine is in the process, so its end is the process's end."""
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.journal.inspection import inspect
 from tests.e2e.product import START_SECONDS, Sluice, clean_environment, eventually, running
 from tests.engine.process import Engine
 from tests.faults.clients import Load
@@ -87,3 +89,44 @@ def test_fault_18_second_process_opens_the_engine(sluice: Sluice, tmp_path: Path
         raise
     records = accounted_for(sluice, load, tmp_path)
     assert (records.faults, records.unanswered, records.resent) == ({}, 0, 0), records
+
+
+GONE = "rows were gone and are stored anew"
+
+
+def lose_parts(store: Path) -> int:
+    """Remove every part with spans and logs from a stopped engine; of how many batches."""
+    engine = Engine(store)
+    engine.start()
+    try:
+        tables = Tables(engine.port, "default")
+        parts = tables.ask("SELECT path FROM system.parts WHERE active AND table IN ('spans', 'logs')")
+        ((batches,),) = tables.ask(
+            "SELECT uniqExact(batch_id) FROM (SELECT batch_id FROM spans UNION ALL SELECT batch_id FROM logs)"
+        )
+    finally:
+        engine.stop()
+    for (path,) in parts:
+        shutil.rmtree(path)
+    return int(batches)
+
+
+def test_fault_16_lost_part_with_a_live_deduplication_log(tmp_path: Path, run: str) -> None:
+    """After a power loss ClickHouse may know the token of a part that is gone. The rows are there once all the same."""
+    sluice = running(tmp_path / "data", tmp_path / "log", **{**SMALL, "SLUICE_GATEWAY_JOURNAL_HOLD_S": "600"})
+    try:
+        load = Load(sluice.gateway_url, sluice.key, run, clients=2, rate=20.0)
+        load.start()
+        more(load)
+        load.finish()
+        eventually(lambda: has_stored_all(sluice.gateway_url), "all is stored")
+        eventually(lambda: not any(facts.batches for facts in inspect(tmp_path / "data" / "journal")), "it knows that")
+        sluice.kill()
+        batches = lose_parts(tmp_path / "data" / "clickhouse")
+        assert batches > 0
+        sluice.start()
+        eventually(lambda: (tmp_path / "log").read_text().count(GONE) == batches, "all is stored again", 60)
+        records = accounted_for(sluice, load, tmp_path)
+    finally:
+        sluice.kill()
+    assert (records.faults, records.again, records.unanswered) == ({}, 0, 0), records

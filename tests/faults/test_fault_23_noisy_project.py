@@ -1,13 +1,10 @@
 """Fault 23: one project sends far beyond its rate. It is told so, and only it; others lose nothing."""
 
-import asyncio
 import http.client
 import threading
 from collections import Counter
 from typing import Final, Self
 
-from chassis.identity import registry
-from chassis.relational import Database
 from tests.e2e.product import eventually
 from tests.faults.conftest import MakeGateway
 from tests.faults.deployment import Gateway, Site
@@ -21,22 +18,6 @@ RATED: Final = {
     "SLUICE_OTLP_BURST": str(RATE),
     "SLUICE_GATEWAY_TARGET_DELAY_S": "0",  # what the machine can take is not the question
 }
-
-
-def another_key(site: Site) -> str:
-    """Of a project of its own."""
-
-    async def made() -> str:
-        database = Database(site.database_url)
-        await database.start()
-        async with database.write() as connection:
-            organization = await registry.create_organization(connection, "noisy", "Noisy")
-            project = await registry.create_project(connection, organization.id, "noisy", "Noisy", [])
-            key = await registry.create_project_key(connection, organization.id, project.id, "noisy")
-        await database.close()
-        return key.secret
-
-    return asyncio.run(made())
 
 
 class Noise:
@@ -73,7 +54,7 @@ class Noise:
 def test_fault_23_noisy_project_beyond_its_rate(make_gateway: MakeGateway, site: Site, run: str) -> None:
     gateway = make_gateway(settings=RATED)
     gateway.start()
-    with loaded(gateway, site, run) as load, Noise(gateway, another_key(site), 5) as noise:
+    with loaded(gateway, site, run) as load, Noise(gateway, site.another_key("noisy"), 5) as noise:
         eventually(lambda: noise.statuses[429] > RATE * 20, "it is told many times", 60)
         more(load, 60)
     assert set(noise.statuses) == {200, 429}
