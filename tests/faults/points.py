@@ -46,8 +46,8 @@ OF_RECORDS: Final[Mapping[str, Point]] = {
     "in a write to the ledger": Point("tear", "write", _LEDGER, 12),
     "before the ledger is synced": Point("die", "sync", _LEDGER, 12),
     "when the ledger is synced": Point("die-after", "sync", _LEDGER, 12),
-    "before a segment is deleted": Point("die", "unlink", _SEGMENT, 3),
-    "when a segment is deleted": Point("die-after", "unlink", _SEGMENT, 3),
+    "before a segment is deleted": Point("die", "unlink", _SEGMENT, 2),
+    "when a segment is deleted": Point("die-after", "unlink", _SEGMENT, 2),
     "in replay, before a read": Point("die", "read", _SEGMENT, 6),
     "in replay, when an insert is sent": Point("die-after", "send", _STORE, 6),
 }
