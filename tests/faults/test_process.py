@@ -81,6 +81,7 @@ def test_fault_25_sigstop_for_half_a_minute_scaled_to_seconds(gateway: Gateway, 
         finally:
             gateway.signal(signal.SIGCONT)
         more(load)
+        assert gateway.metric("sluice_loop_lag_worst_seconds") > 0.3  # it was told, however short
 
 
 def test_fault_26_fd_exhaustion(gateway: Gateway, site: Site, run: str) -> None:
