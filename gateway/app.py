@@ -11,6 +11,7 @@ from aiohttp import web
 
 from chassis.access import project_key, public
 from chassis.gate import Gate
+from chassis.memory import trimming
 from chassis.redis import Redis
 from chassis.relational import Database
 from chassis.settings import ChassisSettings
@@ -84,7 +85,7 @@ def service(
         threads.shutdown(wait=True)
 
     routes = _routes(exporter, answers, settings, turnstile)
-    resources = (run,) if shedding is None else (run, shedding.looking)
+    resources = (run, trimming) if shedding is None else (run, trimming, shedding.looking)
     return Service("gateway", routes, resources, tuple(intake.dependencies()))
 
 
