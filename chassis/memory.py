@@ -1,46 +1,37 @@
-"""Memory that was freed goes back to the system now and then.
+"""What the C library does with memory that is given back to it, and how often cycles of objects are looked for.
 
-glibc keeps what lies between blocks that are in use. After a burst that was most of the process: 382 MiB resident, 159
-once it was asked to give back what is free, in a twelfth of a second, during which other threads may wait to allocate.
+glibc maps every block of 128 KiB or more afresh and returns it at once, and returns the end of its heap as soon as that
+is free: the kernel then clears each page again, for every body, for the columns of a request, for every block. Here it
+is kept for the next one. Blocks of MAPPED_BYTES or more are mapped as before, and of what is free at the end of a heap
+no more than KEPT_BYTES stay.
+
+The interpreter looks for cycles after every 700 new objects that could be in one, which is every few requests, and now
+and then among all objects there are. Here what a process has once it listens is left out, and the rest is looked at
+less often: each request makes a few hundred objects and leaves next to none behind.
 """
 
-import asyncio
 import ctypes
-import os
-from collections.abc import AsyncIterator
-from pathlib import Path
+import gc
 from typing import Final
 
-from aiohttp import web
+MAPPED_BYTES: Final = 32 * 2**20
+KEPT_BYTES: Final = 128 * 2**20
+NEW_OBJECTS: Final = 10_000  # more of them than there were at the last look: time for the next
 
-EVERY_S: Final = 60.0
-WORTH_IT: Final = 64 * 2**20  # bytes more than after the last time
-
-_STATM: Final = Path("/proc/self/statm")
-_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
-
-
-async def trimming(_app: web.Application) -> AsyncIterator[None]:
-    """For as long as the application runs. Does nothing where the C library has no way to it (musl, macOS)."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is None or not _STATM.exists():
-        yield
-        return
-
-    async def trim_now_and_then() -> None:
-        least = resident()
-        while True:
-            await asyncio.sleep(EVERY_S)
-            least = min(least, resident())
-            if resident() > least + WORTH_IT:
-                await asyncio.to_thread(trim, 0)  # the interpreter's lock is free meanwhile
-                least = resident()
-
-    task = asyncio.get_running_loop().create_task(trim_now_and_then())
-    yield
-    task.cancel()
+_M_TRIM_THRESHOLD: Final = -1  # malloc.h
+_M_MMAP_THRESHOLD: Final = -3
 
 
-def resident() -> int:
-    """Bytes of this process in memory."""
-    return int(_STATM.read_text().split()[1]) * _PAGE
+def keep() -> None:
+    """Set this process's C library so, if it is one that can be."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, MAPPED_BYTES)
+        mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
+
+
+def settle() -> None:
+    """What is there now stays until the end: it is not looked through for cycles any more."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from chassis.access import project_key, public
 from chassis.gate import Gate
-from chassis.memory import trimming
+from chassis.trimming import trimming
 from chassis.redis import Redis
 from chassis.relational import Database
 from chassis.settings import ChassisSettings

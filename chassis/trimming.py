@@ -1,0 +1,46 @@
+"""Memory that was freed goes back to the system now and then.
+
+glibc keeps what lies between blocks that are in use. After a burst that was most of the process: 382 MiB resident, 159
+once it was asked to give back what is free, in a twelfth of a second, during which other threads may wait to allocate.
+"""
+
+import asyncio
+import ctypes
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+
+EVERY_S: Final = 60.0
+WORTH_IT: Final = 64 * 2**20  # bytes more than after the last time
+
+_STATM: Final = Path("/proc/self/statm")
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+async def trimming(_app: web.Application) -> AsyncIterator[None]:
+    """For as long as the application runs. Does nothing where the C library has no way to it (musl, macOS)."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is None or not _STATM.exists():
+        yield
+        return
+
+    async def trim_now_and_then() -> None:
+        least = resident()
+        while True:
+            await asyncio.sleep(EVERY_S)
+            least = min(least, resident())
+            if resident() > least + WORTH_IT:
+                await asyncio.to_thread(trim, 0)  # the interpreter's lock is free meanwhile
+                least = resident()
+
+    task = asyncio.get_running_loop().create_task(trim_now_and_then())
+    yield
+    task.cancel()
+
+
+def resident() -> int:
+    """Bytes of this process in memory."""
+    return int(_STATM.read_text().split()[1]) * _PAGE
