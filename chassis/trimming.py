@@ -27,8 +27,7 @@ async def trimming(_app: web.Application) -> AsyncIterator[None]:
         yield
         return
 
-    async def trim_now_and_then() -> None:
-        least = resident()
+    async def trim_now_and_then(least: int) -> None:
         while True:
             await asyncio.sleep(EVERY_S)
             least = min(least, resident())
@@ -36,7 +35,7 @@ async def trimming(_app: web.Application) -> AsyncIterator[None]:
                 await asyncio.to_thread(trim, 0)  # the interpreter's lock is free meanwhile
                 least = resident()
 
-    task = asyncio.get_running_loop().create_task(trim_now_and_then())
+    task = asyncio.get_running_loop().create_task(trim_now_and_then(resident()))
     yield
     task.cancel()
 

@@ -11,11 +11,11 @@ from aiohttp import web
 
 from chassis.access import project_key, public
 from chassis.gate import Gate
-from chassis.trimming import trimming
 from chassis.redis import Redis
 from chassis.relational import Database
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
+from chassis.trimming import trimming
 from chassis.web import Route, Service
 from gateway import operations
 from gateway.answers import Answers
