@@ -54,15 +54,16 @@ class Apart:
         """How many spans of the trace are stored."""
         return len(self.sluice.explore(f"/spans?traceId={trace_id}")["data"])
 
-    def arrived(self, trace_id: str) -> int:
-        """The same once whatever was taken is stored."""
-        eventually(lambda: self.stored(trace_id), "the span")
-        settled(self.sluice)
-        return self.stored(trace_id)
-
     def copies(self) -> Counter[str]:
-        """How many spans of every trace are stored."""
+        """The same of every trace."""
         return Counter(row["traceId"] for row in listed(self.sluice, "/spans?hours=1"))
+
+    def arrived(self, *trace_ids: str) -> dict[str, int]:
+        """How many spans of each trace are stored, once whatever was taken is."""
+        eventually(lambda: set(trace_ids) <= self.copies().keys(), "everything acknowledged")
+        settled(self.sluice)
+        copies = self.copies()
+        return {trace_id: copies[trace_id] for trace_id in trace_ids}
 
     def explored(self) -> Answer:
         return self.sluice.get(f"/orgs/{self.sluice.org}/projects/{self.sluice.project}/explore/spans?limit=1")
@@ -145,7 +146,7 @@ def in_envelope(answer: Answer) -> None:
 
 def test_every_service_goes_on_while_another_is_away(apart: Apart) -> None:
     trace_id, answer = apart.export()
-    assert (answer.status, apart.arrived(trace_id)) == (200, 1)
+    assert (answer.status, apart.arrived(trace_id)) == (200, {trace_id: 1})
 
     apart.service("gateway").kill()
     assert apart.stored(trace_id) == 1
@@ -160,7 +161,7 @@ def test_every_service_goes_on_while_another_is_away(apart: Apart) -> None:
 
     apart.service("query").start()
     apart.service("control").stop()
-    assert apart.arrived(trace_id) == 1
+    assert apart.arrived(trace_id) == {trace_id: 1}
     assert apart.export()[1].status == 200
 
 
@@ -213,10 +214,7 @@ def sent_while_clickhouse_goes_and_comes(apart: Apart, end: str, *, refusing: bo
 def test_nothing_is_refused_lost_or_doubled_when_clickhouse_goes_and_comes(apart: Apart, end: str) -> None:
     senders = sent_while_clickhouse_goes_and_comes(apart, end, refusing=False)
     assert senders.refused == []
-    eventually(lambda: set(senders.acknowledged) <= apart.copies().keys(), "everything acknowledged")
-    settled(apart.sluice)
-    copies = apart.copies()
-    assert {trace_id: copies[trace_id] for trace_id in senders.acknowledged if copies[trace_id] != 1} == {}
+    assert apart.arrived(*senders.acknowledged) == dict.fromkeys(senders.acknowledged, 1)
 
 
 def test_while_clickhouse_is_away_exports_are_taken_and_only_reads_wait_for_it(apart: Apart) -> None:
@@ -233,7 +231,7 @@ def test_while_clickhouse_is_away_exports_are_taken_and_only_reads_wait_for_it(a
     finally:
         apart.engine.start()
     eventually(lambda: all(apart.ready().values()), "all ready again")
-    assert apart.arrived(trace_id) == 1
+    assert apart.arrived(trace_id) == {trace_id: 1}
 
 
 def test_a_clickhouse_that_hangs_is_one_that_is_away(apart: Apart) -> None:
@@ -248,7 +246,7 @@ def test_a_clickhouse_that_hangs_is_one_that_is_away(apart: Apart) -> None:
     finally:
         apart.engine.resume()
     eventually(lambda: all(apart.ready().values()), "all ready again")
-    assert apart.arrived(trace_id) == 1
+    assert apart.arrived(trace_id) == {trace_id: 1}
 
 
 def test_while_the_database_is_away_known_keys_are_good(apart: Apart) -> None:
@@ -267,7 +265,7 @@ def test_while_the_database_is_away_known_keys_are_good(apart: Apart) -> None:
     finally:
         apart.database.start()
     eventually(lambda: apart.controlled().status == apart.explored().status == 200, "reads are answered again")
-    assert apart.arrived(trace_id) == 1
+    assert apart.arrived(trace_id) == {trace_id: 1}
 
 
 @contextmanager
@@ -300,7 +298,7 @@ def test_services_start_before_what_they_need(apart: Apart) -> None:
             in_envelope(apart.explored())
         trace_id = eventually(lambda: taken(apart), "an export is taken, though ClickHouse was never there")
     eventually(lambda: all(apart.ready().values()), "all ready")
-    assert apart.arrived(trace_id) == 1
+    assert apart.arrived(trace_id) == {trace_id: 1}
 
 
 def taken(apart: Apart) -> str:
@@ -317,7 +315,8 @@ def test_several_gateways_share_a_port(apart: Apart) -> None:
         gateway.start()
         traces = [apart.export() for _ in range(20)]  # a connection each
         assert [answer.status for _, answer in traces] == [200] * 20
-        assert [apart.arrived(trace_id) for trace_id, _ in traces] == [1] * 20
+        trace_ids = [trace_id for trace_id, _ in traces]
+        assert apart.arrived(*trace_ids) == dict.fromkeys(trace_ids, 1)
         gateway.stop()
     finally:
         gateway.kill()

@@ -8,7 +8,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.e2e.conftest import Deploy
-from tests.e2e.reading import spans_of
+from tests.e2e.reading import arrived
 
 STORE = {"SLUICE_DURABILITY": "store"}
 
@@ -42,8 +42,7 @@ def test_acknowledged_spans_are_there_once_after_a_kill(
 
         sluice.start()
         if settings != STORE:
-            for trace_id in acknowledged:
-                spans_of(sluice, trace_id, 1)
+            arrived(sluice, "/spans?hours=1", len(acknowledged))
         for trace_id in acknowledged:
             assert [span["traceId"] for span in sluice.explore(f"/spans?traceId={trace_id}")["data"]] == [trace_id]
             assert sluice.explore(f"/traces/{trace_id}/waterfall")["spanCount"] == 1
