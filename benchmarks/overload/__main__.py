@@ -130,7 +130,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.overload", description=__doc__)
     parser.add_argument("--seconds", type=float, default=20.0, help="of the overload")
     parser.add_argument("--times", type=float, default=3.0, help="what the gateway can take at most")
-    parser.add_argument("--connections", type=int, default=512, help="at most, while it is overloaded")
+    parser.add_argument("--connections", type=int, default=4_000, help="at most, while it is overloaded")
     parser.add_argument("--projects", type=int, default=10)
     parser.add_argument("--senders", type=int, default=2, help="processes")
     parser.add_argument("--kinds", default="traces protobuf gzip", help="separated by commas; 'all'")

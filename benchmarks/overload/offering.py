@@ -117,11 +117,11 @@ class _Sender:
         total, sent = int(self.load.rate * self.load.seconds), 0
         while sent < total:
             now = self.loop.time()
+            self._late.append(max(0.0, now - self.begin - sent / self.load.rate))
             due = min(total, int((now - self.begin) * self.load.rate) + 1)
             for number in range(sent, due):
                 self._send(self.begin + number / self.load.rate)
             sent = due
-            self._late.append(self.loop.time() - now)
             await asyncio.sleep(_TICK_S)
 
     async def _rest(self) -> None:
