@@ -157,7 +157,7 @@ REFUSALS = {
 def test_fault_14_rows_of_one_project_are_refused_for_good(
     gateway: Gateway, proxy: Proxy, site: Site, run: str, refusal: str
 ) -> None:
-    """They are found among those that share a batch, set aside with the reason, and stored when they are put back."""
+    """They are found among those that share a batch, and set aside with the reason."""
     poison, key = f"{run}-poison", site.another_key(f"others-{refusal}")
     proxy.poison, proxy.poisoned = poison.encode(), REFUSALS[refusal]
     refused, beside = (Export(client, 0, OTHERS_ITEMS, answers=["200"]) for client in (0, 1))
@@ -173,11 +173,20 @@ def test_fault_14_rows_of_one_project_are_refused_for_good(
     assert note["items"] == OTHERS_ITEMS
     assert f"Code: {REFUSALS[refusal].code}." in note["reason"]
     assert site.stored(poison) == ({}, 0)
+
+
+def test_fault_14_what_was_set_aside_is_stored_when_it_is_put_back(
+    gateway: Gateway, proxy: Proxy, site: Site, run: str
+) -> None:
+    export = Export(0, 0, OTHERS_ITEMS, answers=["200"])
+    proxy.poison = run.encode()
+    assert post(gateway, site.key, body_of(export, run)).status == 200
+    eventually(lambda: gateway.metric("sluice_gateway_quarantined_items_total") == OTHERS_ITEMS, "it is set aside")
     proxy.poison = b""
     gateway.stop()
     command("journal", "--data", str(gateway.journal.parent), "requeue", "--all", environment={})
     gateway.start()
-    records = settled(site, gateway, [refused], poison)
+    records = settled(site, gateway, [export], run)
     assert (records.faults, records.stored) == ({}, OTHERS_ITEMS), records
 
 
