@@ -261,7 +261,8 @@ def test_while_the_database_is_away_known_keys_are_good(apart: Apart) -> None:
         eventually(lambda: apart.controlled().status == apart.explored().status == 503, "reads are refused")
         in_envelope(apart.controlled())
         in_envelope(apart.explored())
-        assert apart.ready() == {"gateway": True, "query": False, "control": False}
+        wanted = {"gateway": True, "query": False, "control": False}
+        eventually(lambda: apart.ready() == wanted, "only the gateway is ready")
     finally:
         apart.database.start()
     eventually(lambda: apart.controlled().status == apart.explored().status == 200, "reads are answered again")
@@ -291,7 +292,8 @@ def test_services_start_before_what_they_need(apart: Apart) -> None:
     with away(apart.engine):
         with away(apart.database):
             start_all(apart.sluice)
-            assert apart.ready() == {"gateway": True, "query": False, "control": False}
+            wanted = {"gateway": True, "query": False, "control": False}
+            eventually(lambda: apart.ready() == wanted, "only the gateway is ready")
             assert apart.seen() == {"journal": True, "clickhouse": False, "database": False}
             refused(apart.export()[1])  # with a key that it has not seen yet
             in_envelope(apart.controlled())
@@ -448,7 +450,7 @@ def test_in_the_mode_store_services_start_before_what_they_need(storing: Apart) 
     storing.sluice.stop()
     with away(storing.engine), away(storing.database):
         start_all(storing.sluice)
-        assert storing.ready() == dict.fromkeys(APART, False)
+        eventually(lambda: storing.ready() == dict.fromkeys(APART, False), "none is ready")
         refused(storing.export()[1])
         in_envelope(storing.controlled())
         in_envelope(storing.explored())
