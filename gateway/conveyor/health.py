@@ -9,7 +9,7 @@ FULL: Final = "The journal is full."
 
 
 class JournalHealth:
-    """Whether the journal takes requests: while it does not, they are better sent to another gateway."""
+    """Whether the journal takes requests: while it takes no project's, they are better sent to another gateway."""
 
     name = "journal"
 
@@ -20,5 +20,5 @@ class JournalHealth:
 
     async def probe(self) -> None:
         """Raises ServiceUnavailable while it has less room."""
-        if self._journal.room_bytes < self._least_room:
+        if self._journal.room_for_any_bytes < self._least_room:
             raise ServiceUnavailable(FULL)

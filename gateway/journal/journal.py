@@ -99,8 +99,13 @@ class Journal:
 
     @property
     def room_bytes(self) -> float:
-        """How many more it may take, of its quota and of the disk."""
-        return self._journal.upkeep.room_bytes
+        """How many more every project may send at least, of its share, the quota and the disk."""
+        return self._room[0]
+
+    @property
+    def room_for_any_bytes(self) -> float:
+        """How many more one project may send at least, though others are refused."""
+        return self._room[1]
 
     @property
     def oldest_seconds(self) -> float:
@@ -134,10 +139,10 @@ class Journal:
         with _recorded():
             await self._do(_at_once(lambda: self._journal.split(batch_id, parts)))
 
-    async def set_aside(self, batch: Batch, reason: str) -> None:
-        """Put the requests of a batch into quarantine. Raises ServiceUnavailable."""
+    async def set_aside(self, batch: Batch, reason: str) -> int:
+        """Put the requests of a batch into quarantine; how many are there. Raises ServiceUnavailable."""
         with _recorded():
-            await self._do(self._journal.set_aside(batch, reason))
+            return await self._do(self._journal.set_aside(batch, reason))
 
     async def read(self, after: int, max_bytes: int, *, slow: bool | None = None) -> list[Entry]:
         """Requests behind a sequence that are in no batch. Raises OSError."""
@@ -185,6 +190,12 @@ class Journal:
         if self._opened is None:
             raise RuntimeError("The journal is not open.")
         return self._opened
+
+    @property
+    def _room(self) -> tuple[float, float]:
+        free = max(self._journal.upkeep.free, 0.0)
+        most, least = self._admission.room(self._journal.upkeep.charged)
+        return min(most, free), min(least, free)
 
     @property
     def _running(self) -> Worker:

@@ -48,7 +48,9 @@ class JournalMetrics:
         self.bytes.set_function(lambda: sum(journal.nbytes for journal in self._journals))
         self.unfinished_bytes = gauge("unfinished_bytes", "Bytes of requests that are not stored yet, about.")
         self.unfinished_bytes.set_function(lambda: sum(journal.unfinished_bytes for journal in self._journals))
-        self.room_bytes = gauge("room_bytes", "Bytes that it may still take, of its quota and of the disk.")
+        self.room_bytes = gauge(
+            "room_bytes", "Bytes that every project may still send: of its share, the quota, the disk."
+        )
         self.room_bytes.set_function(lambda: min((j.room_bytes for j in self._journals), default=math.inf))
         self.oldest_seconds = gauge("oldest_seconds", "Age of the oldest request that is not stored yet.")
         self.oldest_seconds.set_function(lambda: max((j.oldest_seconds for j in self._journals), default=0.0))

@@ -27,7 +27,6 @@ class Upkeep:
         self.low = False  # the disk is nearly full: nothing is to be taken
         self.nbytes = 0  # of segments
         self.charged = 0  # of segments that are not finished
-        self.room_bytes = 0.0  # how much it may still take, of its quota and of the disk
         self.unfinished_bytes = 0  # about
         self.oldest_ns: int | None = None  # receive time of the first request that is not finished, if there is one
         self._directory = directory
@@ -38,7 +37,7 @@ class Upkeep:
         self._damaged = damaged
         self._released: dict[int, int] = {}
         self._looked = self._expired = -math.inf
-        self._free = math.inf  # bytes of the disk, beyond what is to be kept free
+        self.free = math.inf  # bytes of the disk, beyond what is to be kept free; less than 0 if it has less
         self.measure()
 
     @property
@@ -89,8 +88,6 @@ class Upkeep:
         self.nbytes = self._bytes()
         unfinished = [segment for segment in self._shelf.segments if segment.finished_at is None]
         self.charged = sum(segment.length for segment in unfinished)
-        quota = self._limits.max_bytes
-        self.room_bytes = max(min(quota - self.charged if quota else math.inf, self._free), 0.0)
         self.unfinished_bytes, self.oldest_ns = 0, None
         for segment in unfinished:
             holes = list(self._ledger.progress.finished.holes(segment.first, segment.last))
@@ -126,11 +123,11 @@ class Upkeep:
 
     def _is_low(self, room: int) -> bool:
         try:
-            self._free = self._files.free_bytes(self._directory) - self._limits.min_free_bytes
+            self.free = self._files.free_bytes(self._directory) - self._limits.min_free_bytes
         except OSError as error:
             self._log.error("the room of the journal's disk is not known", error=str(error))
-            self._free = math.inf
-        return bool(self._limits.min_free_bytes) and self._free < room
+            self.free = math.inf
+        return bool(self._limits.min_free_bytes) and self.free < room
 
     def _remove(self, due: Callable[[Segment], bool]) -> None:
         """Remove finished segments, the oldest first, while they are due. That they are finished is on disk before."""

@@ -34,18 +34,30 @@ async def test_beyond_its_quota_a_journal_takes_nothing_until_something_is_store
         await journal.append(request(bytes(130_000), 7))
 
 
-async def test_above_half_of_the_quota_a_project_may_take_what_is_left_free(tmp_path: Path) -> None:
+async def test_a_project_alone_may_fill_eight_ninths_and_the_next_finds_room(tmp_path: Path) -> None:
     journal = journal_at(tmp_path, replace(LIMITS, max_bytes=2**20))
     async with opened(journal):
-        for _ in range(5):
-            await journal.append(request(bytes(100_000), 1))
+        while journal.room_bytes > 51_000:
+            assert journal.room_bytes == journal.room_for_any_bytes
+            await journal.append(request(bytes(50_000), 1))
+        assert 0.75 * 2**20 < journal.nbytes < 0.9 * 2**20
         with pytest.raises(ServiceUnavailable) as refused:
-            await journal.append(request(bytes(100_000), 1))
+            await journal.append(request(bytes(60_000), 1))
         assert refused.value.message == "Too much of this project waits to be stored; send the request again later."
-        await journal.append(request(bytes(300_000), 2))
-        with pytest.raises(ServiceUnavailable):
-            await journal.append(request(bytes(100_000), 2))
-        await journal.append(request(bytes(100_000), 3))
+        await journal.append(request(bytes(50_000), 2))
+        assert journal.room_bytes == 0 < journal.room_for_any_bytes
+
+
+async def test_two_projects_may_have_as_much_each_and_a_third_finds_room(tmp_path: Path) -> None:
+    journal = journal_at(tmp_path, replace(LIMITS, max_bytes=2**22))
+    async with opened(journal):
+        while journal.room_bytes > 100_000:
+            for project_id in (1, 2):
+                await journal.append(request(bytes(50_000), project_id))
+        for project_id in (1, 2):
+            with pytest.raises(ServiceUnavailable):
+                await journal.append(request(bytes(110_000), project_id))
+        await journal.append(request(bytes(110_000), 3))
 
 
 async def test_what_is_stored_gives_way_to_what_is_not(tmp_path: Path) -> None:
