@@ -39,7 +39,7 @@ class Admission:
         self._held[project_id] += size
 
     def room(self, charged: int) -> tuple[float, float]:
-        """Bytes that may be taken when so many are `charged`: of the project with most of it, and of that with least."""
+        """Bytes that may be taken when so many are `charged`: of who has most of it, and of who has least."""
         if not self._max_bytes:
             return math.inf, math.inf
         left = max(self._left(charged), 0)
