@@ -50,11 +50,12 @@ class Forgetful:
         self._begun.pop(batch_id, None)
         self._begun |= {part.batch_id: part for part in parts}
 
-    async def set_aside(self, batch: Batch, reason: str) -> None:
-        """There is no place where they could be put: they are lost, which its user counts."""
+    async def set_aside(self, batch: Batch, reason: str) -> int:
+        """There is no place where they could be put: they are lost, which its user counts. 0."""
         items = sum(self._items.get(sequence, 0) for sequence in _sequences(batch))
         self._log.error("items lost", items=items, reason=reason)
         self.finish(batch.batch_id, {})
+        return 0
 
     async def read(self, after: int, max_bytes: int, *, slow: bool | None = None) -> list[Entry]:  # noqa: ARG002 (Log)
         """Nothing is kept."""

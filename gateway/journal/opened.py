@@ -38,6 +38,7 @@ class OpenJournal:
         self._metrics, self._log = around.metrics, around.log
         self._salt = salt
         self._quarantine = Quarantine(around.files, claim.root / quarantine.DIRECTORY, around.clock)
+        self._aside: dict[int, int] = {}  # requests of batches that are set aside, and nobody was told so yet
         self._writing: Writing | None = None
         self._since = 0.0  # when it was begun
 
@@ -82,13 +83,19 @@ class OpenJournal:
         self.ledger.note(Split(batch_id, tuple(begin_of(part) for part in parts)))
         self.ledger.flush()
 
-    def set_aside(self, batch: Batch, reason: str) -> Steps[None]:
-        """Keep the requests of a batch in quarantine, and finish it. Raises OSError; then it is as before."""
-        for entry in (yield from self.shelf.members(batch)):
-            self._quarantine.put(batch, entry, reason, self.claim.directory.name)
-            yield
-        self.ledger.note(finish_of(batch, None, self._now_ms()))
+    def set_aside(self, batch: Batch, reason: str) -> Steps[int]:
+        """Keep the requests of a batch in quarantine, and finish it; how many are there. Raises OSError; then it may be
+        set aside again.
+        """
+        if batch.batch_id not in self._aside:
+            entries = yield from self.shelf.members(batch)
+            for entry in entries:
+                self._quarantine.put(batch, entry, reason, self.claim.directory.name)
+                yield
+            self.ledger.note(finish_of(batch, None, self._now_ms()))
+            self._aside[batch.batch_id] = len(entries)
         self.ledger.flush()
+        return self._aside.pop(batch.batch_id)
 
     def tick(self) -> None:
         """Once a second or so: what was noted is written, what is finished is removed in time."""

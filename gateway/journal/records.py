@@ -51,12 +51,14 @@ class Batch(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """Requests, one behind the other, that cannot be read any more and are not stored."""
+    """A request that cannot be read any more and is not stored, as its header tells; or some, one behind the other, of
+    which no header can be read: how many items these had is not known.
+    """
 
     first: int
     last: int
-    items: int = 0  # accepted items of those whose headers can be read
-    signal: Signal | None = None  # of the first of these
+    items: int = 0  # accepted ones; 0 where that is not known
+    signal: Signal | None = None
 
 
 class Recovered(NamedTuple):
@@ -132,10 +134,11 @@ class Log(Protocol):
         after a crash before then it is whole again, and what was stored of the parts is stored twice.
         """
 
-    async def set_aside(self, batch: Batch, reason: str) -> None:
+    async def set_aside(self, batch: Batch, reason: str) -> int:
         """Put the requests of a begun batch into quarantine; on disk, and the batch finished, when it returns.
 
-        Raises ServiceUnavailable; then it may be set aside again.
+        How many are in quarantine now: those that cannot be read are not, and are told by `damaged`. Raises
+        ServiceUnavailable; then it may be set aside again.
         """
 
     async def read(self, after: int, max_bytes: int, *, slow: bool | None = None) -> list[Entry]:

@@ -159,7 +159,10 @@ class Shelf:
         heads = {head.sequence: head for head in damage.heads if head.kind == fmt.REQUEST}
         for first, last in self._ledger.progress.finished.holes(*part):
             known = [heads[sequence] for sequence in sorted(heads) if first <= sequence <= last]
-            yield Lost(first, last, sum(head.accepted for head in known), fmt.signal_of(known[0]) if known else None)
+            for head in known:
+                yield Lost(head.sequence, head.sequence, head.accepted, fmt.signal_of(head))
+            for rest in Ranges((head.sequence, head.sequence) for head in known).holes(first, last):
+                yield Lost(*rest)
 
     @contextlib.contextmanager
     def _noting(self, segment: Segment) -> Iterator[None]:

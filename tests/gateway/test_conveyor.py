@@ -431,11 +431,11 @@ async def test_what_cannot_be_set_aside_now_is_set_aside_later(start: Start, mon
     monkeypatch.setattr("gateway.conveyor.writer.RECORD_TRIES", 1)
     set_aside, failures = Journal.set_aside, [1, 2, 3, 4, 5]
 
-    async def failing(journal: Journal, batch: Batch, reason: str) -> None:
+    async def failing(journal: Journal, batch: Batch, reason: str) -> int:
         if failures:
             failures.pop()
             raise ServiceUnavailable("no room")
-        await set_aside(journal, batch, reason)
+        return await set_aside(journal, batch, reason)
 
     monkeypatch.setattr(Journal, "set_aside", failing)
     store = RecordingStore(

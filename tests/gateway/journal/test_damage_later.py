@@ -61,6 +61,13 @@ def test_a_request_that_is_damaged_later_is_counted_and_kept_once(rig: Rig, disk
     assert (rig.damaged_frames, rig.recovered.last) == (1, 0)
 
 
+def test_a_request_whose_header_is_whole_is_told_alone_and_the_others_together(rig: Rig, disk: Disk) -> None:
+    for number, at in ((3, -64), (4, -64), (5, 10), (6, 10)):
+        disk.flip(SEGMENT, (offset_of(disk, number) + at) * 8)
+    assert sequences(rig) == [1, 2]
+    assert rig.journal.shelf.take_lost() == [Lost(5, 5, SIZE, "traces"), Lost(6, 6, SIZE, "traces"), Lost(3, 4)]
+
+
 @pytest.mark.parametrize("number", [1, 3, 6], ids=["first", "middle", "last"])
 def test_a_page_that_becomes_unreadable_is_damage_and_its_segment_is_kept(rig: Rig, disk: Disk, number: int) -> None:
     disk.files[SEGMENT].unreadable.add(offset_of(disk, number) // PAGE)

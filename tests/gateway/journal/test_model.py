@@ -231,7 +231,7 @@ class Machine(RuleBasedStateMachine):
             self.now[request.body] = "offered"
             self.crashed[request.body] = {"offered"}
 
-    def record(self, write: Callable[[], None], places: dict[Body, Where]) -> None:
+    def record(self, write: Callable[[], object], places: dict[Body, Where]) -> None:
         """Until it returns, requests are where they were or where they are to be; as its users do, it tries again."""
         for body, place in places.items():
             self.crashed[body].add(place)

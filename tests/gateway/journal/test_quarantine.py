@@ -146,6 +146,29 @@ def test_a_crash_while_a_batch_is_set_aside_leaves_it_begun_and_nowhere_else() -
     assert names(disk) == []
 
 
+def test_how_many_were_set_aside_is_told_also_when_that_is_recorded_later() -> None:
+    disk = Disk()
+    rig = rig_with(disk, [])
+    batches = [Batch(77, MADE_MS, ((2, 4),)), Batch(78, MADE_MS, ((5, 5),))]
+    for batch in batches:
+        rig.journal.begin(batch)
+    segment = FIRST / f"{1:020d}.segment"
+    for body in (b"3", b"5"):
+        disk.flip(segment, disk.files[segment].content().index(body * 100) * 8)
+    steps = rig.journal.set_aside(batches[0], "why")
+    while len(names(disk)) < 2:
+        next(steps)
+    disk.fail("write", errno.EIO)
+    disk.fail("create", errno.EIO)  # nor is there a new ledger
+    with pytest.raises(OSError, match="Input/output"):
+        finish(steps)
+    rig.journal.tick()
+    disk.unlink(segment)  # as it may be once all of it is finished
+    assert finish(rig.journal.set_aside(batches[0], "why")) == 2
+    assert finish(rig.journal.set_aside(batches[1], "why")) == 0
+    assert rig.journal.ledger.progress.begun == {}
+
+
 def test_a_quarantine_that_cannot_be_written_finishes_nothing() -> None:
     disk = Disk()
     rig = rig_with(disk, [])
