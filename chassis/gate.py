@@ -18,12 +18,13 @@ from typing import Any, Final, Protocol
 from aiohttp import web
 
 from chassis.errors import ServiceUnavailable
+from chassis.senders import sender_in
 
 MAX_DROPPED: Final = 2**20  # bytes of a body that are still to come; reading these takes as long as a new connection
 
 GATES: Final = web.AppKey("gates", Mapping[bytes, "Gate"])  # by method and path
 
-_FIRST_LINE: Final = re.compile(rb"([A-Z]{3,7} /[^ ?\r\n]{0,256})(?:\?[^ \r\n]*)? HTTP/1\.1\r\n")
+_FIRST_LINE: Final = re.compile(rb"([A-Z]{3,7} /[^ ?\r\n]{0,256})(?:\?([^ \r\n]*))? HTTP/1\.1\r\n")
 _FIELDS: Final = re.compile(rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]++:[^\r\n\0]*+\r\n)*+")
 _LENGTH: Final = re.compile(rb"[ \t]*([0-9]{1,15})[ \t]*")
 _UNFRAMED: Final = (b"transfer-encoding", b"upgrade")
@@ -49,7 +50,7 @@ class Gate(Protocol):
         """
 
     def enter(self, sender: bytes) -> Place | None:
-        """A place for a request of `sender` (its credential as it stands, unchecked); None when there is none."""
+        """A place for a request of `sender` (`chassis.senders`); None when there is none."""
 
     def refusal(self, glimpse: "Glimpse") -> bytes:
         """The whole answer for a request that got no place. It keeps the connection."""
@@ -64,14 +65,18 @@ class Glimpse:
     `route`: method and path. `size`: bytes of the head. `length`: of the body. `headers`: by name in lower case.
     """
 
-    __slots__ = ("_head", "headers", "length", "route", "size")
+    __slots__ = ("_head", "_query", "_sender", "headers", "length", "route", "size")
 
-    def __init__(self, route: bytes, head: bytes, length: int, headers: Mapping[bytes, bytes]) -> None:
+    def __init__(
+        self, route: bytes, query: bytes | None, head: bytes, length: int, headers: Mapping[bytes, bytes]
+    ) -> None:
         self.route = route
         self.size = len(head) + 2
         self.length = length
         self.headers = headers
         self._head = head
+        self._query = query
+        self._sender: bytes | None = None  # until somebody asks
 
     @classmethod
     def of(cls, data: bytes) -> "Glimpse | None":
@@ -88,13 +93,15 @@ class Glimpse:
         length = _LENGTH.fullmatch(headers.get(b"content-length", b"0"))
         if length is None or len(headers) != len(lines) or any(name in headers for name in _UNFRAMED):
             return None
-        return cls(line[1], data[: end + 2], int(length[1]), headers)
+        return cls(line[1], line[2], data[: end + 2], int(length[1]), headers)
 
     @property
     def sender(self) -> bytes:
-        """The credential; of one that has none in its headers the path, where it may be in the query."""
-        named = self.headers.get(b"x-legacy-auth") or self.headers.get(b"authorization")
-        return named.strip() if named else self._head.partition(b" ")[2].partition(b" ")[0]
+        """Whose it is, unchecked."""
+        if self._sender is None:
+            legacy_auth, authorization = self.headers.get(b"x-legacy-auth"), self.headers.get(b"authorization")
+            self._sender = sender_in(_text(legacy_auth), _text(authorization), _text(self._query) or "")
+        return self._sender
 
     @property
     def plain(self) -> bool:
@@ -199,5 +206,10 @@ def _connection(request: web.Request) -> Any:
 def sender_of(request: web.Request) -> bytes:
     """As `Glimpse.sender`, of a request that was parsed."""
     headers = request.headers
-    found = headers.get("X-Legacy-Auth") or headers.get("Authorization") or request.path_qs
-    return found.encode("utf-8", "surrogateescape")
+    query = request.raw_path.partition("?")[2]
+    return sender_in(headers.get("X-Legacy-Auth"), headers.get("Authorization"), query)
+
+
+def _text(value: bytes | None) -> str | None:
+    """As the parser reads it."""
+    return None if value is None else value.strip(b" \t").decode("utf-8", "surrogateescape")

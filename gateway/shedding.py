@@ -3,8 +3,8 @@
 Bounds of memory keep a process alive, not its answers timely: what waits in memory is answered too late. Here the
 number of requests between their head and their answer is bounded (`places`), and the bound follows the time that
 answers take (`places_after`): by Little's law, places = answers a second * time to an answer. Senders share the places
-(`Shares`), so that one which floods the process leaves the others theirs. A sender is told by its credential as it
-stands: it is not checked yet, for that alone would cost several times a refusal.
+(`Shares`), so that one which floods the process leaves the others theirs. A sender is told by its key
+(`chassis.senders`), which is not checked yet, for that alone would cost several times a refusal.
 
 docs/adr/011-overload.md has what was weighed and measured.
 """

@@ -1,10 +1,10 @@
 """Senders whose limit is used up, turned away before they are parsed.
 
 When an export is refused because its key is over its rate, or because nothing is left of its organization's month, it
-is known how long the next one would be refused too. For that long, and KEPT_NS at most, whoever comes with the same
-credential gets the same answer from here, for a small part of what it costs to parse and check a request; the next one
-is looked at as ever. So is, after a request whose items did not fit, one with a shorter body. Only keys that were found
-good are remembered.
+is known how long the next one would be refused too. For that long, and KEPT_NS at most, whoever comes with the same key
+gets the same answer from here, for a small part of what it costs to parse and check a request; the next one is looked
+at as ever. So is, after a request whose items did not fit, one with a shorter body. Only keys that were found good are
+remembered.
 """
 
 import secrets
@@ -21,6 +21,7 @@ from chassis.gate import Gate, Glimpse, Place, sender_of
 from chassis.limits.admission import VERDICT, limit_headers
 from chassis.limits.gcra import SECOND_NS
 from chassis.limits.limiter import LimitClass
+from chassis.senders import NOBODY
 from gateway.answers import WIRE_BYTES
 from gateway.outcomes import Ledger
 from gateway.shedding import REQUEST_ID
@@ -66,6 +67,8 @@ class Turnstile:
         if error.code not in LIMITS or PROJECT not in request:
             return
         sender, now = sender_of(request), self._clock()
+        if sender == NOBODY:
+            return  # it would be said to all who have no key
         # With items to spare the body was read, and the rest of it is for shorter ones.
         least = request.get(WIRE_BYTES, 0) if error.code is ErrorCode.QUOTA_EXCEEDED else 0
         self._refusals[sender] = Refusal(

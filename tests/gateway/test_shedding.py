@@ -221,6 +221,21 @@ async def test_who_finds_no_place_gets_503_with_a_jittered_retry_after_and_other
 
 
 @pytest.mark.usefixtures("few_places")
+async def test_a_credential_that_varies_is_one_sender(start_gateway: StartGateway) -> None:
+    store = Stopped()
+    gateway = await start_gateway(store)
+    held = await fill_the_place(gateway)
+    for number in range(3):
+        varied = {"X-Legacy-Auth": f"Legacy legacy_key={gateway.projects[0].key}, t={number}"}
+        refused = await gateway.post("/v1/traces", traces(span(2)), varied)
+        assert Status.FromString(refused.body).message == MESSAGE
+    other = asyncio.ensure_future(gateway.post("/v1/traces", traces(span(2)), project=1))
+    await eventually(lambda: gateway.metric("inflight_items") == 2)
+    store.released.set()
+    assert (await held, (await other).status) == (200, 200)
+
+
+@pytest.mark.usefixtures("few_places")
 async def test_a_json_request_gets_json(start_gateway: StartGateway) -> None:
     store = Stopped()
     gateway = await start_gateway(store)

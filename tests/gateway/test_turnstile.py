@@ -1,6 +1,7 @@
 """Who is refused for a limit of his own is refused again without being parsed, for as long as that is certain."""
 
 import asyncio
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,7 +46,7 @@ class Stand:
         self.turnstile = Turnstile(None, Ledger(Metrics(self.registry)), limited, self.time)
 
     def refuse(self, key: str, error: ApiError, wait_ns: int = 10**12, wire_bytes: int = 0, known: bool = True) -> None:
-        request = make_mocked_request("POST", "/v1/traces", headers={"X-Legacy-Auth": key})
+        request = make_mocked_request("POST", "/v1/traces", headers={"X-Legacy-Auth": credential(key)})
         if known:
             request[PROJECT] = ProjectIdentity(7, "shop", "o", "acme", "k")
         request[VERDICT] = Verdict(5, 0, 1_800_000_000, wait_ns)
@@ -59,8 +60,13 @@ class Stand:
         return self.registry.get_sample_value(name, labels) or 0.0
 
 
+def credential(key: str) -> str:
+    """In the shape of one, of a key of any name."""
+    return f"Legacy legacy_key={hashlib.sha256(key.encode()).hexdigest()[:32]}" if key else ""
+
+
 def glimpse(key: str, length: int, headers: Mapping[str, str]) -> Glimpse:
-    lines = {"X-Legacy-Auth": key, "Content-Length": str(length), **headers}
+    lines = {"X-Legacy-Auth": credential(key), "Content-Length": str(length), **headers}
     text = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in lines.items())
     found = Glimpse.of(f"POST /v1/traces HTTP/1.1\r\n{text}\r\n".encode())
     assert found is not None
@@ -110,6 +116,8 @@ def test_nothing_else_is_remembered(stand: Stand) -> None:
     stand.refuse("mine", ServiceUnavailable("later"))
     stand.refuse("mine", Unauthorized())
     assert stand.knock("mine") is None
+    stand.refuse("", RATED)
+    assert stand.knock("") is None, "it would be said to everybody who has no key"
 
 
 @pytest.mark.parametrize("header", [{"Expect": "100-continue"}, {"Origin": "https://a"}], ids=["expect", "origin"])
@@ -166,6 +174,30 @@ async def test_both_refusals_are_the_same_but_for_the_connection(
     counted: dict[str, Any] = {"signal": "logs", "outcome": "refused"}
     assert used_up.metric("requests_total", reason="quota_exceeded", **counted) == 3
     assert used_up.metric("wire_bytes_total", **counted) == 15_000
+
+
+async def test_a_key_is_known_again_whatever_stands_beside_it(
+    used_up: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turnstile, "KEPT_NS", 3_600 * 10**9)
+    assert (await used_up.post("/v1/traces", b"")).headers["Connection"] == "close"
+    key = used_up.projects[0].key
+    for path, headers in (
+        ("/v1/traces", {"X-Legacy-Auth": f"Legacy legacy_key={key}, t=1"}),
+        ("/v1/traces?t=2", {"Authorization": f"DSN https://{key}@two/2"}),
+        (f"/v1/traces?t=3&legacy_key={key}", {"Authorization": "Basic eDp5"}),
+    ):
+        answer = await used_up.request("POST", path, headers=headers)
+        assert (answer.status, "Connection" in answer.headers) == (429, False)
+
+
+async def test_what_a_proxy_adds_for_everybody_is_nobodys(used_up: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second key gets an answer of its own, and not what the first one was told."""
+    monkeypatch.setattr(turnstile, "KEPT_NS", 3_600 * 10**9)
+    for project in used_up.projects:
+        path, headers = f"/v1/traces?legacy_key={project.key}", {"Authorization": "Basic eDp5"}
+        answer = await used_up.request("POST", path, headers=headers)
+        assert (answer.status, answer.headers["Connection"]) == (429, "close")
 
 
 def _told(headers: Mapping[str, str]) -> dict[str, str]:
