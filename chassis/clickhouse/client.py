@@ -7,7 +7,6 @@ import secrets
 import tempfile
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -18,6 +17,7 @@ from urllib3.exceptions import HTTPError
 
 from chassis.clickhouse import crashes, errors
 from chassis.clickhouse.target import Target, connections_to, open_client, parse
+from chassis.clickhouse.threads import Threads
 
 T = TypeVar("T")
 
@@ -127,7 +127,7 @@ class ClickHouse:
         self._killer = _Handle(self._target, timeout_s)
         self._kills: set[asyncio.Task[None]] = set()
         self._running: dict[asyncio.Future[Any], str | None] = {}  # with the comment by which a read is killed
-        self._threads = ThreadPoolExecutor(handles + 1, thread_name_prefix="clickhouse")
+        self._threads = Threads(handles + 1)
 
     @property
     def embedded(self) -> bool:
@@ -140,9 +140,10 @@ class ClickHouse:
         return self._target.shown
 
     async def start(self) -> None:
-        """Open the embedded engine, so that a bad or taken directory stops the start. A server is met at the first
-        call.
+        """Start the threads and open the embedded engine: a limit on threads, or a bad or taken directory, stops the
+        start. A server is met at the first call.
         """
+        self._threads.start()
         if not self.embedded:
             return
         if self._scratch is not None:
@@ -238,7 +239,7 @@ class ClickHouse:
             finally:
                 client.close()
 
-        await asyncio.get_running_loop().run_in_executor(self._threads, _translated, create, errors.from_query)
+        await self._threads.run(_translated, create, errors.from_query)
 
     async def probe(self) -> None:
         """A round trip that reads nothing; raises when ClickHouse does not answer, or something else answers 200."""
@@ -252,8 +253,11 @@ class ClickHouse:
         comment: str | None = None,
     ) -> T:
         handle = await self._borrow()
-        loop = asyncio.get_running_loop()
-        done = loop.run_in_executor(self._threads, _translated, lambda: call(handle.client()), classify)
+        try:
+            done = self._threads.run(_translated, lambda: call(handle.client()), classify)
+        except BaseException:
+            self._release(handle)
+            raise
         self._running[done] = comment
         done.add_done_callback(lambda future: self._settle(handle, future))
         try:
@@ -304,20 +308,19 @@ class ClickHouse:
 
     async def _kill(self, comment: str, running: "asyncio.Future[T]") -> None:
         """Cancel the query in the engine; again while it runs, since it may not have begun when the first kill came."""
-        loop = asyncio.get_running_loop()
 
         def kill() -> None:
             self._killer.client().command(_KILL, parameters={"comment": comment})
 
         while not running.done():
             try:
-                await loop.run_in_executor(self._threads, _translated, kill, errors.from_query)
+                await self._threads.run(_translated, kill, errors.from_query)
             except errors.StoreError:
                 return  # the query's own time limit ends it
             await asyncio.wait((running,), timeout=_KILL_PAUSE_S)
 
     def _close_handles(self) -> None:
-        self._threads.shutdown(wait=True)
+        self._threads.close()
         for handle in (*self._handles, self._killer):
             handle.close()
 
