@@ -121,15 +121,18 @@ class Connection(web.RequestHandler):
         self._expect_head()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Release the place; cancel the handler whose answer nobody waits for any more."""
+        """Count it no more; begin nothing, and cancel the handler whose answer nobody waits for any more. One that goes
+        on keeps its place at the gate.
+        """
         self._forget_head()
         self._forget_send()
         self._plan.crowd.leave(self)
-        if self.doorway is not None:
+        begun, request, task = self._request_in_progress, self._current_request, self._task_handler
+        if self.doorway is not None and not begun:
             self.doorway.leave(answered=False)
-        request, task = self._current_request, self._task_handler
         super().connection_lost(exc)
-        if request is not None and task is not None and request.get(CANCEL_ON_DISCONNECT, False):
+        unwanted = request is not None and request.get(CANCEL_ON_DISCONNECT, False)
+        if task is not None and (unwanted or not begun):
             task.cancel()
 
     def data_received(self, data: bytes) -> None:
@@ -186,6 +189,16 @@ class Connection(web.RequestHandler):
         if not resp.keep_alive and not request.content.is_eof() and transport is not None and transport.can_write_eof():
             transport.write_eof()
         return finished
+
+    async def _handle_request(self, *arguments: Any) -> tuple[web.StreamResponse, bool]:
+        """Handle and answer; whichever way that ends, the place is free then and not before: a client that hangs up does
+        not take its work along.
+        """
+        try:
+            return await super()._handle_request(*arguments)
+        finally:
+            if self.doorway is not None:
+                self.doorway.leave(answered=False)  # unless it was said already
 
     def handle_error(
         self,
