@@ -64,7 +64,7 @@ class Storing:
         self.background = Background(self.inserter, self.availability, metrics, log, settings.max_background_bytes)
         self.gatherer = Gatherer(self.background, settings.derived_linger_s)
         self._parts = Parts(clickhouse, self.availability, metrics, log)
-        self._restarts = Restarts(clickhouse, self.availability)
+        self._restarts = Restarts(clickhouse, self.availability, log)
         self._flusher = OutcomeFlusher(ledger, self.gatherer, self.availability, settings.outcomes_flush_s, clock)
 
     def start(self) -> None:

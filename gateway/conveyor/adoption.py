@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 import structlog
 
 from chassis.health import Dependency
+from gateway.conveyor.complaints import Complaints
 from gateway.conveyor.conveyor import Conveyor
 from gateway.intake import Intake
 from gateway.journal import Journal, JournalTaken, orphans
@@ -31,6 +33,7 @@ class Adoption:
         self._journal_at = journal_at
         self._convey = convey
         self._log = log
+        self._complaints = Complaints(log, "journals of processes that are gone cannot be looked for")
         self._task: asyncio.Task[None] | None = None
         self._adopted: set[asyncio.Task[None]] = set()
         self._storing = asyncio.Semaphore(AT_ONCE)
@@ -49,33 +52,45 @@ class Adoption:
     async def _work(self) -> None:
         while True:
             await asyncio.sleep(EVERY_S)
-            for directory in await asyncio.to_thread(orphans, self._directory):
-                await self._storing.acquire()
-                task = asyncio.get_running_loop().create_task(self._adopt(directory))
-                self._adopted.add(task)
-                task.add_done_callback(self._adopted.discard)
+            try:
+                await self._look()
+            except Exception as error:  # noqa: BLE001 (no descriptor, no thread: what is acknowledged waits for this)
+                self._complaints.failed(error)
+            else:
+                self._complaints.succeeded()
+
+    async def _look(self) -> None:
+        for directory in await asyncio.to_thread(orphans, self._directory):
+            await self._storing.acquire()
+            task = asyncio.get_running_loop().create_task(self._adopt(directory))
+            self._adopted.add(task)
+            task.add_done_callback(self._adopted.discard)
 
     async def _adopt(self, directory: Path) -> None:
-        journal = self._journal_at(directory)
+        """Raises nothing: the others are not to suffer for it, and the next look finds this one again."""
+        with ExitStack() as until_stored:
+            until_stored.callback(self._storing.release)
+            try:
+                journal = self._journal_at(directory)
+                await self._work_off(journal, until_stored)
+                await asyncio.to_thread(journal.remove)
+            except JournalTaken:
+                pass  # another worker was quicker
+            except Exception:  # noqa: BLE001 (said above, and logged)
+                self._log.exception("a journal cannot be adopted", directory=str(directory))
+
+    async def _work_off(self, journal: Journal, until_stored: ExitStack) -> None:
         conveyor = self._convey(journal)
         try:
-            try:
-                await conveyor.start()
-                self._log.warning("journal of a process that is gone is adopted", directory=str(directory))
-                while not conveyor.idle:  # noqa: ASYNC110 (of many parts, each idle for reasons of its own)
-                    await asyncio.sleep(LOOK_S)
-            finally:
-                self._storing.release()
+            await conveyor.start()
+            self._log.warning("journal of a process that is gone is adopted", directory=str(journal.directory))
+            while not conveyor.idle:  # noqa: ASYNC110 (of many parts, each idle for reasons of its own)
+                await asyncio.sleep(LOOK_S)
+            until_stored.close()
             while not (journal.empty and conveyor.idle):  # noqa: ASYNC110 (empty when the hold period is over)
                 await asyncio.sleep(LOOK_S)
-        except JournalTaken:
-            return  # another worker was quicker
-        except Exception:  # noqa: BLE001 (the others are not to suffer for it)
-            self._log.exception("a journal cannot be adopted", directory=str(directory))
-            return
         finally:
             await conveyor.close()
-        await asyncio.to_thread(journal.remove)
 
 
 class Adopting:

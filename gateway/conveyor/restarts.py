@@ -3,8 +3,11 @@
 import asyncio
 from typing import Final
 
+import structlog
+
 from chassis.clickhouse import QueryLimits, StoreError
 from gateway.batches.availability import Availability
+from gateway.conveyor.complaints import Complaints
 from gateway.conveyor.presence import Reader
 
 EVERY_S: Final = 15.0
@@ -16,9 +19,10 @@ _LIMITS: Final = QueryLimits(max_seconds=10)
 class Restarts:
     """Looks now and then when the server started that answers."""
 
-    def __init__(self, store: Reader, availability: Availability) -> None:
+    def __init__(self, store: Reader, availability: Availability, log: structlog.stdlib.BoundLogger) -> None:
         self._store = store
         self._availability = availability
+        self._complaints = Complaints(log, "whether clickhouse has started anew cannot be seen")
         self._started: dict[str, int] = {}  # by host: several may stand behind one address
         self._task: asyncio.Task[None] | None = None
 
@@ -34,18 +38,21 @@ class Restarts:
 
     async def _work(self) -> None:
         while True:
-            if self._availability.up and await self._is_another():
-                self._availability.restarted()
+            try:
+                await self._look()
+            except StoreError:
+                pass  # inserts will tell
+            except Exception as error:  # noqa: BLE001 (whatever it is, rows may be lost later and are to be missed)
+                self._complaints.failed(error)
+            else:
+                self._complaints.succeeded()
             await asyncio.sleep(EVERY_S)
 
-    async def _is_another(self) -> bool:
-        try:
-            rows = await self._store.query(_STARTED, {}, limits=_LIMITS)
-        except StoreError:
-            return False  # inserts will tell
-        changed = False
-        for host, started in rows:
-            name, second = str(host), int(str(started))
-            changed |= abs(self._started.setdefault(name, second) - second) > TOLERANCE_S
-            self._started[name] = second
-        return changed
+    async def _look(self) -> None:
+        if not self._availability.up:
+            return
+        rows = await self._store.query(_STARTED, {}, limits=_LIMITS)
+        found = {str(host): int(str(started)) for host, started in rows}
+        if any(abs(self._started.get(host, second) - second) > TOLERANCE_S for host, second in found.items()):
+            self._availability.restarted()
+        self._started |= found
