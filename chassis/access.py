@@ -75,7 +75,8 @@ class BearerCheck(Protocol):
 class ProjectKeyCheck(Protocol):
     """What `project_key` routes are guarded by. Raises ApiError: 400 for over-long values, 401, 403, 503.
 
-    `admit` is asked before a key that nobody knows yet costs a look-up; what it raises comes through.
+    `admit` is asked before a key that nobody knows yet costs a look-up, `found` is told of a good key before 403 is
+    said; what they raise comes through.
     """
 
     async def check(
@@ -86,6 +87,7 @@ class ProjectKeyCheck(Protocol):
         legacy_key: str | None,
         project_id: str | None,
         admit: Callable[[], Awaitable[None]],
+        found: Callable[[ProjectIdentity], Awaitable[None]],
     ) -> ProjectIdentity: ...
 
 
@@ -148,8 +150,7 @@ async def _authenticated(request: web.Request, guard: BearerCheck, admission: Ad
 def _behind_project_key(guard: ProjectKeyCheck, handler: Handler, admission: Admission) -> Handler:
     async def checked(request: web.Request) -> web.StreamResponse:
         try:
-            request[PROJECT] = found = await _identified(request, guard, admission)
-            await admission.take(request, LimitClass.OTLP, found.key_id, found.rate)
+            await _identify(request, guard, admission)
         except ApiError as error:
             error.close = True  # the body stays unread whatever the reason
             if "WWW-Authenticate" in error.headers:
@@ -160,16 +161,24 @@ def _behind_project_key(guard: ProjectKeyCheck, handler: Handler, admission: Adm
     return checked
 
 
-async def _identified(request: web.Request, guard: ProjectKeyCheck, admission: Admission) -> ProjectIdentity:
-    """Failures are charged to the address, and stop there what is unknown: a key in use is not held back by them."""
+async def _identify(request: web.Request, guard: ProjectKeyCheck, admission: Admission) -> None:
+    """Failures are charged to the address, and stop there what is unknown: a key in use is not held back by them. A
+    good key is held to its rate before it is compared with the project that the request names.
+    """
+
+    async def hold(found: ProjectIdentity) -> None:
+        request[PROJECT] = found
+        await admission.take(request, LimitClass.OTLP, found.key_id, found.rate)
+
     try:
         query = request.query if "?" in request.raw_path else _NO_QUERY
-        return await guard.check(
+        await guard.check(
             legacy_auth=_only(request.headers.getall("X-Legacy-Auth", [])),
             authorization=_only(request.headers.getall("Authorization", [])),
             legacy_key=_only(query.getall("legacy_key", [])),
             project_id=_only(query.getall("project_id", [])),
             admit=partial(admission.admit_address, request, LimitClass.FAILED_KEY),
+            found=hold,
         )
     except Unauthorized:
         await admission.charge_address(request, LimitClass.FAILED_KEY)

@@ -191,8 +191,8 @@ class Connection(web.RequestHandler):
         return finished
 
     async def _handle_request(self, *arguments: Any) -> tuple[web.StreamResponse, bool]:
-        """Handle and answer; whichever way that ends, the place is free then and not before: a client that hangs up does
-        not take its work along.
+        """Handle and answer; whichever way that ends, the place is free then and not before: a client that hangs up
+        does not take its work along.
         """
         try:
             return await super()._handle_request(*arguments)

@@ -2,6 +2,7 @@
 
     take the key    the header X-Legacy-Auth, the header Authorization: DSN, the query; several must agree  -> 400 / 401
     find it         from memory; else, unless its address has failed too often, one look-up           -> 429 / 401 / 503
+    hold it         to its rate, which is the caller's to do                                          -> 429
     agree           project_id and a DSN's project must be the key's                                       -> 403
 
 A key that was revoked or disabled stops working within FRESH_S everywhere, and at once in the process that did it
@@ -76,9 +77,11 @@ class ProjectKeyGuard:
         legacy_key: str | None = None,
         project_id: str | None = None,
         admit: Callable[[], Awaitable[None]] | None = None,
+        found: Callable[[ProjectIdentity], Awaitable[None]] | None = None,
     ) -> ProjectIdentity:
         """Values as they came: two headers, two query parameters. `admit` is asked before a key is looked up that is
-        not in memory, and may raise: one that is known passes, whatever others at its address do.
+        not in memory, and may raise: one that is known passes, whatever others at its address do. `found` is told whose
+        key it is before that is compared with what the request says of its project, and may raise.
 
         BadRequest for over-long query values, Unauthorized for no, malformed, differing, unknown, disabled or revoked
         keys, Forbidden when the project named is not the key's, ServiceUnavailable when the key cannot be looked up.
@@ -89,6 +92,8 @@ class ProjectKeyGuard:
         identity = self._cache.recall(digest) or await self._look_up(digest, admit)
         if identity is None:
             raise Unauthorized("The project key is not valid.")
+        if found is not None:
+            await found(identity)
         if any(named != str(identity.project_id) for named in credential.project_ids):
             raise Forbidden("The project key belongs to another project than the one named.")
         return identity

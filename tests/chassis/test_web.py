@@ -214,11 +214,18 @@ class RecordingKey:
         self.asked: list[dict[str, str | None]] = []
         self._error = error
 
-    async def check(self, *, admit: Callable[[], Awaitable[None]], **given: str | None) -> ProjectIdentity:
+    async def check(
+        self,
+        *,
+        admit: Callable[[], Awaitable[None]],
+        found: Callable[[ProjectIdentity], Awaitable[None]],
+        **given: str | None,
+    ) -> ProjectIdentity:
         await admit()
         self.asked.append(given)
         if self._error is not None:
             raise self._error
+        await found(PROJECT)
         return PROJECT
 
 

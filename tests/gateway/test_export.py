@@ -340,6 +340,7 @@ async def test_refused_credentials(gateway: Gateway, media: str) -> None:
         answer = await gateway.request("POST", path, data=b"x" * 10_000, headers=headers | given)
         assert_refused(answer, status, code, media)
         assert answer.headers["Connection"] == "close"
+        assert ("x-ratelimit-limit" in answer.headers) == (status == 403), "a good key is counted and told so"
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -375,3 +375,13 @@ async def test_only_a_key_that_nobody_knows_asks_to_be_looked_up(
     for secret in (globex.key.secret, new_project_key()):
         with pytest.raises(RateLimited):
             await keys.check(legacy_key=secret, admit=refuse)
+
+
+async def test_a_good_key_is_told_of_before_its_project_is_compared(keys: ProjectKeyGuard, acme: Tenant) -> None:
+    async def over_its_rate(found: ProjectIdentity) -> None:
+        raise RateLimited(found.key_id, 1)
+
+    with pytest.raises(RateLimited, match=acme.key.key.id):
+        await keys.check(legacy_key=acme.key.secret, project_id="1", found=over_its_rate)
+    with pytest.raises(Unauthorized):
+        await keys.check(legacy_key=new_project_key(), project_id="1", found=over_its_rate)

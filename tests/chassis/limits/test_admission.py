@@ -75,6 +75,7 @@ class Keys:
         legacy_auth: str | None,
         project_id: str | None,
         admit: Callable[[], Awaitable[None]],
+        found: Callable[[ProjectIdentity], Awaitable[None]],
         **_elsewhere: str | None,
     ) -> ProjectIdentity:
         key = (legacy_auth or "").removeprefix("Legacy legacy_key=")
@@ -88,10 +89,12 @@ class Keys:
         if key.startswith("made-up"):
             raise Unauthorized("The project key is not valid.")
         self.used.add(key)
+        name, _, rate = key.partition("/")
+        identity = ProjectIdentity(7, "shop", "o1", "acme", name, rate=int(rate) if rate else None)
+        await found(identity)
         if project_id == "8":
             raise Forbidden
-        name, _, rate = key.partition("/")
-        return ProjectIdentity(7, "shop", "o1", "acme", name, rate=int(rate) if rate else None)
+        return identity
 
 
 async def ok(_request: web.Request) -> web.Response:
@@ -241,7 +244,6 @@ async def test_so_does_every_refusal_of_a_known_principal(
         (200, {"path": "/livez"}),
         (401, {"path": "/v1/x", "method": "POST"}),
         (401, {"path": "/v1/x", "method": "POST", "headers": key("made-up")}),
-        (403, {"path": "/v1/x?project_id=8", "method": "POST", "headers": key("mine")}),
         (503, {"path": "/v1/x", "method": "POST", "headers": key("away")}),
         (401, {"path": PATH}),
         (401, {"path": PATH, "headers": token("me@nowhere")}),
@@ -350,6 +352,9 @@ async def test_an_export_is_counted_for_its_key_whatever_becomes_of_it(start: St
     assert (status, standing(headers), headers["Retry-After"]) == (429, ("2", "0", str(EPOCH + 2)), "1")
     assert json.loads(body)["error"]["message"] == "Too many requests: 1 a second are permitted, 2 at once."
     assert (await export(served, "yours"))[0] == 200
+    foreign = [await export(served, "theirs", path="/v1/x?project_id=8") for _ in range(3)]
+    assert [status for status, _ in foreign] == [403, 403, 429], "before anything is said of the project"
+    assert standing(foreign[0][1]) == ("2", "1", str(EPOCH + 1))
     time.ns = SECOND_NS
     assert (await export(served, "mine", b"x" * 11))[0] == 413
     assert (await export(served, "mine"))[0] == 429
