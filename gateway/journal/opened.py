@@ -48,21 +48,22 @@ class OpenJournal:
         return self.ledger.progress.next - 1
 
     def commit(self, requests: Sequence[Request]) -> int:
-        """Write requests, all or none; on disk when this returns, and the sequence of the first. Raises OSError; then
-        none is on disk, nor will be found there.
+        """Write requests, all or none; on disk when this returns, and the sequence of the first. Raises OSError, and
+        MemoryError; whatever it raises, none is on disk, nor will be found there.
         """
         first, last = self.last + 1, self.last + len(requests)
         writing = self._writing_for(room_for(requests))
-        before = writing.segment.length
+        before = writing.segment.facts()
         try:
             with self._metrics.sync_seconds.time():
                 writing.append(requests, first)
-        except OSError:
+            self._metrics.group_requests.observe(len(requests))
+            self.ledger.progress.mention(last)
+            self.upkeep.grown(writing.segment.length - before.length)
+        except Exception:
+            writing.segment.recall(before)
             self._abandon(writing, first, last)
             raise
-        self._metrics.group_requests.observe(len(requests))
-        self.ledger.progress.mention(last)
-        self.upkeep.grown(writing.segment.length - before)
         return first
 
     def begin(self, batch: Batch) -> None:
@@ -122,10 +123,10 @@ class OpenJournal:
         around, room = self._around, max(self.upkeep.segment_bytes, size + size // 8)
         if not self.upkeep.has_room(room):
             raise NoRoom(errno.ENOSPC, "less room is left on the disk than is to be kept free")
-        self._writing = Writing(around.files, self.claim.directory, self.last + 1, self._salt, room, around.clock)
-        self._since = around.monotonic()
-        self.shelf.add(self._writing.segment)
-        return self._writing
+        writing = Writing(around.files, self.claim.directory, self.last + 1, self._salt, room, around.clock)
+        self.shelf.add(writing.segment)
+        self._writing, self._since = writing, around.monotonic()
+        return writing
 
     def _seal(self, writing: Writing) -> None:
         self._writing = None

@@ -42,21 +42,25 @@ class Segment:
     def known(cls, path: Path, seed: int, facts: Sealed) -> "Segment":
         """One that a ledger told about."""
         segment = cls(path, facts.first, seed)
-        segment.last, segment.length = facts.last, facts.length
-        segment.requests, segment.items = facts.requests, facts.items
-        segment.projects, segment.oldest_ns, segment.keep = dict(facts.projects), facts.oldest_ns, facts.keep
-        segment.lanes = (FRESH if facts.fresh else 0) | (SLOW if facts.slow else 0)
+        segment.recall(facts)
         return segment
 
+    def recall(self, facts: Sealed) -> None:
+        """It is as a ledger told, or as it was before something was written to it."""
+        self.last, self.length = facts.last, facts.length
+        self.requests, self.items = facts.requests, facts.items
+        self.projects, self.oldest_ns, self.keep = dict(facts.projects), facts.oldest_ns, facts.keep
+        self.lanes = (FRESH if facts.fresh else 0) | (SLOW if facts.slow else 0)
+
     def facts(self) -> Sealed:
-        """For the ledger."""
+        """As it is now."""
         return Sealed(
             self.first,
             self.last,
             self.length,
             self.requests,
             self.items,
-            self.projects,
+            dict(self.projects),
             fresh=bool(self.lanes & FRESH),
             slow=bool(self.lanes & SLOW),
             oldest_ns=self.oldest_ns,
@@ -158,7 +162,7 @@ def pack_group(requests: Sequence[Request], first: int, offset: int, seed: int, 
 
 
 class Writing:
-    """The segment that is being written. After an OSError it is to be abandoned."""
+    """The segment that is being written. After an error of any kind it is to be abandoned."""
 
     def __init__(
         self, files: Files, directory: Path, first: int, salt: bytes, size: int, clock: Callable[[], int]
@@ -184,11 +188,11 @@ class Writing:
         group = pack_group(requests, first, segment.length, segment.seed, self._policies)
         write_all(self._files, self._fd, group.pieces, segment.length)
         self._files.sync(self._fd)
-        segment.length = fmt.page_up(group.end)
         segment.policies |= group.policies
         for sequence, (request, offset) in enumerate(zip(requests, group.offsets, strict=True), first):
             size = fmt.frame_size(len(request.body))
             segment.add(self.blocks, sequence, offset, request, size, slow=request.slow)
+        segment.length = fmt.page_up(group.end)  # last, so that until then what was written can be cut off
 
     def seal(self) -> Segment:
         """Write nothing more: the room that is left is given back."""
