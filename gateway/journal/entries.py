@@ -67,10 +67,11 @@ class State(msgspec.Struct, frozen=True):
     next: int
 
 
-class Clean(msgspec.Struct, frozen=True):
+class Clean(msgspec.Struct, frozen=True, omit_defaults=True):
     """The process ended in order; no request has this sequence or a later one."""
 
     next: int
+    checked: bool = False  # it was known that what is held is still stored
 
 
 Record = Begin | Finish | Split | Skip | Sealed | State | Clean

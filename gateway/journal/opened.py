@@ -110,7 +110,7 @@ class OpenJournal:
         """End in order, as far as the disk lets us."""
         if self._writing is not None:
             self._seal(self._writing)
-        self.ledger.note(Clean(self.ledger.progress.next))
+        self.ledger.note(Clean(self.ledger.progress.next, checked=not self.upkeep.holding))
         self._flush()
         self.ledger.close()
 

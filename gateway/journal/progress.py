@@ -55,10 +55,11 @@ class Progress:
         self.sealed: dict[int, Sealed] = {}  # by first sequence
         self.next = 1  # larger than any sequence that is mentioned
         self.clean_at = 0  # `Clean.next` while that is the last record
+        self.checked = False  # `Clean.checked`, likewise
 
     def apply(self, record: Record) -> None:
         """Change as a record says."""
-        self.clean_at = 0
+        self.clean_at, self.checked = 0, False
         match record:
             case Begin():
                 self._begin(record)
@@ -78,7 +79,7 @@ class Progress:
                 self._add(record.finished)
                 self.mention(record.next - 1)
             case Clean():
-                self.clean_at = record.next
+                self.clean_at, self.checked = record.next, record.checked
                 self.mention(record.next - 1)
 
     def snapshot(self) -> Iterator[Record]:
@@ -92,7 +93,7 @@ class Progress:
             yield begin_of(batch)
         yield from self.sealed.values()
         if self.clean_at:
-            yield Clean(self.clean_at)
+            yield Clean(self.clean_at, self.checked)
 
     def offered(self, first: int, last: int) -> Iterator[Range]:
         """What of `first` to `last` is neither finished nor in a batch."""

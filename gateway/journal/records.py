@@ -66,7 +66,7 @@ class Recovered(NamedTuple):
 
     unfinished: Sequence[Batch] = ()  # begun, and perhaps stored
     held: Sequence[Batch] = ()  # finished, and their requests are still there
-    clean: bool = True  # it ended in order
+    clean: bool = True  # it ended in order, and what is held was still stored then
     last: int = 0  # the last request that is in no batch; 0: there is none
 
 

@@ -59,7 +59,7 @@ def start(claim: Claim, around: Surroundings) -> Started:
 
 def _start(claim: Claim, around: Surroundings, headers: Headers) -> Started:
     progress = _progress(claim, around, headers)
-    clean_at, progress.clean_at = progress.clean_at, 0
+    clean_at, checked, progress.clean_at = progress.clean_at, progress.checked, 0
     salt = _salts(headers)[0] if any(headers.values()) else fmt.new_salt()
     newest = next(iter(numbers(headers)), 0)
     ledger = Ledger(
@@ -76,7 +76,7 @@ def _start(claim: Claim, around: Surroundings, headers: Headers) -> Started:
     damaged = Damaged(around.files, claim.root / DAMAGED, around.clock)
     shelf = Shelf(around.files, ledger, damaged, around.metrics, around.log)
     _Filling(claim, around, headers, shelf, ledger).fill()
-    clean = clean_at == progress.next or not headers
+    clean = (clean_at == progress.next and checked) or not headers
     _settle(around, shelf, progress)
     forget_begun(around.files, claim.root / QUARANTINE, progress.begun)
     journal = OpenJournal(claim, around, ledger, shelf, damaged, salt)

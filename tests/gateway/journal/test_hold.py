@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
 from gateway.journal import Batch
+from gateway.journal.inspection import inspect
 from tests.gateway.journal.disk import Disk
 from tests.gateway.journal.rig import FIRST, NO_LIMITS, Rig
 from tests.gateway.journal.running import journal_at, request, until
@@ -54,6 +56,22 @@ def test_what_was_held_at_the_end_is_held_at_the_start_however_late_that_is() ->
     rig.start(holding=True)
     assert rig.recovered.held == [batch]
     assert [entry.sequence for entry in rig.members(batch)] == [1]
+
+
+@pytest.mark.parametrize("holding", [True, False])
+def test_an_orderly_end_with_a_check_due_is_none_for_what_is_held(holding: bool) -> None:
+    """ClickHouse is away: whether it has lost something is not known."""
+    rig = Rig(disk := Disk())
+    rig.start()
+    stored(rig)
+    rig.journal.upkeep.holding = holding
+    rig.journal.close()
+    disk.kill_process()
+    (facts,) = inspect(rig.root, disk)
+    assert facts.clean
+    rig.start()
+    assert rig.recovered.clean is not holding
+    assert rig.recovered.held
 
 
 def test_for_want_of_room_it_goes_all_the_same() -> None:

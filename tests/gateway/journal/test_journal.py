@@ -49,6 +49,7 @@ class HeldFiles(RealFiles):
 async def test_what_is_appended_is_there_after_a_crash_and_after_an_orderly_end(tmp_path: Path) -> None:
     journal: Log = journal_at(tmp_path / "a")
     journal.open()
+    journal.hold(on=False)
     requests = [request(b"%d" % number * 100, number % 3, slow=number % 2 == 0) for number in range(20)]
     assert await asyncio.gather(*map(journal.append, requests)) == list(range(1, 21))
     assert journal.last == 20
