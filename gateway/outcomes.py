@@ -90,7 +90,10 @@ class Metrics:
         self.parts = Gauge(
             "sluice_gateway_parts", "Active parts of the day that has most.", ("table",), registry=registry
         )
-        self.store_up = gauge("store_up", "Whether ClickHouse takes inserts.")
+        self.store_up = gauge("store_up", "Whether inserts are tried: 0 from one that fails until a probe succeeds.")
+        self.refusing_tables = gauge(
+            "refusing_tables", "Tables into which an insert failed and none has succeeded since, whatever a probe says."
+        )
 
 
 class Counts(NamedTuple):

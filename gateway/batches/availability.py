@@ -87,7 +87,7 @@ class Availability:
         self._metrics.store_up.set(0)
         if not self._refusing:
             self._log.warning("clickhouse is away", table=table, error=error.message, code=error.code)
-        self._refusing.add(table)
+        self._refuses(table, now=True)
         for watcher in self._watchers:
             watcher.away()
         probing = self._probe_until_up(self._pause_s)
@@ -97,7 +97,7 @@ class Availability:
     def succeeded(self, table: str) -> None:
         """An insert succeeded. One that ends while the door is closed began before, and says nothing about now."""
         if table in self._refusing and self.up:
-            self._refusing.remove(table)
+            self._refuses(table, now=False)
             if not self._refusing:
                 self._pause_s = FIRST_PROBE_S
                 self._log.info("clickhouse is back")
@@ -124,6 +124,10 @@ class Availability:
         if self._probing is not None:
             self._probing.cancel()
             await asyncio.gather(self._probing, return_exceptions=True)
+
+    def _refuses(self, table: str, *, now: bool) -> None:
+        (self._refusing.add if now else self._refusing.remove)(table)
+        self._metrics.refusing_tables.set(len(self._refusing))
 
     async def _probe_until_up(self, pause_s: float) -> None:
         loop = asyncio.get_running_loop()

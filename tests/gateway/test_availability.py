@@ -26,7 +26,8 @@ class Door:
     def __init__(self) -> None:
         self.pauses: list[float] = []
         self.store = RecordingStore()
-        metrics = Metrics(Telemetry("test").registry)
+        self.registry = Telemetry("test").registry
+        metrics = Metrics(self.registry)
         log: structlog.stdlib.BoundLogger = structlog.get_logger("test")
         self.availability = Availability(self.store, metrics, log, sleep=self._sleep)
         self.inserter = Inserter(self.store, self.availability, metrics)
@@ -77,6 +78,24 @@ async def test_a_table_that_alone_refuses_inserts_is_left_alone_for_longer_too(d
         await door.fail("trace_index")
     assert door.pauses == [0.05, 0.1, 0.2, 0.05]
     assert [line["event"] for line in lines] == ["clickhouse is away", "clickhouse is back", "clickhouse is away"]
+
+
+async def test_a_table_refuses_inserts_until_it_takes_one_whether_they_are_tried_or_not(door: Door) -> None:
+    def told() -> tuple[float | None, ...]:
+        names = "store_up", "refusing_tables"
+        return tuple(door.registry.get_sample_value(f"sluice_gateway_{name}") for name in names)
+
+    seen = [told()]
+    door.availability.failed(FULL, "spans")
+    seen.append(told())
+    assert await door.availability.wait(DEADLINE_S)
+    seen.append(told())
+    await door.fail("trace_index")
+    seen.append(told())
+    for block in (BLOCK, INDEX):
+        await door.inserter.insert(block)
+        seen.append(told())
+    assert seen == [(1, 0), (0, 1), (1, 1), (1, 2), (1, 1), (1, 0)]
 
 
 async def test_an_insert_that_began_before_the_failure_says_nothing(door: Door) -> None:
