@@ -62,20 +62,20 @@ class Gate(Protocol):
 class Glimpse:
     """What the first bytes of a request say, without its being parsed.
 
-    `route`: method and path. `size`: bytes of the head. `length`: of the body. `headers`: by name in lower case.
+    `route`: method and path. `size`: bytes of the head. `length`: of the body, as it says; `came`: what of it is there.
+    `headers`: by name in lower case.
     """
 
-    __slots__ = ("_head", "_query", "_sender", "headers", "length", "route", "size")
+    __slots__ = ("_head", "_query", "_sender", "came", "headers", "length", "route", "size")
 
-    def __init__(
-        self, route: bytes, query: bytes | None, head: bytes, length: int, headers: Mapping[bytes, bytes]
-    ) -> None:
-        self.route = route
-        self.size = len(head) + 2
+    def __init__(self, line: re.Match[bytes], size: int, length: int, headers: Mapping[bytes, bytes]) -> None:
+        """`line`: the first, found in what came."""
+        self.route, self._query = line[1], line[2]
+        self.size = size
         self.length = length
+        self.came = min(length, len(line.string) - size)
         self.headers = headers
-        self._head = head
-        self._query = query
+        self._head = line.string[: size - 2]
         self._sender: bytes | None = None  # until somebody asks
 
     @classmethod
@@ -93,7 +93,7 @@ class Glimpse:
         length = _LENGTH.fullmatch(headers.get(b"content-length", b"0"))
         if length is None or len(headers) != len(lines) or any(name in headers for name in _UNFRAMED):
             return None
-        return cls(line[1], line[2], data[: end + 2], int(length[1]), headers)
+        return cls(line, end + 4, int(length[1]), headers)
 
     @property
     def sender(self) -> bytes:

@@ -22,7 +22,6 @@ _BAD: Final = frozenset((Refusal.MALFORMED, Refusal.TOO_DEEP))
 _ALLOWED_HEADERS: Final = "content-type, content-encoding, authorization, x-legacy-auth, x-request-id"
 _EXPOSED_HEADERS: Final = "retry-after, x-request-id, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset"
 _PREFLIGHT_SECONDS: Final = 600
-_MAX_ANNOUNCED: Final = 2**40  # a Content-Length that nobody has to make good on
 
 
 class Undecodable(ApiError):
@@ -107,8 +106,8 @@ class Answers:
             reason = error.reason.value
         project = request.get(PROJECT)
         project_id = project.project_id if project is not None else NO_PROJECT
-        wire_bytes = request.get(WIRE_BYTES) or min(request.content_length or 0, _MAX_ANNOUNCED)
-        self._ledger.refused(signal, reason, project_id, wire_bytes, request.get(ITEMS) or 0)
+        came = request.content.total_bytes  # and not what a Content-Length says, which nobody has to make good on
+        self._ledger.refused(signal, reason, project_id, came, request.get(ITEMS) or 0)
 
     def _response(self, request: web.Request, status: int, content_type: str, body: bytes) -> web.Response:
         answer = web.Response(status=status, body=body, headers={"Content-Type": content_type})

@@ -118,7 +118,7 @@ class Shedding:
         """503 with Retry-After, as `Answers` would give it; counted with others at the end of the window."""
         counts = self._uncounted["logs" if glimpse.route.endswith(b"/logs") else "traces"]
         counts[0] += 1
-        counts[1] += glimpse.length
+        counts[1] += glimpse.came
         return self._answers.to(glimpse)
 
     def refused(self) -> ServiceUnavailable:

@@ -90,7 +90,7 @@ class Turnstile:
         if refusal is None or glimpse.length < refusal.least or refusal.until <= self._clock() or not glimpse.plain:
             return None
         signal: Signal = "logs" if glimpse.route.endswith(b"/logs") else "traces"
-        self._ledger.refused(signal, refusal.error.code.value, refusal.project_id, glimpse.length, 0)
+        self._ledger.refused(signal, refusal.error.code.value, refusal.project_id, glimpse.came, 0)
         if refusal.error.code is ErrorCode.RATE_LIMITED:
             self._limited.inc()
         return _answer(refusal, glimpse)

@@ -65,10 +65,10 @@ def credential(key: str) -> str:
     return f"Legacy legacy_key={hashlib.sha256(key.encode()).hexdigest()[:32]}" if key else ""
 
 
-def glimpse(key: str, length: int, headers: Mapping[str, str]) -> Glimpse:
+def glimpse(key: str, length: int, headers: Mapping[str, str], came: bytes = b"") -> Glimpse:
     lines = {"X-Legacy-Auth": credential(key), "Content-Length": str(length), **headers}
     text = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in lines.items())
-    found = Glimpse.of(f"POST /v1/traces HTTP/1.1\r\n{text}\r\n".encode())
+    found = Glimpse.of(f"POST /v1/traces HTTP/1.1\r\n{text}\r\n".encode() + came)
     assert found is not None
     return found
 
@@ -93,6 +93,13 @@ def test_a_key_over_its_rate_is_refused_until_a_request_would_pass(stand: Stand)
     refused = {"signal": "traces", "outcome": "refused", "reason": "rate_limited"}
     assert stand.counted("sluice_gateway_requests_total", **refused) == 2
     assert stand.counted("limited_total", limit="otlp") == 2
+
+
+def test_of_a_body_that_much_is_counted_as_is_there(stand: Stand) -> None:
+    stand.refuse("mine", RATED)
+    for came in (b"", b"abc", b"x" * 10):
+        assert stand.turnstile.spent(glimpse("mine", 10, {}, came)) is not None
+    assert stand.counted("sluice_gateway_wire_bytes_total", signal="traces", outcome="refused") == 13
 
 
 def test_a_quota_is_looked_at_every_second(stand: Stand) -> None:
