@@ -71,10 +71,15 @@ run: setup ## all services in one process, embedded stores, data in ./data
 redis-server:
 	@command -v redis-server >/dev/null || { echo "The tests need redis-server (Debian: apt install redis-server)." >&2; exit 1; }
 
-test: redis-server $(JAVASCRIPT)/node_modules/.made $(VENV)/.dev ## the whole test suite
+# Evaluates the alert rules. It is of Debian's package prometheus, which also starts a server; .ci/run takes the tool alone.
+.PHONY: promtool
+promtool:
+	@command -v promtool >/dev/null || { echo "The tests need promtool (Debian: in the package prometheus; .ci/run has how to take it alone)." >&2; exit 1; }
+
+test: redis-server promtool $(JAVASCRIPT)/node_modules/.made $(VENV)/.dev ## the whole test suite
 	$(BIN)/python -m pytest $(WORKERS) $(PYTEST_ARGS)
 
-test-optimized: redis-server $(JAVASCRIPT)/node_modules/.made $(VENV)/.dev ## the same under python -O: nothing may hang on an assert of ours
+test-optimized: redis-server promtool $(JAVASCRIPT)/node_modules/.made $(VENV)/.dev ## the same under python -O: nothing may hang on an assert of ours
 	$(BIN)/python -O -m pytest $(WORKERS) -p no:cacheprovider $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev ## ruff and mypy
