@@ -118,6 +118,7 @@ class Interface:
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:  # the client went away
+            running.add_done_callback(_forget)
             if _cancelled_with_its_client(call):
                 await asyncio.get_running_loop().run_in_executor(None, self._engine.kill, call.settings["log_comment"])
             raise
@@ -132,6 +133,12 @@ class Interface:
                 " with such name. (AUTHENTICATION_FAILED)",
             )
         return user.profile
+
+
+def _forget(running: asyncio.Future[Result]) -> None:
+    """What became of a call is for its client, who is gone."""
+    if not running.cancelled():
+        running.exception()
 
 
 def _credentials(request: web.Request) -> tuple[str, str]:

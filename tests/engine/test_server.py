@@ -1,21 +1,27 @@
 """The server that stands for ClickHouse in tests, held to what ClickHouse's HTTP interface does."""
 
+import asyncio
 import base64
+import gc
 import gzip
 import json
 import struct
+import threading
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import lz4.block  # type: ignore[import-untyped]  # lz4 has no types
 import lz4.frame  # type: ignore[import-untyped]
 import pytest
+from aiohttp import web
 
 from tests.engine import statements
+from tests.engine.embedded import Call, Embedded, EngineError, Result
 from tests.engine.process import PASSWORD, Engine
+from tests.engine.server import Interface, User
 from tests.engine.statements import Statement
 
 
@@ -175,3 +181,37 @@ def test_native_blocks_begin_with_their_info_for_newer_clients(engine: Engine) -
 def test_statements_are_taken_apart(in_url: str, body: bytes, expected: Statement) -> None:
     found = statements.parse(in_url, body)
     assert found._replace(text=found.text.strip()) == expected._replace(text=expected.text.strip())
+
+
+class Endless(Embedded):
+    """An engine whose statements end when they are killed."""
+
+    def __init__(self) -> None:
+        self.version = "0"
+        self.begun, self._killed = threading.Event(), threading.Event()
+
+    def run(self, _call: Call) -> Result:
+        self.begun.set()
+        self._killed.wait(20)
+        raise EngineError(394, "Code: 394. DB::Exception: Query was cancelled. (QUERY_WAS_CANCELLED)")
+
+    def kill(self, _comment: str) -> None:
+        self._killed.set()
+
+
+async def test_a_call_whose_client_is_gone_ends_without_a_word() -> None:
+    engine, told = Endless(), list[dict[str, Any]]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    interface = Interface(engine, {"default": User("")})
+    runner = web.AppRunner(interface.application(), handler_cancellation=True)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    _, client = await asyncio.open_connection(*runner.addresses[0])
+    settings = "readonly=1&log_comment=a&cancel_http_readonly_queries_on_client_close=1"
+    client.write(f"POST /?query=SELECT+1&{settings} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n".encode())
+    await asyncio.to_thread(engine.begun.wait, 20)
+    client.close()
+    await asyncio.to_thread(interface.close)  # when the statement has ended
+    await runner.cleanup()
+    gc.collect()
+    assert told == []
