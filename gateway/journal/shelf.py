@@ -69,7 +69,7 @@ class Shelf:
                 wanted = Ranges(progress.offered(first, block.last)) if block.lanes & lanes else Ranges()
                 if not wanted:
                     continue
-                for entry in (yield from self._entries(segment, block, wanted, wanted)):
+                for entry in (yield from self._entries(segment, block, wanted)):
                     if (SLOW if entry.request.slow else FRESH) & lanes:
                         entries.append(entry)
                         size += len(entry.request.body)
@@ -81,14 +81,14 @@ class Shelf:
     def members(self, batch: Batch) -> Steps[list[Entry]]:
         """The requests of a batch that can be read."""
         entries: list[Entry] = []
-        wanted, expected = Ranges(batch.ranges), Ranges(self._ledger.progress.readable(batch))
+        wanted = Ranges(self._ledger.progress.readable(batch))
         for segment in self._between(batch.ranges[0][0], batch.ranges[-1][1]):
             if not wanted.overlaps(segment.first, segment.last):
                 continue
             for block in (yield from self._blocks(segment, batch.ranges[0][0])):
                 if not wanted.overlaps(block.first, block.last):
                     continue
-                entries += yield from self._entries(segment, block, wanted, expected)
+                entries += yield from self._entries(segment, block, wanted)
                 yield
         return entries
 
@@ -201,10 +201,10 @@ class Shelf:
         yield from self.ensure_indexed(segment)
         return _blocks_from(segment, first)
 
-    def _entries(self, segment: Segment, block: Block, wanted: Ranges, expected: Ranges) -> Steps[list[Entry]]:
-        """The `wanted` requests of a block. Those that are `expected` and not found, twice, are damaged."""
+    def _entries(self, segment: Segment, block: Block, wanted: Ranges) -> Steps[list[Entry]]:
+        """The `wanted` requests of a block. Those that are not found, twice, are damaged."""
         entries, damages = yield from self._look(segment, block, wanted)
-        missing = Ranges(part for damage in damages for part in _parts(damage, block, expected))
+        missing = Ranges(part for damage in damages for part in _parts(damage, block, wanted))
         if not missing:
             return entries
         self._forget(segment)
@@ -275,7 +275,7 @@ def _blocks_from(segment: Segment, first: int) -> Iterator[Block]:
         number += 1
 
 
-def _parts(damage: Damage, block: Block, expected: Ranges) -> Iterator[Range]:
-    """What of `expected` is missing in a block where there is damage."""
+def _parts(damage: Damage, block: Block, wanted: Ranges) -> Iterator[Range]:
+    """What of `wanted` is missing in a block where there is damage."""
     first, last = damage.missing(block.last)
-    return expected.parts(first, min(last, block.last))
+    return wanted.parts(first, min(last, block.last))

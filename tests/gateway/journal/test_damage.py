@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.journal import Batch
+from gateway.journal import Batch, Lost
 from gateway.journal import format as fmt
 from gateway.journal.damage import DamageNote
 from gateway.journal.indexing import finish
@@ -195,6 +195,18 @@ def test_requests_whose_policy_nobody_knows_are_kept(rig: Rig, disk: Disk) -> No
     assert bodies(rig) == [b"1", b"2", b"3", b"4", b"5"]
     assert rig.damaged_frames == 1
     assert [note.sequences for note in damaged(ROOT, disk)] == [((6, 6),)]
+
+
+def test_a_request_that_was_told_to_be_lost_is_not_given_when_its_policy_is_declared_anew(rig: Rig, disk: Disk) -> None:
+    batch = Batch(1, 2, ((5, 6),))
+    rig.journal.begin(batch)
+    reopen(rig, in_order=True)
+    disk.flip(SEGMENT, (frame(disk, fmt.POLICY, 6) + 100) * 8)
+    rig.start()
+    assert [entry.sequence for entry in rig.members(batch)] == [5]
+    assert rig.journal.shelf.take_lost() == [Lost(6, 6, 1000, "traces")]
+    rig.journal.commit([rig.request(b"7", OTHER)])
+    assert [entry.sequence for entry in rig.members(batch)] == [5]
 
 
 def test_a_segment_that_the_disk_cannot_read_is_moved_instead_of_being_deleted(rig: Rig, disk: Disk) -> None:

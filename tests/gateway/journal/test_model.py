@@ -290,11 +290,11 @@ class Machine(RuleBasedStateMachine):
         self.now = dict(seen)
         self.crashed = {body: {seen.get(body, "gone")} for body in self.crashed}
         for body in self.hit - seen.keys():  # what it is decoded with may be found again, in another segment
-            self.crashed[body] |= {"offered"}
+            self.crashed[body] |= {"offered", *self.ids}
         self.unsettled.clear()
         kept = self.quarantined()
         assert kept >= self.set_aside_
-        assert kept.isdisjoint(seen)
+        assert self.damaged or kept.isdisjoint(seen)  # without a record of that they are offered anew
 
     def seen(self) -> dict[Body, Where]:
         """Where everything is that can be read, each once and as it was written."""
