@@ -1,6 +1,7 @@
 """The door to Redis, on real servers: down, slow, full, full of others' keys, back again."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
@@ -129,6 +130,28 @@ async def test_one_that_answers_late_is_done_without_until_it_answers_in_time(
             await until(lambda: redis.up and len(lines) == 2)
         assert await redis.run(ADD, ("other",), (1,)) == 1
     assert [line["event"] for line in lines] == ["redis is away", "redis is back"]
+
+
+async def test_a_busy_process_does_not_take_redis_for_slow(
+    connect: Connect, redis_server: RedisServer, metrics: CollectorRegistry
+) -> None:
+    """Each turn of its loop takes longer than Redis may."""
+    redis = await connect(redis_server.url)
+    assert await redis.run(ADD, ("k",), (1,)) == 1
+    redis._timeout_s = 0.02
+    loop = asyncio.get_running_loop()
+
+    def work() -> None:
+        time.sleep(0.03)
+        working[0] = loop.call_soon(work)
+
+    working = [loop.call_soon(work)]
+    try:
+        assert [await redis.run(ADD, ("k",), (1,)) for _ in range(2)] == [2, 3]
+        await redis.inspect()
+    finally:
+        working[0].cancel()
+    assert (redis.up, failures(metrics, "timeout")) == (True, 0)
 
 
 async def test_a_restart_between_two_calls_is_an_outage_of_one_call(connect: Connect, own_redis: RedisServer) -> None:
