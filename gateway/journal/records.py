@@ -52,7 +52,7 @@ class Batch(NamedTuple):
 
 class Lost(NamedTuple):
     """A request that cannot be read any more and is not stored, as its header tells; or some, one behind the other, of
-    which no header can be read: how many items these had is not known.
+    which no header can be read.
     """
 
     first: int

@@ -11,7 +11,7 @@ import structlog
 from gateway.journal import format as fmt
 from gateway.journal.blocks import FRESH, SLOW, Block
 from gateway.journal.damage import Damaged
-from gateway.journal.entries import Skip
+from gateway.journal.entries import Sealed, Skip
 from gateway.journal.files import Files
 from gateway.journal.indexing import Indexed, Steps, index
 from gateway.journal.ledger import Ledger
@@ -124,11 +124,16 @@ class Shelf:
             end = found.segment.length
             self._account(segment, Damage(end, end, last + 1, expected), (last + 1, expected), synced)
 
-    def move_away(self, segment: Segment, expected: int) -> None:
-        """A segment of which nothing can be told, though there were requests up to `expected`. Raises OSError."""
-        gone = sum(last - first + 1 for first, last in self._ledger.progress.finished.holes(segment.first, expected))
-        self._metrics.damaged_frames.inc(gone)
-        self._log.error("a segment of the journal cannot be read", segment=str(segment.path), requests=gone)
+    def move_away(self, segment: Segment, expected: int, facts: Sealed | None) -> None:
+        """A segment of which nothing can be told but these facts, though there were requests up to `expected`. How many
+        items are lost is known when none of them is stored. Raises OSError.
+        """
+        gone = list(self._ledger.progress.finished.holes(segment.first, expected))
+        items = facts.items if facts is not None and gone == [(facts.first, facts.last)] else 0
+        self._lost.extend(Lost(first, last, items) for first, last in gone)
+        requests = sum(last - first + 1 for first, last in gone)
+        self._metrics.damaged_frames.inc(requests)
+        self._log.error("a segment of the journal cannot be read", segment=str(segment.path), requests=requests)
         self._damaged.move(segment)
 
     def _account(self, segment: Segment, damage: Damage, missing: Range, synced: int) -> None:

@@ -172,7 +172,7 @@ class _Filling:
         segment = found.segment
         expected = self._expected(limit, following, facts)
         if self._headers[path.name] is None and not segment.requests and found.damages:
-            self._shelf.move_away(segment, expected)
+            self._shelf.move_away(segment, expected, facts)
             return
         self._shelf.account(segment, found, expected)
         segment.last = max(segment.last, expected)

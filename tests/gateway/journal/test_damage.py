@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.journal import Batch, Lost
+from gateway.journal import Batch, Lost, Range
 from gateway.journal import format as fmt
 from gateway.journal.damage import DamageNote
 from gateway.journal.indexing import finish
@@ -270,6 +270,22 @@ def test_a_journal_without_any_header_is_kept_byte_by_byte(rig: Rig, disk: Disk,
     assert rig.journal.commit([rig.request(b"7")]) >= 1
     kept = [disk.files[path].content() for path in disk.files if path.parent == ROOT / "damaged"]
     assert content.rstrip(b"\0") in [piece[fmt.PAGE :].rstrip(b"\0") for piece in kept]
+
+
+@pytest.mark.parametrize(("stored", "lost"), [((), Lost(1, 6, 6000)), (((1, 2),), Lost(3, 6))], ids=["none", "some"])
+def test_the_requests_of_a_segment_of_which_nothing_can_be_read_are_told_to_be_lost(
+    rig: Rig, disk: Disk, stored: tuple[Range, ...], lost: Lost
+) -> None:
+    for batch in (Batch(number, 2, (part,)) for number, part in enumerate(stored)):
+        rig.journal.begin(batch)
+        rig.journal.finish(batch.batch_id, {})
+    reopen(rig, in_order=True)
+    file = disk.files[SEGMENT]
+    file.pages = dict.fromkeys(file.pages, b"\xff" * fmt.PAGE)
+    rig.start()
+    assert rig.read() == []
+    assert rig.journal.shelf.take_lost() == [lost]
+    assert rig.damaged_frames == lost.last - lost.first + 2  # and the header
 
 
 def test_notes_are_json(rig: Rig, disk: Disk) -> None:
