@@ -8,7 +8,8 @@ A route may have a gate (`Route.gate`). It is asked as soon as the head of a req
                   instead would cost both sides a new connection, which is more
 
 What is unusual is turned away by the skeleton instead, like any other refusal: a chunked body, one so long that a new
-connection is cheaper, `Expect`, a browser's page, a request that does not wait for the answer to the one before.
+connection is cheaper, `Expect`, a browser's page, a client that wants the connection closed (it costs both sides a new
+one in any case), a request that does not wait for the answer to the one before.
 """
 
 import re
@@ -108,7 +109,8 @@ class Glimpse:
         """Whether it is well formed, and nothing in it asks for more than a status."""
         first = self._head.find(b"\r\n") + 2
         well_formed = _FIELDS.fullmatch(self._head, first) is not None
-        return well_formed and not any(name in self.headers for name in _UNUSUAL)
+        last = b"close" in self.headers.get(b"connection", b"").lower()
+        return well_formed and not last and not any(name in self.headers for name in _UNUSUAL)
 
 
 class Doorway:

@@ -236,6 +236,8 @@ async def test_a_place_is_free_again_when_the_connection_breaks_before_there_is_
         pytest.param(b"Origin: http://page\r\nContent-Length: 3\r\n\r\n", b"abc", False, id="page"),
         pytest.param(b"Expect: 100-continue\r\nContent-Length: 3\r\n\r\n", b"", True, id="expecting"),
         pytest.param(b"Content-Length: %d\r\n\r\n" % 10**8, b"abc", True, id="long"),
+        pytest.param(b"Connection: Close\r\nContent-Length: 3\r\n\r\n", b"abc", True, id="the last"),
+        pytest.param(b"Connection: x, close\r\nContent-Length: 3\r\n\r\n", b"", True, id="the last, its body later"),
     ],
 )
 async def test_what_is_unusual_is_turned_away_by_the_skeleton(

@@ -127,7 +127,10 @@ def test_nothing_else_is_remembered(stand: Stand) -> None:
     assert stand.knock("") is None, "it would be said to everybody who has no key"
 
 
-@pytest.mark.parametrize("header", [{"Expect": "100-continue"}, {"Origin": "https://a"}], ids=["expect", "origin"])
+UNUSUAL = [{"Expect": "100-continue"}, {"Origin": "https://a"}, {"Connection": "close"}]
+
+
+@pytest.mark.parametrize("header", UNUSUAL, ids=["expect", "origin", "close"])
 def test_what_is_unusual_is_left_to_the_skeleton(stand: Stand, header: dict[str, str]) -> None:
     stand.refuse("mine", RATED)
     assert stand.knock("mine", 10, **header) is None
