@@ -16,7 +16,7 @@ JAVASCRIPT := tests/e2e/javascript
 KERNEL_SOURCES := $(wildcard proto/otlp/kernel/*.pyx proto/otlp/kernel/*.pxi) setup.py
 
 FUZZ_SECONDS ?= 20
-# A file of tests goes to one worker as a whole: what it starts, it starts once. One worker more than cores: they wait too.
+# A file of tests goes to one worker as a whole, the longest first (tests/division.py). One worker more than cores: they wait too.
 WORKERS := --dist loadfile --numprocesses $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 4 ? cores + 1 : 4)))
 
 .PHONY: help setup run test test-optimized lint format fuzz load bench lock clean

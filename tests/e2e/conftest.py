@@ -7,10 +7,9 @@ from typing import Protocol
 
 import pytest
 
-from tests.e2e.product import Sluice, running, running_apart
+from tests.e2e.product import DEPLOYMENTS, Sluice, running, running_apart
 from tests.engine.process import Engine
 
-DEPLOYMENTS = ("embedded-sqlite", "embedded-postgresql", "apart-postgresql", "apart-sqlite")
 _numbers = itertools.count(1)
 
 

@@ -23,6 +23,7 @@ START_SECONDS = 60
 VISIBLE_SECONDS = 20
 STOP_SECONDS = 30
 APART = ("gateway", "query", "control")
+DEPLOYMENTS = ("embedded-sqlite", "embedded-postgresql", "apart-postgresql", "apart-sqlite")  # where everything is
 
 
 class Answer(NamedTuple):
