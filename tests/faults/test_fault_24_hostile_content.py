@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from proto.otlp.wire import bytes_field
+from proto.otlp.wire import bytes_field, varint
 from tests.e2e.product import Answer
 from tests.faults.conftest import MakeGateway
 from tests.faults.deployment import Gateway, Site
@@ -58,9 +58,12 @@ def with_ids(trace_id: bytes, span_id: bytes) -> Callable[[Span], None]:
 
 def with_nested(depth: int) -> bytes:
     """A good span, and one with a value that is so many lists inside each other."""
-    value = bytes_field(1, b"deep")
-    for _ in range(depth):
-        value = bytes_field(5, bytes_field(1, value))
+    innermost = bytes_field(1, b"deep")
+    heads, size = list[bytes](), len(innermost)
+    for number in (1, 5) * depth:
+        heads.append(varint(number << 3 | 2) + varint(size))
+        size += len(heads[-1])
+    value = b"".join(reversed(heads)) + innermost
     attribute = bytes_field(9, bytes_field(1, b"k") + bytes_field(2, value))
     one = bytes_field(2, span(3, start_ns=NOW_NS).SerializeToString() + attribute)
     return traces(span(1, start_ns=NOW_NS)) + bytes_field(1, bytes_field(2, one))
