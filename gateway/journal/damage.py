@@ -1,5 +1,6 @@
 """What cannot be read is kept: copies of damaged bytes, with a file beside each that says where they were."""
 
+import contextlib
 import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
@@ -57,13 +58,19 @@ class Damaged:
         return not unreadable.any
 
     def move(self, segment: Segment) -> None:
-        """Put a whole segment here, instead of deleting it."""
+        """Put a whole segment here, instead of deleting it. Raises OSError."""
         self._files.make_directory(self._directory)
         name = self._name(segment, segment.path.name)
         note = self._note(segment, Damage(0, segment.length, segment.first, segment.last), ())
         self._put(f"{name}.json", [msgspec.json.encode(msgspec.structs.replace(note, moved=True))])
-        self._files.rename(segment.path, self._directory / name)
-        self._files.sync_directory(self._directory)
+        try:
+            self._files.rename(segment.path, self._directory / name)
+        except OSError:  # the next attempt has another name
+            with contextlib.suppress(OSError):
+                self._files.unlink(self._directory / f"{name}.json")
+            raise
+        with contextlib.suppress(OSError):  # after a crash it is in one of the two places
+            self._files.sync_directory(self._directory)
 
     def _name(self, segment: Segment, what: str) -> str:
         return f"{self._clock() // 10**6:013d}-{segment.path.parent.name}-{what}"

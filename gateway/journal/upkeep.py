@@ -1,5 +1,6 @@
 """What becomes of segments: counted, held for a while after they are finished, removed; and how much room there is."""
 
+import contextlib
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -36,6 +37,7 @@ class Upkeep:
         self._shelf = shelf
         self._damaged = damaged
         self._released: dict[int, int] = {}
+        self._stuck: dict[int, int | None] = {}  # segments that cannot be removed, by first sequence, and why
         self._looked = self._expired = -math.inf
         self.free = math.inf  # bytes of the disk, beyond what is to be kept free; less than 0 if it has less
         self.measure()
@@ -130,22 +132,43 @@ class Upkeep:
         return bool(self._limits.min_free_bytes) and self.free < room
 
     def _remove(self, due: Callable[[Segment], bool]) -> None:
-        """Remove finished segments, the oldest first, while they are due. That they are finished is on disk before."""
+        """Remove finished segments, the oldest first, while they are due. That they are finished is on disk before. One
+        that cannot be removed does not keep the others there.
+        """
+        stuck = False
         for segment in [segment for segment in self._shelf.segments if segment.finished_at is not None]:
             if not due(segment):
                 continue
+            if not self._recorded():
+                break
             try:
-                if not self._ledger.settled:
-                    self._ledger.flush()
-                if segment.keep:
-                    self._damaged.move(segment)
-                else:
-                    self._files.unlink(segment.path)
+                self._take_away(segment)
             except OSError as error:
-                self._around.metrics.failures.labels("remove").inc()
-                self._log.error("a segment of the journal cannot be removed", error=str(error))
-                return
-            self._shelf.remove(segment)
+                stuck = True
+                self._say_stuck(segment, error)
+            else:
+                self._stuck.pop(segment.first, None)
+                self._shelf.remove(segment)
+        if stuck:
+            self._around.metrics.failures.labels("remove").inc()
+
+    def _recorded(self) -> bool:
+        with contextlib.suppress(OSError):  # the ledger has said so
+            if not self._ledger.settled:
+                self._ledger.flush()
+        return self._ledger.settled
+
+    def _take_away(self, segment: Segment) -> None:
+        if segment.keep:
+            self._damaged.move(segment)
+        else:
+            self._files.unlink(segment.path)
+
+    def _say_stuck(self, segment: Segment, error: OSError) -> None:
+        """Once, though it is tried again every second; and when the reason is another one."""
+        if self._stuck.get(segment.first) != error.errno:
+            self._stuck[segment.first] = error.errno
+            self._log.error("a segment of the journal cannot be removed", segment=str(segment.path), error=str(error))
 
     def _expire(self, now: float) -> None:
         self._expired = now
