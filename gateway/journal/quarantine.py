@@ -20,7 +20,6 @@ from proto.otlp.policy import Policy
 
 DIRECTORY: Final = "quarantine"
 NOTE: Final = ".json"
-_MS_PER_DAY: Final = 86_400_000
 
 
 class QuarantineNote(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,22 +134,6 @@ def forget_begun(files: Files, directory: Path, begun: Iterable[int]) -> None:
 
 def _id(batch_id: int) -> str:
     return f"{batch_id:020d}"
-
-
-def expire(files: Files, directory: Path, days: int, now_ns: int) -> int:
-    """Delete what is older than so many days, by the time that its name begins with; how many files. 0: for ever."""
-    if not days:
-        return 0
-    before = now_ns // 10**6 - days * _MS_PER_DAY
-    old = [name for name in _names(files, directory) if _made_ms(name, before) < before]
-    for name in old:
-        files.unlink(directory / name)
-    return len(old)
-
-
-def _made_ms(name: str, unknown: int) -> int:
-    digits = name.partition("-")[0]
-    return int(digits) if digits.isdigit() else unknown
 
 
 def _names(files: Files, directory: Path) -> list[str]:

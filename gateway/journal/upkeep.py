@@ -6,16 +6,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from gateway.journal import quarantine
-from gateway.journal.damage import DIRECTORY as DAMAGED
 from gateway.journal.damage import Damaged
+from gateway.journal.expiry import Expiry
 from gateway.journal.ledger import Ledger
 from gateway.journal.records import Surroundings
 from gateway.journal.segments import Segment
 from gateway.journal.shelf import Shelf
 
 SPACE_S: Final = 1.0  # between two looks at how much room the disk has
-EXPIRY_S: Final = 3600.0
 MIN_SEGMENT: Final = 64 * 2**10
 _SEGMENTS_OF_QUOTA: Final = 8  # at least so many make up the quota
 
@@ -38,7 +36,10 @@ class Upkeep:
         self._damaged = damaged
         self._released: dict[int, int] = {}
         self._stuck: dict[int, int | None] = {}  # segments that cannot be removed, by first sequence, and why
-        self._looked = self._expired = -math.inf
+        self._looked = -math.inf
+        self._expiry = Expiry(
+            around.files, directory.parent, around.limits.quarantine_days, around.clock, around.monotonic
+        )
         self.free = math.inf  # bytes of the disk, beyond what is to be kept free; less than 0 if it has less
         self.measure()
 
@@ -70,8 +71,7 @@ class Upkeep:
         if not self.holding:
             self._remove(lambda segment: _age(segment, now) >= self._limits.hold_s)
             self._ledger.progress.expire(self._around.clock() // 10**6 - int(self._limits.hold_s * 1000))
-        if now - self._expired >= EXPIRY_S:
-            self._expire(now)
+        self._expire()
         self.measure()
 
     def has_room(self, room: int) -> bool:
@@ -170,14 +170,11 @@ class Upkeep:
             self._stuck[segment.first] = error.errno
             self._log.error("a segment of the journal cannot be removed", segment=str(segment.path), error=str(error))
 
-    def _expire(self, now: float) -> None:
-        self._expired = now
-        for name in (quarantine.DIRECTORY, DAMAGED):
-            directory = self._directory.parent / name
-            try:
-                quarantine.expire(self._files, directory, self._limits.quarantine_days, self._around.clock())
-            except OSError as error:
-                self._log.error("old files of the journal cannot be removed", directory=name, error=str(error))
+    def _expire(self) -> None:
+        try:
+            self._expiry.tick()
+        except OSError as error:
+            self._log.error("old files of the journal cannot be removed", error=str(error))
 
     def _bytes(self) -> int:
         return sum(segment.length for segment in self._shelf.segments)

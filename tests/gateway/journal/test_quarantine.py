@@ -4,7 +4,6 @@ import errno
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from gateway.journal import Batch, JournalTaken, orphans
@@ -14,7 +13,7 @@ from gateway.journal.inspection import inspect, quarantined, requeue, verify
 from gateway.journal.quarantine import QuarantineNote
 from gateway.journal.requeue import requeue as requeue_on
 from tests.gateway.journal.disk import Disk, PowerLoss
-from tests.gateway.journal.rig import EPOCH_S, FIRST, NO_LIMITS, ROOT, Rig
+from tests.gateway.journal.rig import EPOCH_S, FIRST, ROOT, Rig
 
 MADE_MS = EPOCH_S * 1000
 SKIP = frozenset({("spans", 19_675), ("logs", 19_676)})
@@ -180,17 +179,6 @@ def test_a_quarantine_that_cannot_be_written_finishes_nothing() -> None:
     assert rig.journal.ledger.progress.begun == {77: batch}
     finish(rig.journal.set_aside(batch, "why"))
     assert len(names(disk)) == 2
-
-
-@pytest.mark.parametrize(("days", "left"), [(30, 0), (32, 1), (0, 1)])
-def test_what_is_old_is_deleted_and_0_days_are_for_ever(days: int, left: int) -> None:
-    disk = Disk()
-    rig_with(disk, [Batch(77, MADE_MS, ((2, 2),))])
-    disk.kill_process()
-    later = Rig(disk, limits=msgspec.structs.replace(NO_LIMITS, quarantine_days=days))
-    later.now = 31 * 86_400
-    later.start()
-    assert len(names(disk)) == left
 
 
 def test_on_real_files_all_of_it_works_too(tmp_path: Path) -> None:
