@@ -3,7 +3,7 @@
 A route may have a gate (`Route.gate`). It is asked as soon as the head of a request is there:
 
     spent         a limit of its sender's own is known to be used up: turned away
-    admitted      it holds a place until it is answered, and is parsed and handled as ever
+    admitted      it holds a place until its handler is done and it is answered, and is parsed and handled as ever
     turned away   by an answer in bytes; its body is dropped as it comes, unparsed, and the connection goes on. To close
                   instead would cost both sides a new connection, which is more
 

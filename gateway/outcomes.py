@@ -44,7 +44,12 @@ class Metrics:
         self.received = counter("received_items", "Items decoded.", "signal")
         self.items = counter("items", "Items, by what became of them.", "signal", "outcome", "reason")
         self.modified = counter("modified_items", "Accepted items that were changed on the way.", "signal", "kind")
-        self.wire_bytes = counter("wire_bytes", "Bytes of bodies as they came.", "signal", "outcome")
+        self.wire_bytes = counter(
+            "wire_bytes",
+            "Bytes of bodies as they came; of a refused one those that were there by then.",
+            "signal",
+            "outcome",
+        )
         self.exceptions_over_limit = counter("exceptions_over_limit", "Error occurrences not taken from a request.")
         self.batches = counter("batches", "Batches, by whether ClickHouse has them.", "outcome")
         self.slow_items = counter("slow_items", "Items that took the slow lane.")
