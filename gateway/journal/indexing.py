@@ -1,10 +1,10 @@
 """A segment read from end to end: where its requests are, what they are decoded with, and what of it is damaged."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from gateway.journal import format as fmt
-from gateway.journal.blocks import Blocks
+from gateway.journal.blocks import Block, Blocks
 from gateway.journal.files import Files
 from gateway.journal.reading import Unreadable, read_at
 from gateway.journal.scanning import WINDOW, Damage, Found, survey
@@ -59,6 +59,18 @@ def _add(segment: Segment, blocks: Blocks, found: Found, limit: int) -> None:
         segment.add(blocks, head.sequence, found.offset, head, head.size, slow=slow)
     elif head.kind == fmt.POLICY and (policy := fmt.read_policy(bytes(found.payload))) is not None:
         segment.policies[head.policy_id] = policy
+
+
+def blocks_from(segment: Segment, first: int) -> Iterator[Block]:
+    """The blocks of a segment that have sequences from `first` on."""
+    blocks = segment.blocks
+    if blocks is None:
+        return
+    number = blocks.of(first)
+    while (block := blocks.get(number, segment.last, segment.length)) is not None:
+        # What is missing before the first request that could be read belongs to its block.
+        yield block if number else block._replace(first=segment.first, start=fmt.PAGE)
+        number += 1
 
 
 def finish(steps: Steps[T]) -> T:

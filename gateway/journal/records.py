@@ -53,11 +53,15 @@ class Batch(NamedTuple):
 class Lost(NamedTuple):
     """A request that cannot be read any more and is not stored, as its header tells; or some, one behind the other, of
     which no header can be read.
+
+    The items of these are known when the requests were whole when this process wrote them, or read their segment; of
+    several such ranges that are found in a quarter of a megabyte the first one has all. They are not known where a
+    request in there without a header is stored, or was lost before; nor of what was damaged at the start.
     """
 
     first: int
     last: int
-    items: int = 0  # accepted ones; 0 where that is not known
+    items: int = 0  # accepted ones; 0 also where that is not known
     signal: Signal | None = None
 
 

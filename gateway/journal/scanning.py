@@ -7,13 +7,14 @@ Where a frame should be and is none, the next one is looked for at every multipl
 the right checksums, which begin with the salt of the file: nothing inside a request does.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from gateway.journal.format import (
     FRAME_BYTES,
     FRAME_MAGIC,
     POLICY,
+    REQUEST,
     Head,
     page_up,
     payload_is_whole,
@@ -151,6 +152,11 @@ class Damage(NamedTuple):
     def project_id(self) -> int | None:
         """Of the first one, if its header is whole."""
         return next((head.project_id for head in self.heads if head.sequence == self.first), None)
+
+    @property
+    def requests(self) -> Mapping[int, Head]:
+        """The headers of requests that are whole, by sequence."""
+        return {head.sequence: head for head in self.heads if head.kind == REQUEST}
 
     def missing(self, expected: int) -> Range:
         """What is missing; at the end of the file all up to the number that is `expected` there. Perhaps nothing."""

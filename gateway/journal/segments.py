@@ -71,7 +71,7 @@ class Segment:
         self, blocks: Blocks, sequence: int, offset: int, request: Request | fmt.Head, size: int, *, slow: bool
     ) -> None:
         """A request is in it, at `offset`, so many bytes."""
-        blocks.add(sequence, offset, request.received_ns, slow=slow)
+        blocks.add(sequence, offset, request.received_ns, request.accepted, slow=slow)
         self.last = sequence
         self.requests += 1
         self.items += request.accepted

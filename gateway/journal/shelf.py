@@ -3,7 +3,7 @@
 import contextlib
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import structlog
@@ -13,7 +13,7 @@ from gateway.journal.blocks import FRESH, SLOW, Block
 from gateway.journal.damage import Damaged
 from gateway.journal.entries import Sealed, Skip
 from gateway.journal.files import Files
-from gateway.journal.indexing import Indexed, Steps, index
+from gateway.journal.indexing import Indexed, Steps, blocks_from, index
 from gateway.journal.ledger import Ledger
 from gateway.journal.metrics import JournalMetrics
 from gateway.journal.ranges import Ranges
@@ -146,9 +146,14 @@ class Shelf:
         if not finished.covers(*missing):
             self._ledger.note(Skip((missing,), "damaged" if gone else "torn"))
 
-    def _lose(self, segment: Segment, damage: Damage, gone: tuple[Range, ...]) -> None:
+    def _lose(self, segment: Segment, damage: Damage, gone: tuple[Range, ...], untold: int = 0) -> int:
+        """`untold`: items of requests without a header, all of which are lost; what is left of them to be told."""
         requests = sum(last - first + 1 for first, last in gone)
-        self._lost.extend(lost for part in gone for lost in self._told(damage, part))
+        told = [lost for part in gone for lost in self._told(damage, part)]
+        for at, lost in enumerate(told):
+            if untold and lost.signal is None and not lost.items:
+                told[at], untold = lost._replace(items=untold), 0
+        self._lost.extend(told)
         self._metrics.damaged_frames.inc(requests)
         self._log.error(
             "requests of the journal cannot be read", segment=str(segment.path), at=damage.start, requests=requests
@@ -158,10 +163,11 @@ class Shelf:
         except OSError as error:
             segment.keep = True
             self._log.error("damaged bytes of the journal cannot be copied", error=str(error))
+        return untold
 
     def _told(self, damage: Damage, part: Range) -> Iterator[Lost]:
         """What is known of requests that are damaged; of those that are stored nothing is lost yet."""
-        heads = {head.sequence: head for head in damage.heads if head.kind == fmt.REQUEST}
+        heads = damage.requests
         for first, last in self._ledger.progress.finished.holes(*part):
             known = [heads[sequence] for sequence in sorted(heads) if first <= sequence <= last]
             for head in known:
@@ -204,39 +210,45 @@ class Shelf:
 
     def _blocks(self, segment: Segment, first: int) -> Steps[Iterator[Block]]:
         yield from self.ensure_indexed(segment)
-        return _blocks_from(segment, first)
+        return blocks_from(segment, first)
 
     def _entries(self, segment: Segment, block: Block, wanted: Ranges) -> Steps[list[Entry]]:
         """The `wanted` requests of a block. Those that are not found, twice, are damaged."""
-        entries, damages = yield from self._look(segment, block, wanted)
+        entries, damages, _ = yield from self._look(segment, block, wanted)
         missing = Ranges(part for damage in damages for part in _parts(damage, block, wanted))
         if not missing:
             return entries
         self._forget(segment)
-        again, damages = yield from self._look(segment, block, missing)
+        again, damages, items = yield from self._look(segment, block, missing)
+        untold = max(block.items - items, 0) if _headless(block, damages, missing) else 0
         for damage in damages:
             if gone := tuple(_parts(damage, block, missing)):
                 with self._noting(segment):
-                    self._lose(segment, damage, gone)
+                    untold = self._lose(segment, damage, gone, untold)
                 self._ledger.note(Skip(gone, "damaged"))
         return sorted([*entries, *again], key=lambda entry: entry.sequence)
 
-    def _look(self, segment: Segment, block: Block, wanted: Ranges) -> Steps[tuple[list[Entry], list[Damage]]]:
-        """The requests of a block that can be read, and what is between them."""
+    def _look(self, segment: Segment, block: Block, wanted: Ranges) -> Steps[tuple[list[Entry], list[Damage], int]]:
+        """The requests of a block that can be read, what is between them, and the items of all whose headers are whole,
+        wanted or not.
+        """
         entries: list[Entry] = []
         damages: list[Damage] = []
+        items = 0
         try:
             fd = self._files.open(segment.path)
         except FileNotFoundError:  # removed meanwhile: all of it is finished
-            return entries, damages
+            return entries, damages, items
         end, last = block.start, block.first - 1
         try:
             for part in survey(read_at(self._files, fd), segment.seed, block.start, block.end, last):
                 if isinstance(part, Damage):
                     damages.append(part)
+                    items += sum(head.accepted for head in part.requests.values())
                     last = block.last if part.last is None else part.last
                     continue
                 end, last = part.end, part.head.sequence - (part.head.kind == fmt.POLICY)
+                items += part.head.accepted
                 if part.head.kind == fmt.REQUEST and part.head.sequence in wanted:
                     entry = yield from self._entry(segment, part)
                     if entry is not None:
@@ -245,7 +257,7 @@ class Shelf:
             self._files.close(fd)
         if last < block.last:  # zeros, or the file is shorter than it was
             damages.append(Damage(end, block.end, last + 1, block.last))
-        return entries, damages
+        return entries, damages, items
 
     def _entry(self, segment: Segment, found: Found) -> Steps[Entry | None]:
         head = found.head
@@ -268,16 +280,12 @@ class Shelf:
         return self._policies.get(policy_id)
 
 
-def _blocks_from(segment: Segment, first: int) -> Iterator[Block]:
-    """The blocks that have sequences from `first` on."""
-    blocks = segment.blocks
-    if blocks is None:
-        return
-    number = blocks.of(first)
-    while (block := blocks.get(number, segment.last, segment.length)) is not None:
-        # What is missing before the first request that could be read belongs to its block.
-        yield block if number else block._replace(first=segment.first, start=fmt.PAGE)
-        number += 1
+def _headless(block: Block, damages: Sequence[Damage], missing: Ranges) -> bool:
+    """Whether all requests of a block that have no header any more are among the `missing`: none of them is stored."""
+    gone = Ranges(damage.missing(block.last) for damage in damages)
+    for sequence in (sequence for damage in damages for sequence in damage.requests):
+        gone.discard(sequence, sequence)
+    return all(missing.covers(first, min(last, block.last)) for first, last in gone)
 
 
 def _parts(damage: Damage, block: Block, wanted: Ranges) -> Iterator[Range]:

@@ -7,6 +7,7 @@ import pytest
 from gateway.journal import Batch, Lost
 from gateway.journal.inspection import damaged
 from gateway.journal.scanning import any_set
+from proto.otlp.policy import Signal
 from tests.gateway.journal.disk import PAGE, Disk
 from tests.gateway.journal.rig import FIRST, ROOT, Rig
 from tests.gateway.journal.running import journal_at, opened, request
@@ -43,11 +44,13 @@ def sequences(rig: Rig) -> list[int]:
     return [entry.sequence for entry in rig.read()]
 
 
-@pytest.mark.parametrize(("at", "items"), [(10, SIZE), (-64, 0)], ids=["body", "header"])
-def test_a_request_that_is_damaged_later_is_counted_and_kept_once(rig: Rig, disk: Disk, at: int, items: int) -> None:
+@pytest.mark.parametrize(("at", "signal"), [(10, "traces"), (-64, None)], ids=["body", "header"])
+def test_a_request_that_is_damaged_later_is_counted_and_kept_once(
+    rig: Rig, disk: Disk, at: int, signal: Signal | None
+) -> None:
     disk.flip(SEGMENT, (offset_of(disk, 3) + at) * 8)
     assert sequences(rig) == [1, 2, 4, 5, 6]
-    assert rig.journal.shelf.take_lost() == [Lost(3, 3, items, "traces" if items else None)]
+    assert rig.journal.shelf.take_lost() == [Lost(3, 3, SIZE, signal)]
     assert [note.sequences for note in damaged(ROOT, disk)] == [((3, 3),)]
     assert rig.log.errors == ["requests of the journal cannot be read"]
     assert sequences(rig) == [1, 2, 4, 5, 6]
@@ -65,7 +68,20 @@ def test_a_request_whose_header_is_whole_is_told_alone_and_the_others_together(r
     for number, at in ((3, -64), (4, -64), (5, 10), (6, 10)):
         disk.flip(SEGMENT, (offset_of(disk, number) + at) * 8)
     assert sequences(rig) == [1, 2]
-    assert rig.journal.shelf.take_lost() == [Lost(5, 5, SIZE, "traces"), Lost(6, 6, SIZE, "traces"), Lost(3, 4)]
+    assert rig.journal.shelf.take_lost() == [
+        Lost(5, 5, SIZE, "traces"),
+        Lost(6, 6, SIZE, "traces"),
+        Lost(3, 4, 2 * SIZE),
+    ]
+
+
+def test_items_of_requests_without_headers_are_not_known_where_some_of_them_are_stored(rig: Rig, disk: Disk) -> None:
+    rig.journal.begin(Batch(1, 2, ((2, 2),)))
+    rig.journal.finish(1, {})
+    for number in (2, 3):
+        disk.flip(SEGMENT, (offset_of(disk, number) - 64) * 8)
+    assert sequences(rig) == [1, 4, 5, 6]
+    assert rig.journal.shelf.take_lost() == [Lost(3, 3)]
 
 
 @pytest.mark.parametrize("number", [1, 3, 6], ids=["first", "middle", "last"])
