@@ -62,6 +62,7 @@ class Availability:
         self._up.set()
         self._probing: asyncio.Task[None] | None = None
         self._watchers: list[Watcher] = []
+        self.losses = 0  # how often ClickHouse may have lost rows that it had
         metrics.store_up.set(1)
 
     @property
@@ -76,8 +77,7 @@ class Availability:
 
     def restarted(self) -> None:
         """ClickHouse was seen to have started anew, whether an insert failed meanwhile or not."""
-        for watcher in self._watchers:
-            watcher.back(lost=True)
+        self._tell_back(lost=True)
 
     def failed(self, error: StoreUnavailable, table: str) -> None:
         """An insert failed for no fault of its own."""
@@ -145,6 +145,10 @@ class Availability:
                 continue
             self._metrics.store_up.set(1)
             self._up.set()
-            for watcher in self._watchers:
-                watcher.back(lost=loop.time() - closed_at >= OUTAGE_S)
+            self._tell_back(lost=loop.time() - closed_at >= OUTAGE_S)
             return
+
+    def _tell_back(self, *, lost: bool) -> None:
+        self.losses += lost
+        for watcher in self._watchers:
+            watcher.back(lost=lost)

@@ -27,9 +27,9 @@ class Request(Protocol):
 R = TypeVar("R", bound=Request)
 
 
-def sealed_blocks(requests: Sequence[Request], batch_id: int, now_ms: int) -> list[Sealed]:
+def sealed_blocks(requests: Sequence[Request], batch_id: int, accepted_ms: int) -> list[Sealed]:
     """All blocks of a batch: spans and logs first, then what is derived from them. The same requests in the same order
-    give the same blocks. Takes milliseconds, so it runs in a thread.
+    give the same blocks. `accepted_ms`: the time of their outcomes. Takes milliseconds, so it runs in a thread.
     """
     decoded = [request.decoded for request in requests]
     sums = Sums()
@@ -38,7 +38,7 @@ def sealed_blocks(requests: Sequence[Request], batch_id: int, now_ms: int) -> li
     blocks = [
         *assemble(decoded, batch_id),
         *occurrence_blocks(decoded, batch_id),
-        outcome_block(sums.rows(), batch_id, now_ms),
+        outcome_block(sums.rows(), batch_id, accepted_ms),
     ]
     sealed = [Sealed(batch_id, block) for block in blocks]
     return sorted(sealed, key=lambda block: block.block.table not in MAIN_TABLES)

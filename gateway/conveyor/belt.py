@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gateway.batches.lane import Lane, LaneLimits
-from gateway.conveyor.queued import Queued, all_queued
+from gateway.conveyor.queued import Queued
+from gateway.conveyor.reading import Reading
 from gateway.conveyor.sink import Sink
 from gateway.conveyor.writer import Writer
 from gateway.journal import Entry, Log
@@ -27,6 +28,7 @@ class Belt:
     def __init__(
         self,
         journal: Log,
+        reading: Reading,
         writer: Writer,
         sink: Sink,
         limits: LaneLimits,
@@ -35,6 +37,7 @@ class Belt:
         slow: bool,
     ) -> None:
         self._journal = journal
+        self._reading = reading
         self._writer = writer
         self._sink = sink
         self._lane = Lane(self._write, limits)
@@ -44,8 +47,7 @@ class Belt:
         self._inside: set[int] = set()  # sequences that are in memory, until they are stored
         self._behind: int | None = None  # everything after this sequence is read from the journal
         self._deferred = 0  # the last sequence that was left to be read
-        self._recover_to = 0  # sequences up to here are of an earlier process, and not counted before they are read
-        self._recovered = 0
+        reading.inside.append(self._inside)
         self._left = asyncio.Event()
         self._room = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -62,17 +64,16 @@ class Belt:
 
     def start(self, recover_to: int) -> None:
         """Begin, with what an earlier process left in the journal up to the sequence `recover_to`."""
-        self._recover_to = recover_to
         if recover_to:
             self.leave(recover_to)
             self._behind = 0
         self._task = asyncio.get_running_loop().create_task(self._catch_up())
 
-    def put(self, sequence: int, decoded: Decoded, wire_bytes: int) -> None:
+    def put(self, sequence: int, decoded: Decoded, wire_bytes: int, received_ns: int) -> None:
         """A request is on disk, and to be stored."""
         room = not self._held or self._held + decoded.nbytes <= self._max_bytes
         if not self._journal.durable or (self._behind is None and room):
-            self._add(Queued(sequence, decoded, decoded.accepted, wire_bytes))
+            self._add(Queued(sequence, decoded, decoded.accepted, wire_bytes, received_ns))
         else:
             self.leave(sequence)
 
@@ -102,11 +103,14 @@ class Belt:
         self._lane.add(request)
 
     async def _write(self, batch: list[Queued]) -> None:
-        await self._writer.write(sorted(batch, key=lambda request: request.sequence))
-        for request in batch:
-            self._inside.discard(request.sequence)
-            self._held -= request.decoded.nbytes
-        self._room.set()
+        batch.sort(key=lambda request: request.sequence)
+        try:
+            await self._writer.write(batch)
+        finally:
+            for request in batch:
+                self._inside.discard(request.sequence)
+                self._held -= request.decoded.nbytes
+            self._room.set()
 
     async def _catch_up(self) -> None:
         while True:
@@ -127,8 +131,7 @@ class Belt:
 
     async def _read_on(self, after: int) -> None:
         deferred = self._deferred
-        entries = await self._journal.read(after, READ_BYTES, slow=self._slow)
-        self._writer.count_damaged()
+        entries = await self._reading.behind(after, READ_BYTES, slow=self._slow)
         if entries:
             await self._take_up([entry for entry in entries if entry.sequence not in self._inside])
             if self._behind is not None and self._behind >= after:  # not set back meanwhile
@@ -137,22 +140,13 @@ class Belt:
             self._behind = None  # nothing was left while it was read: from here on requests wait in memory again
 
     async def _take_up(self, entries: Sequence[Entry]) -> None:
-        self._count(entries)
-        loop = asyncio.get_running_loop()
         for few in _in_parts(entries):
             await self._has_room()
-            good, bad = await loop.run_in_executor(self._sink.threads, all_queued, few)
+            good, bad = await self._reading.decoded(few)
             for entry, error in bad:
                 await self._writer.set_aside(entry, error)
             for request in good:
-                self._sink.tally.redecoded(request.items, request.decoded.accepted)
                 self._add(request)
-
-    def _count(self, entries: Sequence[Entry]) -> None:
-        for entry in entries:
-            if self._recovered < entry.sequence <= self._recover_to:
-                self._recovered = entry.sequence
-                self._sink.tally.recovered(entry.request.signal, entry.request.accepted)
 
 
 def _in_parts(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:

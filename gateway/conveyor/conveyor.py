@@ -9,6 +9,7 @@ from chassis.errors import ServiceUnavailable
 from chassis.health import Dependency, Tolerated
 from gateway.batches.lane import LaneLimits
 from gateway.conveyor.belt import Belt
+from gateway.conveyor.reading import Reading
 from gateway.conveyor.recovery import Recovery
 from gateway.conveyor.sink import Sink
 from gateway.conveyor.writer import Writer
@@ -32,7 +33,8 @@ class Conveyor:
         self._ledger = ledger
         self._sink = sink
         self._slow_after_days = settings.slow_after_days
-        self._writer = writer = Writer(journal, sink)
+        self._reading = reading = Reading(journal, sink)
+        self._writer = writer = Writer(journal, reading, sink)
         limits = LaneLimits(
             settings.batch_rows,
             settings.batch_bytes,
@@ -43,9 +45,9 @@ class Conveyor:
         slow_limits = limits._replace(
             linger_s=max(settings.slow_linger_s, settings.journal_linger_s), slots=settings.slow_batches
         )
-        self._fresh = Belt(journal, writer, sink, limits, settings.pending_bytes, slow=False)
-        self._slow = Belt(journal, writer, sink, slow_limits, settings.max_slow_bytes, slow=True)
-        self._recovery = Recovery(journal, writer, sink, retention_days)
+        self._fresh = Belt(journal, reading, writer, sink, limits, settings.pending_bytes, slow=False)
+        self._slow = Belt(journal, reading, writer, sink, slow_limits, settings.max_slow_bytes, slow=True)
+        self._recovery = Recovery(journal, reading, writer, sink, retention_days)
         self._recovering: asyncio.Task[None] | None = None
         self._unwatch: Callable[[], None] = lambda: None
 
@@ -76,7 +78,8 @@ class Conveyor:
     async def start(self) -> None:
         """Open the journal, and begin with what an earlier process left in it. Raises StartupError."""
         recovered = await asyncio.get_running_loop().run_in_executor(None, self._journal.open)
-        self._writer.earlier = self._journal.last
+        self._reading.earlier = self._journal.last
+        self._reading.count_damaged()
         for belt in (self._fresh, self._slow):
             belt.start(recovered.last)
         self._recovering = asyncio.get_running_loop().create_task(self._recovery.work(recovered))
@@ -109,7 +112,7 @@ class Conveyor:
         decoded = accepted.decoded
         self._ledger.answered(decoded, accepted.wire_bytes)
         self._sink.tally.accepted(decoded.accepted)
-        (self._slow if slow else self._fresh).put(sequence, decoded, accepted.wire_bytes)
+        (self._slow if slow else self._fresh).put(sequence, decoded, accepted.wire_bytes, accepted.request.received_ns)
 
     def _is_old(self, decoded: Decoded) -> bool:
         """Whether it has an item of a day that ended so long ago (docs/adr/004-slow-lane.md)."""

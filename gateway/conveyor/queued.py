@@ -10,15 +10,16 @@ from proto.otlp.policy import Decoded, Signal
 class Queued:
     """Its place in the journal, its columns, and what is counted of it."""
 
-    __slots__ = ("decoded", "items", "sequence", "wire_bytes")
+    __slots__ = ("decoded", "items", "received_ns", "sequence", "wire_bytes")
 
     abandoned = False  # nobody takes back what was acknowledged
 
-    def __init__(self, sequence: int, decoded: Decoded, items: int, wire_bytes: int) -> None:
+    def __init__(self, sequence: int, decoded: Decoded, items: int, wire_bytes: int, received_ns: int) -> None:
         self.sequence = sequence
         self.decoded = decoded
         self.items = items  # that were acknowledged
         self.wire_bytes = wire_bytes
+        self.received_ns = received_ns
 
     @property
     def signal(self) -> Signal:
@@ -41,16 +42,20 @@ def queued(entry: Entry) -> Queued:
         request.policy,
         request.received_ns,
     )
-    return Queued(entry.sequence, decoded, request.accepted, len(request.body))
+    return Queued(entry.sequence, decoded, request.accepted, len(request.body), request.received_ns)
 
 
 def all_queued(entries: Iterable[Entry]) -> Read:
-    """The same for many, and those that cannot be decoded with their reason. Takes long, so it runs in a thread."""
+    """The same for many, and those that cannot be decoded with their reason. Raises MemoryError: that is not about a
+    request. Takes long, so it runs in a thread.
+    """
     good: list[Queued] = []
     bad: list[tuple[Entry, Exception]] = []
     for entry in entries:
         try:
             good.append(queued(entry))
+        except MemoryError:
+            raise
         except Exception as error:  # noqa: BLE001 (whatever it is, the next request is not to suffer for it)
             bad.append((entry, error))
     return good, bad

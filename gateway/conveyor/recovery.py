@@ -1,9 +1,9 @@
 """What an earlier process left half done, and what ClickHouse lost after it had it.
 
 A batch whose boundaries are on disk is made again from its requests: the same blocks under the same tokens, so whatever
-of it was stored is not stored twice. A finished batch is checked as long as its requests are held: after a start that
-no orderly end went before, and when ClickHouse comes back or has started anew, for it may have lost parts that it had
-acknowledged. Until that is done the journal removes nothing for its age.
+of it was stored is not stored twice. A finished batch is checked as long as its requests are held: after every start,
+and when ClickHouse comes back or has started anew, for it may have lost parts that it had acknowledged. Until that is
+done, to the end, the journal removes nothing for its age.
 """
 
 import asyncio
@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from chassis.clickhouse import StoreError
-from gateway.conveyor.queued import Read, all_queued
+from gateway.conveyor.reading import Reading
 from gateway.conveyor.sink import Sink
 from gateway.conveyor.writer import Writer
-from gateway.journal import Batch, Entry, Log, Place, Recovered
+from gateway.journal import Batch, Log, Place, Recovered
 from proto.otlp.policy import NANOS_PER_DAY
 
 RETRY_S: Final = 5.0
@@ -23,20 +23,19 @@ RETRY_S: Final = 5.0
 class Recovery:
     """Of one journal. `retention_days` (0: for ever) tells which rows may be gone for a good reason."""
 
-    def __init__(self, journal: Log, writer: Writer, sink: Sink, retention_days: int) -> None:
+    def __init__(self, journal: Log, reading: Reading, writer: Writer, sink: Sink, retention_days: int) -> None:
         self._journal = journal
+        self._reading = reading
         self._writer = writer
         self._sink = sink
         self._retention_days = retention_days
         self._due = asyncio.Event()
+        self._unchecked = True  # ClickHouse may have lost something, and that was not looked into to the end yet
         self.idle = False  # nothing is half done
 
     async def work(self, recovered: Recovered) -> None:
-        """Store batches that were begun; then check finished ones whenever there is a reason."""
-        if recovered.clean:
-            self._journal.hold(on=False)
-        else:
-            self._due.set()
+        """Store batches that were begun; then check finished ones, now and whenever there is a reason."""
+        self._due.set()
         for batch in recovered.unfinished:
             await self._complete(batch)
         while True:
@@ -44,9 +43,12 @@ class Recovery:
             await self._due.wait()
             self.idle = False
             self._due.clear()
-            await self._check(self._journal.held())
-            if not self._due.is_set() and self._sink.availability.up:
-                self._journal.hold(on=False)
+            if not await self._check():
+                await asyncio.sleep(RETRY_S)
+                self._due.set()
+            if not self._due.is_set():
+                self._unchecked = False
+                self._release()
 
     def away(self) -> None:
         """ClickHouse does not answer: nothing can be checked."""
@@ -56,25 +58,36 @@ class Recovery:
         """It does again."""
         if lost:
             self._journal.hold(on=True)
+            self._unchecked = True
             self._due.set()
-        elif not self._due.is_set():
+        self._release()
+
+    def _release(self) -> None:
+        if not self._unchecked and self._sink.availability.up:
             self._journal.hold(on=False)
 
     async def _complete(self, batch: Batch) -> None:
-        good, bad = await self._requests(batch)
-        for request in good:
-            self._sink.tally.recovered(request.signal, request.items)
-            self._sink.tally.redecoded(request.items, request.decoded.accepted)
-        for entry, _ in bad:
-            self._sink.tally.recovered(entry.request.signal, entry.request.accepted)
-        if bad:
-            await self._writer.part_with(batch, good, bad)
-        elif good:
-            await self._writer.store(batch, good, again=True)
+        while True:
+            try:
+                good, bad = await self._reading.members(batch)
+            except Exception:  # no memory, no threads: it is not about the batch
+                self._sink.log.exception("a batch cannot be made again now", batch=batch.batch_id)
+                await asyncio.sleep(RETRY_S)
+                continue
+            for request in good:
+                self._reading.recovered(request.sequence, request.signal, request.items)
+            for entry, _ in bad:
+                self._reading.recovered(entry.sequence, entry.request.signal, entry.request.accepted)
+            if bad:
+                await self._writer.part_with(batch, good, bad)
+            elif good:
+                await self._writer.store(batch, good, again=True)
+            return
 
-    async def _check(self, held: Sequence[Batch]) -> None:
-        """Store what of finished batches is gone."""
-        missing = await self._missing(held)
+    async def _check(self) -> bool:
+        """Store what of finished batches is gone; whether all of it is there."""
+        held = self._journal.held()
+        complete, missing = True, await self._missing(held)
         for batch in held:
             places = missing.get(batch.batch_id)
             if places:
@@ -82,9 +95,11 @@ class Recovery:
                     await self._refill(batch, places)
                 except Exception:  # the others are not to wait for it
                     self._sink.log.exception("rows are gone and cannot be stored anew", batch=batch.batch_id)
+                    complete = False
+        return complete
 
     async def _refill(self, batch: Batch, places: set[Place]) -> None:
-        good, _ = await self._requests(batch)
+        good, _ = await self._reading.members(batch)
         anew = await self._writer.refill(batch, good, places)
         if anew:
             self._sink.log.error(
@@ -96,25 +111,12 @@ class Recovery:
         while True:
             try:
                 return await self._sink.presence.missing(held, self._oldest_day())
-            except StoreError as error:
-                self._sink.log.warning("the rows of batches cannot be counted", error=error.message)
+            except Exception as error:  # noqa: BLE001 (whatever it is, nothing is removed before they are)
+                reason = error.message if isinstance(error, StoreError) else repr(error)
+                self._sink.log.warning("the rows of batches cannot be counted", error=reason)
                 await asyncio.sleep(RETRY_S)
 
     def _oldest_day(self) -> int:
         if not self._retention_days:
             return 0
         return self._sink.clock() // NANOS_PER_DAY - self._retention_days + 1
-
-    async def _requests(self, batch: Batch) -> Read:
-        entries = await self._members(batch)
-        return await asyncio.get_running_loop().run_in_executor(self._sink.threads, all_queued, entries)
-
-    async def _members(self, batch: Batch) -> list[Entry]:
-        while True:
-            try:
-                entries = await self._journal.members(batch)
-                self._writer.count_damaged()
-                return entries
-            except OSError as error:
-                self._sink.log.warning("a batch of the journal cannot be read", batch=batch.batch_id, error=str(error))
-                await asyncio.sleep(RETRY_S)

@@ -7,25 +7,29 @@
 A block that ClickHouse refuses for good is narrowed down: the batch is split by project, then by halves, each part with
 boundaries and tokens of its own, until the request that it is about stands alone. That one is set aside, with the
 reason, and can be put back. A block that fails again and again while others get in is narrowed down as well; but a
-request is not set aside for that. What cannot be done now, for want of memory, descriptors or disk, is done `Later`.
+request is not set aside for that. What cannot be done now, for want of memory, descriptors or disk, or because an
+insert may still come in, is done `Later`, from the journal, so that what waits for it takes no memory.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from chassis.clickhouse import StoreError, StoreRejected, StoreUnavailable
 from chassis.errors import ApiError
 from gateway.batches.blocks import MAIN_TABLES, Place, parts_of, sealed_blocks
 from gateway.batches.insert import Sealed, new_batch_id
-from gateway.conveyor.inserts import Inserts
+from gateway.conveyor.inserts import Inserts, Undecided
 from gateway.conveyor.later import Later
 from gateway.conveyor.queued import Queued, ranges
+from gateway.conveyor.reading import Reading
 from gateway.conveyor.sink import Sink
 from gateway.journal import Batch, Entry, Log
-from gateway.outcomes import DAMAGED, REFUSED
+from gateway.outcomes import REFUSED
 from proto.otlp.policy import Signal
 from proto.storage.tables import INGEST_OUTCOMES, LOGS, SPANS
+
+T = TypeVar("T")
 
 RECORD_TRIES: Final = 30
 RECORD_RETRY_S: Final = 1.0
@@ -34,12 +38,12 @@ RECORD_RETRY_S: Final = 1.0
 class Writer:
     """Writes batches of one journal. One instance serves all of them, several at a time. Its methods raise nothing."""
 
-    def __init__(self, journal: Log, sink: Sink) -> None:
+    def __init__(self, journal: Log, reading: Reading, sink: Sink) -> None:
         self._journal = journal
+        self._reading = reading
         self._sink = sink
         self._inserts = Inserts(sink)
         self._later = Later(sink.log)
-        self.earlier = 0  # the last sequence of earlier processes: what was accepted by them is not counted here
 
     @property
     def idle(self) -> bool:
@@ -51,7 +55,7 @@ class Writer:
         batch = self._batch(requests, self._sink.clock() // 10**6)
         try:
             await self._recorded(lambda: self._journal.begin(batch))
-        except (ApiError, OSError) as error:
+        except Exception as error:
             # The disk does not take a few bytes for half a minute: what it holds may be lost soon, so better the rows
             # twice, should the process end before it is back, than not at all.
             self._sink.log.exception("a batch is stored without a record of its boundaries", error=str(error))
@@ -62,10 +66,17 @@ class Writer:
 
         `again`: an earlier process may have stored some of it.
         """
-        before = again
+        before, kept = again, list(requests)
 
         async def work(*, again: bool) -> None:
-            await self._store(batch, requests, again=again or before)
+            if again and self._journal.durable:
+                await self._store_anew(batch)
+                return
+            try:
+                await self._store(batch, kept, again=again or before)
+            finally:
+                if self._journal.durable:
+                    kept.clear()  # should it fail: the journal has them
 
         await self._later.attempt(work)
 
@@ -104,17 +115,17 @@ class Writer:
         if good:
             await self.store(rest, good, again=True)
 
-    def count_damaged(self) -> None:
-        """Requests were found that cannot be read any more: nobody waits for them."""
-        for lost in self._journal.damaged():
-            signal = lost.signal or "traces"
-            if lost.first <= self.earlier:
-                self._sink.tally.recovered(signal, lost.items)
-            self._sink.tally.lost(signal, lost.items, DAMAGED)
-
     async def close(self) -> None:
         """Leave to the next start what is put off."""
         await self._later.close()
+
+    async def _store_anew(self, batch: Batch) -> None:
+        """A batch as the journal has it."""
+        good, bad = await self._reading.members(batch)
+        if bad:
+            await self.part_with(batch, good, bad)
+        elif good:
+            await self._store(batch, good, again=True)
 
     async def _store(self, batch: Batch, requests: Sequence[Queued], *, again: bool) -> None:
         try:
@@ -125,27 +136,46 @@ class Writer:
             stored = await self._present(batch, requests) if again else frozenset()
             await self._narrow(batch, requests, stored, error)
             return
-        rows: dict[Place, int] = {}
-        for sealed in blocks:
-            try:
-                await self._inserts.insert(sealed, again=again)
-            except Exception as error:  # refused for good, stubborn, or a defect
-                if sealed.block.table in MAIN_TABLES:
-                    await self._narrow(batch, requests, rows.keys(), error)
-                    return
-                if isinstance(error, StoreUnavailable):
-                    raise  # what is in is counted then
-                self._lose(sealed, error)
-            else:
-                rows[sealed.block.table, sealed.block.day] = sealed.block.rows
+        while True:
+            losses = self._sink.availability.losses
+            rows = await self._insert(batch, requests, blocks, again=again)
+            if rows is None:
+                return
+            if losses == self._sink.availability.losses:
+                break
+            again = True  # ClickHouse may have lost what it had taken before
         self._journal.finish(batch.batch_id, rows)
         self._sink.metrics.batches.labels("stored").inc()
         for request in requests:
             self._sink.tally.stored(request.signal, request.items)
 
+    async def _insert(
+        self, batch: Batch, requests: Sequence[Queued], blocks: Sequence[Sealed], *, again: bool
+    ) -> dict[Place, int] | None:
+        """Insert all of them; how many rows each place got. None: the batch went another way."""
+        rows: dict[Place, int] = {}
+        for sealed in blocks:
+            try:
+                await self._inserts.insert(sealed, again=again)
+            except Undecided:
+                raise
+            except (StoreRejected, StoreUnavailable) as error:  # refused for good, or stubborn
+                if sealed.block.table in MAIN_TABLES:
+                    there = await self._present(batch, requests) if again else frozenset()
+                    await self._narrow(batch, requests, there.union(rows), error)
+                    return None
+                if isinstance(error, StoreUnavailable):
+                    raise  # what is in is counted then
+                self._lose(sealed, error)
+            else:
+                rows[sealed.block.table, sealed.block.day] = sealed.block.rows
+        return rows
+
     async def _blocks(self, batch: Batch, requests: Sequence[Queued]) -> list[Sealed]:
         loop = asyncio.get_running_loop()
-        blocks = await loop.run_in_executor(self._sink.threads, sealed_blocks, requests, batch.batch_id, batch.made_ms)
+        # Of the oldest: a batch of one month may be made in the next, and counts for the quota of the first.
+        accepted_ms = min(request.received_ns for request in requests) // 10**6
+        blocks = await loop.run_in_executor(self._sink.threads, sealed_blocks, requests, batch.batch_id, accepted_ms)
         return [sealed for sealed in blocks if (sealed.block.table, sealed.block.day) not in batch.skip]
 
     async def _present(self, batch: Batch, requests: Sequence[Queued]) -> frozenset[Place]:
@@ -214,21 +244,22 @@ class Writer:
         await self._later.attempt(work)
 
     async def _quarantine(self, batch: Batch, error: Exception, signal: Signal, items: int) -> None:
-        await self._recorded(lambda: self._journal.set_aside(batch, _reason(error)))
-        if self._journal.durable:
-            self._sink.tally.quarantined(signal, items)
-        else:
+        there = await self._recorded(lambda: self._journal.set_aside(batch, _reason(error)))
+        if not self._journal.durable:
             self._sink.tally.lost(signal, items, REFUSED)
+        elif there:
+            self._sink.tally.quarantined(signal, items)
+        else:  # it cannot be read any more either
+            self._reading.count_damaged()
 
-    async def _recorded(self, record: Callable[[], Awaitable[None]]) -> None:
+    async def _recorded(self, record: Callable[[], Awaitable[T]]) -> T:
         """Tried for half a minute: a full disk may have room again."""
         for _ in range(RECORD_TRIES):
             try:
-                await record()
-                return
+                return await record()
             except (ApiError, OSError):
                 await asyncio.sleep(RECORD_RETRY_S)
-        await record()
+        return await record()
 
     def _batch(self, requests: Sequence[Queued], made_ms: int) -> Batch:
         return Batch(new_batch_id(), made_ms, ranges(requests))

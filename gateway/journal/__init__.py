@@ -23,6 +23,7 @@ refused is never offered, unless the disk failed twice over, which the log says.
 from gateway.journal.forgetful import Forgetful
 from gateway.journal.journal import Journal, orphans
 from gateway.journal.metrics import JournalMetrics
+from gateway.journal.ranges import Ranges
 from gateway.journal.records import (
     Batch,
     Entry,
@@ -48,6 +49,7 @@ __all__ = [
     "Lost",
     "Place",
     "Range",
+    "Ranges",
     "Recovered",
     "Request",
     "orphans",

@@ -6,9 +6,8 @@ was killed.
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,85 +16,11 @@ from chassis.errors import ServiceUnavailable
 from gateway.batches.lane import Lane, LaneLimits
 from gateway.conveyor.queued import Queued, Read, all_queued
 from gateway.journal import Batch, Entry, Journal
-from gateway.storing import Store
 from proto.otlp.codec import decode
 from proto.otlp.policy import Policy
-from tests.gateway.conftest import Gateway, Insert, RecordingStore, StartGateway, eventually
+from tests.gateway.conftest import RecordingStore, eventually
+from tests.gateway.conveyor.rig import AWAY, GONE, Gate, Losing, Rows, Start, acknowledged, stored
 from tests.gateway.otlp import DAY_NS, JSON, NOW_NS, log, logs, span, traces, traces_json
-
-AWAY = StoreUnavailable("away")
-GONE = ("ingest_outcomes", "error_occurrences")  # counted like spans and logs
-Rows = Callable[..., Awaitable[list[tuple[Any, ...]]]]
-
-
-class Gate(RecordingStore):
-    """Holds the inserts into one table until it is opened."""
-
-    def __init__(self, behind: Store | None = None, table: str = "spans") -> None:
-        super().__init__(behind)
-        self._table = table
-        self.open = asyncio.Event()
-
-    async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
-        if table == self._table:
-            self.asked.append(Insert(table, token, b"".join(pieces)))
-            await self.open.wait()
-        await super().insert(table, columns, pieces, token=token)
-
-
-Start = Callable[..., Awaitable[Gateway]]
-
-
-@pytest.fixture(autouse=True)
-def soon_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stop does not wait for a store that is away."""
-    monkeypatch.setattr("gateway.conveyor.conveyor.DRAIN_S", 0.5)
-    monkeypatch.setattr("gateway.storing.DRAIN_DERIVED_S", 0.1)
-    monkeypatch.setattr("gateway.storing.DRAIN_BACKGROUND_S", 0.1)
-
-
-@pytest.fixture(autouse=True)
-def soon_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is tried again is tried again at once."""
-    monkeypatch.setattr("gateway.conveyor.inserts.CONFIRM_S", 0.01)
-    monkeypatch.setattr("gateway.conveyor.later.PAUSE_S", 0.05)
-    monkeypatch.setattr("gateway.conveyor.recovery.RETRY_S", 0.05)
-    monkeypatch.setattr("gateway.conveyor.writer.RECORD_RETRY_S", 0.01)
-    monkeypatch.setattr("gateway.batches.availability.OUTAGE_S", 0.0)
-
-
-@pytest.fixture
-def start(start_gateway: StartGateway, tmp_path: Path) -> Start:
-    """A gateway in mode `journal` over a store; the journal is below `place`."""
-
-    async def start(store: Store, place: str = "journal", **options: Any) -> Gateway:
-        directory = str(tmp_path / place)
-        return await start_gateway(
-            store, **{"durability": "journal", "journal_dir": directory, "journal_linger_s": 0.0, **options}
-        )
-
-    return start
-
-
-@pytest.fixture
-def crash(tmp_path: Path) -> Callable[[str], str]:
-    """The journal as it is on disk now, under another name."""
-
-    def crash(name: str) -> str:
-        shutil.copytree(tmp_path / "journal", tmp_path / name)
-        return name
-
-    return crash
-
-
-async def acknowledged(gateway: Gateway, *numbers: int, start_ns: int = NOW_NS, project: int = 0) -> None:
-    """Exports of one span each, all answered 200."""
-    sent = [gateway.post("/v1/traces", traces(span(n, start_ns=start_ns)), project=project) for n in numbers]
-    assert {answer.status for answer in await asyncio.gather(*sent)} == {200}
-
-
-def stored(gateway: Gateway) -> float:
-    return gateway.metric("stored_items_total")
 
 
 @pytest.mark.parametrize("mode", ["journal", "memory"])
@@ -226,36 +151,6 @@ async def test_old_items_do_not_hold_up_new_ones(start: Start) -> None:
     await eventually(lambda: stored(gateway) == 2)
     held.set()
     await eventually(lambda: stored(gateway) == 12)
-
-
-class Losing(RecordingStore):
-    """Has lost the rows of everything that was inserted before `lost` was called: their tokens are still known."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._gone: set[str] = set()
-
-    def lose(self) -> None:
-        self._gone = {insert.token.split(":")[0] for insert in self.taken}
-
-    def anew(self) -> list[str]:
-        """Tokens of blocks whose rows were gone."""
-        return [insert.token for insert in self.taken if insert.token.count(":") == 3]
-
-    async def query(
-        self,
-        sql: str,  # noqa: ARG002
-        parameters: Mapping[str, object],
-        *,
-        limits: QueryLimits,  # noqa: ARG002
-    ) -> list[tuple[object, ...]]:
-        if self.away is not None:
-            raise self.away
-        asked = parameters.get("ids", [])
-        assert isinstance(asked, list)
-        anew = {token.split(":")[0] for token in self.anew()}
-        there = {insert.token.split(":")[0] for insert in self.taken} - self._gone | anew
-        return [(batch,) for batch in asked if str(batch) in there]
 
 
 async def test_rows_that_are_gone_are_stored_under_a_new_token(start: Start, crash: Callable[[str], str]) -> None:
@@ -402,7 +297,7 @@ async def test_what_is_left_is_decoded_little_by_little(start: Start, monkeypatc
         sizes.append(sum(len(entry.request.body) for entry in entries))
         return all_queued(entries)
 
-    monkeypatch.setattr("gateway.conveyor.belt.all_queued", watched)
+    monkeypatch.setattr("gateway.conveyor.reading.all_queued", watched)
     store = RecordingStore(away=AWAY)
     gateway = await start(store, pending_bytes=1)
     for number in range(1, 21):
@@ -473,7 +368,7 @@ async def test_a_lane_that_is_closed_begins_nothing() -> None:
     lane = Lane(write, LaneLimits(items=1, nbytes=10**6, days=10, linger_s=0.0, slots=1))
     decoded = decode("traces", traces(span(1)), 1, Policy(), NOW_NS)
     for sequence in range(1, 4):
-        lane.add(Queued(sequence, decoded, 1, 100))
+        lane.add(Queued(sequence, decoded, 1, 100, NOW_NS))
     await asyncio.sleep(0)
     await lane.close()
     assert began == [1]

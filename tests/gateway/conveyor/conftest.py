@@ -1,0 +1,55 @@
+"""A gateway in the mode `journal`, and its journal after a crash."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.storing import Store
+from tests.gateway.conftest import Gateway, StartGateway
+from tests.gateway.conveyor.rig import Start
+
+
+@pytest.fixture(autouse=True)
+def soon_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stop does not wait for a store that is away."""
+    monkeypatch.setattr("gateway.conveyor.conveyor.DRAIN_S", 0.5)
+    monkeypatch.setattr("gateway.storing.DRAIN_DERIVED_S", 0.1)
+    monkeypatch.setattr("gateway.storing.DRAIN_BACKGROUND_S", 0.1)
+
+
+@pytest.fixture(autouse=True)
+def soon_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is tried again is tried again at once."""
+    monkeypatch.setattr("gateway.conveyor.inserts.CONFIRM_S", 0.01)
+    monkeypatch.setattr("gateway.conveyor.later.PAUSE_S", 0.05)
+    monkeypatch.setattr("gateway.conveyor.reading.RETRY_S", 0.05)
+    monkeypatch.setattr("gateway.conveyor.recovery.RETRY_S", 0.05)
+    monkeypatch.setattr("gateway.conveyor.writer.RECORD_RETRY_S", 0.01)
+    monkeypatch.setattr("gateway.batches.availability.OUTAGE_S", 0.0)
+
+
+@pytest.fixture
+def start(start_gateway: StartGateway, tmp_path: Path) -> Start:
+    """A gateway in mode `journal` over a store; the journal is below `place`."""
+
+    async def start(store: Store, place: str = "journal", **options: Any) -> Gateway:
+        directory = str(tmp_path / place)
+        return await start_gateway(
+            store, **{"durability": "journal", "journal_dir": directory, "journal_linger_s": 0.0, **options}
+        )
+
+    return start
+
+
+@pytest.fixture
+def crash(tmp_path: Path) -> Callable[[str], str]:
+    """The journal as it is on disk now, under another name."""
+
+    def crash(name: str) -> str:
+        shutil.copytree(tmp_path / "journal", tmp_path / name)
+        return name
+
+    return crash
