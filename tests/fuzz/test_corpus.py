@@ -35,6 +35,8 @@ def test_every_known_input_passes(name: str) -> None:
             raise AssertionError(f"{name}: {path}") from error
 
 
+# What statements mean, not how they are sent: both engines are one program.
+@pytest.mark.parametrize("clickhouse_url", ["embedded"], indirect=True)
 async def test_the_engine_takes_what_known_filters_make(clickhouse: ClickHouse) -> None:
     for path in inputs("filters_engine"):
         for query in filters_engine.queries(path.read_bytes()):

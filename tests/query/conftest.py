@@ -39,6 +39,10 @@ SECOND: Final = 10**9
 HOUR: Final = 3600 * SECOND
 NOW: Final = time.time_ns() // SECOND * SECOND  # tables drop what is older than 30 days, so tests live in the present
 
+# For what is long, or says the same again and again, of statements and their answers: both engines are one program. How
+# they are sent, what they are given and how answers come back, the other tests prove on both.
+ONE_ENGINE: Final = pytest.mark.parametrize("clickhouse_url", ["embedded"], indirect=True)
+
 # A test may ask more in a second than a principal may; the limits have tests of their own.
 UNLIMITED: Final = ChassisSettings(api_rate=0, analysis_rate=0, failed_bearer_rate=0)
 

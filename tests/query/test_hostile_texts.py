@@ -12,7 +12,7 @@ from yarl import URL
 
 from chassis.clickhouse import ClickHouse, QueryLimits
 from query.asking.filters import MAX_KEY, Op
-from tests.query.conftest import OTHER_PROJECT, PATH, Explore, Loader, record, span
+from tests.query.conftest import ONE_ENGINE, OTHER_PROJECT, PATH, Explore, Loader, record, span
 from tests.query.test_defects import BASELINE, BEFORE, RECENT, SPIKE, aggregated, compared, counts
 
 SECRET: Final = "of-somebody-else"
@@ -158,6 +158,7 @@ async def before(loader: Loader, clickhouse: ClickHouse) -> list[tuple[object, .
     return await stored(clickhouse)
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("kind", CALLS)
 @settings(max_examples=6, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())

@@ -16,7 +16,7 @@ from query.asking.instant import MINUTE, format_instant, format_millis
 from query.fields import SPAN_KINDS, STATUS_CODES
 from query.settings import QuerySettings
 from query.tree import Fn
-from tests.query.conftest import HOUR, NOW, Answer, Explore, Loader, span
+from tests.query.conftest import HOUR, NOW, ONE_ENGINE, Answer, Explore, Loader, span
 
 T = TypeVar("T", int, float)
 NUMBERED = (int, float)
@@ -271,7 +271,11 @@ def query_settings(request: pytest.FixtureRequest) -> QuerySettings:
     return QuerySettings(max_group_cardinality=request.param)
 
 
-@pytest.mark.parametrize("seed", [0, 2, 3])
+@pytest.mark.parametrize(
+    ("clickhouse_url", "seed"),
+    [("embedded", 0), ("embedded", 2), ("embedded", 3), ("http", 2)],
+    indirect=["clickhouse_url"],
+)
 async def test_every_figure_is_that_of_the_spans(
     seed: int, clickhouse: ClickHouse, explore: Explore, loader: Loader
 ) -> None:
@@ -303,6 +307,7 @@ SUMMED = (
 )
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize("numbers", SUMMED)
 async def test_sums_of_attributes_are_those_of_doubles_to_the_nearest(
     numbers: list[float], explore: Explore, loader: Loader

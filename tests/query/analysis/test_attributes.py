@@ -22,6 +22,7 @@ from query.tree import AttributeKeys, CarriedLists, NotFinite, RolledUpKeys, Sta
 from tests.query.conftest import (
     HOUR,
     NOW,
+    ONE_ENGINE,
     OTHER_PATH,
     OTHER_PROJECT,
     SECOND,
@@ -225,6 +226,7 @@ class TestTwoKeys:
         assert len(answer.json["data"]) == len(ALWAYS) + 2
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize(
     ("query", "found"),
     [
@@ -363,6 +365,7 @@ async def load(loader: Loader, groups: list[Sent]) -> int:
     return base
 
 
+@ONE_ENGINE
 @pytest.mark.usefixtures("way")
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(groups=st.lists(SENT, min_size=1, max_size=3), edges=st.tuples(STARTS, STARTS))
@@ -377,6 +380,7 @@ async def test_roll_up_and_spans_count_alike(
         assert found == expected(groups, start, end)
 
 
+@ONE_ENGINE
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(groups=st.lists(SENT, min_size=1, max_size=2))
 async def test_every_listed_key_finds_its_spans(groups: list[Sent], loader: Loader, explore: Explore) -> None:

@@ -15,6 +15,7 @@ from chassis.clickhouse import ClickHouse
 from query.analysis.scores import MIN_Z, Totals, score
 from tests.query.conftest import (
     NOW,
+    ONE_ENGINE,
     OTHER_PROJECT,
     SECOND,
     Explore,
@@ -237,7 +238,11 @@ def as_shown(own: Any, resource: Any, scope_name: str, scope: Any) -> dict[str, 
     return shown
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("clickhouse_url", "seed"),
+    [("embedded", 0), ("embedded", 1), ("embedded", 2), ("http", 0)],
+    indirect=["clickhouse_url"],
+)
 async def test_counts_are_those_of_a_plain_model(
     seed: int, loader: Loader, explore: Explore, clickhouse: ClickHouse
 ) -> None:
@@ -264,6 +269,7 @@ async def check(explore: Explore, stored: list[Stored], least: int, keys: list[s
     assert attributes
 
 
+@ONE_ENGINE
 async def test_each_finding_is_a_filter_that_finds_as_many_spans(loader: Loader, explore: Explore) -> None:
     stored = await stored_at_random(random.Random(7), loader)
     assert sum(each.spike for each in stored) <= 200

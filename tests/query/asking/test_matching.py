@@ -12,6 +12,7 @@ from chassis.clickhouse import ClickHouse, QueryLimits
 from query.asking.instant import format_instant
 from tests.query.conftest import (
     NOW,
+    ONE_ENGINE,
     OTHER_PATH,
     OTHER_PROJECT,
     SECOND,
@@ -249,6 +250,7 @@ OPS = {
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?")
 
 
+@ONE_ENGINE
 async def test_random_filters_find_what_a_plain_model_finds(
     loader: Loader, explore: Explore, clickhouse: ClickHouse
 ) -> None:

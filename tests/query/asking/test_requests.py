@@ -29,6 +29,7 @@ from query.settings import QuerySettings
 from query.store import MAX_RESULT_BYTES
 from tests.query.conftest import (
     NOW,
+    ONE_ENGINE,
     OTHER_PROJECT,
     PATH,
     SECOND,
@@ -369,6 +370,7 @@ HOSTILE = [
 ]
 
 
+@ONE_ENGINE
 async def test_hostile_texts_are_data(loader: Loader, explore: Explore) -> None:
     """As keys and as values: each finds its own span, never another project's, and every table is still there."""
     own = [span(n + 1, name=f"v{n}", attributes={"k": text, f"key {text}": "v"}) for n, text in enumerate(HOSTILE)]
@@ -394,6 +396,7 @@ async def names(explore: Explore, key: str, op: str, value: Any = None) -> list[
     return await explore.names(filters=json.dumps([filter_]), from_="-2m")
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize(
     "query",
     [

@@ -21,7 +21,7 @@ from query.lists.listing import Place
 from query.settings import QuerySettings
 from query.store import Stores
 from query.tree import LatestErrors
-from tests.query.conftest import NOW, OTHER_PROJECT, SECOND, Explore, issues, served
+from tests.query.conftest import NOW, ONE_ENGINE, OTHER_PROJECT, SECOND, Explore, issues, served
 from tests.query.errors.conftest import Occurrences, Raised, fingerprint
 from tests.query.errors.model import groups, ordered
 
@@ -127,6 +127,7 @@ RAISED = st.builds(
 )
 
 
+@ONE_ENGINE
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     raised=st.lists(RAISED, max_size=25),
@@ -188,6 +189,7 @@ FINDS: list[tuple[str, set[int]]] = [
 ]
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize(("filters", "expected"), FINDS)
 async def test_filters(filters: str, expected: set[int], occurrences: Occurrences, explore: Explore) -> None:
     await occurrences.store(
@@ -218,6 +220,7 @@ async def test_errors_of_other_projects_are_out_of_sight(occurrences: Occurrence
     assert (found["count"], found["message"], found["releaseCount"]) == (1, "ours", 1)
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize(
     ("query", "expected"),
     [

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from query.asking.instant import HOUR, MINUTE, format_instant
-from tests.query.conftest import FOREIGN_PATH, NOW, OTHER_PATH, OTHER_PROJECT, SECOND, Explore, issues
+from tests.query.conftest import FOREIGN_PATH, NOW, ONE_ENGINE, OTHER_PATH, OTHER_PROJECT, SECOND, Explore, issues
 from tests.query.errors.conftest import Occurrences, Raised, fingerprint
 from tests.query.errors.model import group
 
@@ -91,6 +91,7 @@ async def test_an_error_without_occurrences_in_the_window_is_there_with_none(
     assert (await explore.get(f"{ONE}/occurrences", hours=1)).json == {"data": [], "nextCursor": None, "hasMore": False}
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize(
     ("name", "status"),
     [
@@ -130,6 +131,7 @@ async def test_each_project_sees_its_own_occurrences(occurrences: Occurrences, e
     assert (await explore.get(ONE, base=FOREIGN_PATH, token="foreign")).status == 404
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize(
     ("query", "expected"),
     [

@@ -19,6 +19,7 @@ from query.asking.instant import HOUR, MINUTE, format_instant
 from query.settings import QuerySettings
 from tests.query.conftest import (
     NOW,
+    ONE_ENGINE,
     OTHER_PATH,
     OTHER_PROJECT,
     PROJECT,
@@ -146,6 +147,7 @@ async def test_what_is_not_there_is_not_found(loader: Loader, occurrences: Occur
     )
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize(
     ("query", "expected"),
     [

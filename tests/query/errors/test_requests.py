@@ -16,7 +16,7 @@ from query.asking.filters import Filter, Op, condition
 from query.fields import ERRORS
 from query.settings import QuerySettings
 from query.tree import ErrorFacets, ErrorOrder, ErrorRanking
-from tests.query.conftest import NOW, OTHER_PROJECT, PATH, Explore, served
+from tests.query.conftest import NOW, ONE_ENGINE, OTHER_PROJECT, PATH, Explore, served
 from tests.query.errors.conftest import Occurrences, Raised, fingerprint
 from tests.query.errors.statements import PRINT, WINDOW
 
@@ -82,6 +82,7 @@ async def test_what_a_failing_store_looks_like(path: str, failure: Exception, st
 HOSTILE = ["'", "\\", '"', "%_%", "\0", "\\N", "\n", "😀", "{p0:UInt64}", "; DROP TABLE logs", "') OR (1=1", "*/", "--"]
 
 
+@ONE_ENGINE
 async def test_hostile_texts_are_data(occurrences: Occurrences, explore: Explore) -> None:
     raised = [
         Raised(n + 1, type=text, message=text, service=text, release=text, environment=text)

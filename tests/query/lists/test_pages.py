@@ -16,6 +16,7 @@ from tests.query.conftest import (
     FOREIGN_PATH,
     HOUR,
     NOW,
+    ONE_ENGINE,
     OTHER_PATH,
     OTHER_PROJECT,
     SECOND,
@@ -31,6 +32,7 @@ def keys(pages: list[list[Any]]) -> list[str]:
     return [row["id"] for page in pages for row in page]
 
 
+@ONE_ENGINE
 async def test_two_thousand_spans_of_one_start_time_come_once_each(loader: Loader, explore: Explore) -> None:
     start = NOW - 600 * SECOND
     numbers = [*range(1, 2001)]
@@ -52,6 +54,7 @@ async def test_rows_that_are_equal_in_everything_are_all_listed(loader: Loader, 
     assert [len(page) for page in await explore.pages(limit=5)] == [5, 5, 2]
 
 
+@ONE_ENGINE
 async def test_random_ties_and_gaps_page_through_in_order(loader: Loader, explore: Explore) -> None:
     rng = random.Random(3)
     edges = [NOW - 1, NOW - SECOND, *(NOW // BUCKET * BUCKET - n * BUCKET for n in (0, 1, 2, 6, 30, 130))]
@@ -67,6 +70,7 @@ async def test_random_ties_and_gaps_page_through_in_order(loader: Loader, explor
         assert order == sorted(order, reverse=True)
 
 
+@ONE_ENGINE
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 async def test_any_window_and_limit_gives_what_lies_in_the_window(data: st.DataObject, preloaded: Explore) -> None:
@@ -230,6 +234,7 @@ async def test_a_trace_without_a_time_is_found_wherever_it_lies(loader: Loader, 
     assert await explore.data("/logs", traceId=trace) == []
 
 
+@ONE_ENGINE
 @pytest.mark.parametrize(
     ("trace", "found"),
     [
