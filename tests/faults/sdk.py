@@ -12,6 +12,9 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 
 from tests.faults.records import CLIENT, REFUSED, RUN, SEQUENCE, SUM, Export, checksum
 
+# By default an export is given up after ten seconds. A process on a busy machine may take as long to start.
+PATIENCE_S = 40
+
 
 class _Session(requests.Session):
     """What became of each attempt of the export under way."""
@@ -29,12 +32,14 @@ class _Session(requests.Session):
 
 
 class _Recording(SpanExporter):
-    """The SDK's exporter with its defaults, and a note of what it was given."""
+    """The SDK's exporter, which waits between its attempts as it does by default, and a note of what it was given."""
 
     def __init__(self, url: str, key: str, client: int, exports: list[Export]) -> None:
         self._session = _Session()
         headers = {"X-Legacy-Auth": f"Legacy legacy_key={key}"}
-        self._exporter = OTLPSpanExporter(f"{url}/v1/traces", headers=headers, session=self._session)
+        self._exporter = OTLPSpanExporter(
+            f"{url}/v1/traces", headers=headers, timeout=PATIENCE_S, session=self._session
+        )
         self._client = client
         self._exports = exports
         self.failed = 0

@@ -14,8 +14,8 @@ from tests.faults.conftest import MakeGateway
 from tests.faults.deployment import Gateway, Site, settled
 from tests.faults.loading import loaded, more, more_inserts, nobody_waited
 from tests.faults.proxy import Proxy, Reset
-from tests.faults.records import Body, Export, body_of, rejected_of
-from tests.faults.sdk import SdkClient
+from tests.faults.records import REFUSED, Body, Export, body_of, rejected_of
+from tests.faults.sdk import PATIENCE_S, SdkClient
 from tests.faults.zygote import Zygote
 
 HOUR_NS = 3600 * 10**9
@@ -165,8 +165,8 @@ def test_fault_19_clock_is_wrong(make_gateway: MakeGateway, zygote: Zygote, prox
 
 
 def test_a_rolling_restart_under_load_fails_no_export(make_gateway: MakeGateway, site: Site, run: str) -> None:
-    """The next process starts while the last one drains, and, as it may be, after it has gone: an SDK with its default
-    retry sees neither.
+    """The next process starts before the last one drains, and nobody is refused; or, as it may be, after it has gone,
+    and an SDK tries again until it is there.
     """
     gateway = make_gateway(options=("--workers", "2"))
     gateway.start()
@@ -180,6 +180,7 @@ def test_a_rolling_restart_under_load_fails_no_export(make_gateway: MakeGateway,
         send_until(clients, lambda: before.poll() is not None)
         assert before.returncode == 0
         send_until(clients, more_answers(clients))
+        assert not any(REFUSED in export.answers for client in clients for export in client.exports)
 
         gateway.signal(signal.SIGTERM)
         send_until(clients, lambda: gateway.ends_by_itself(0))
@@ -201,7 +202,7 @@ def send_until(clients: Sequence[SdkClient], done: Callable[[], bool]) -> None:
             client.span()
         return done()
 
-    eventually(send, "the next step")
+    eventually(send, "the next step", 2 * PATIENCE_S)
 
 
 def more_answers(clients: Sequence[SdkClient]) -> Callable[[], bool]:
