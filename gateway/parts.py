@@ -71,11 +71,12 @@ class Parts:
             return
         try:
             rows = await self._store.query(_MOST, {"tables": [table.name for table in TABLES]}, limits=_LIMITS)
-        except StoreError as error:
+        except Exception as error:  # noqa: BLE001 (whatever it is, the next look may succeed)
             self._gauge.clear()
             if not self._said:  # a right that is missing: once
                 self._said = True
-                self._log.warning("parts are not counted", error=error.message, code=error.code)
+                code = error.code if isinstance(error, StoreError) else None
+                self._log.warning("parts are not counted", error=str(error), code=code)
             return
         self._gauge.clear()
         for table, parts in rows:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import pytest
 import structlog
 from prometheus_client import CollectorRegistry
 
@@ -107,3 +108,19 @@ async def test_a_right_that_is_missing_is_said_once_and_mended_without_a_restart
             await seen.next()
             assert seen.parts("spans") == 7
     assert [(line["event"], line["code"]) for line in said] == [("parts are not counted", 497)]
+
+
+async def test_nothing_ends_the_looking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No thread to ask in, for a while."""
+    store = Store()
+    async with looking(store) as seen:
+        with monkeypatch.context() as patched:
+            patched.setattr(store, "query", refused_a_thread)
+            await seen.next()
+            assert seen.parts("spans") is None
+        await seen.next()
+        assert seen.parts("spans") == 7
+
+
+async def refused_a_thread(*_: object, **__: object) -> Rows:
+    raise RuntimeError("can't start new thread")
