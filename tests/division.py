@@ -39,7 +39,6 @@ LONGEST = (
     "tests/faults/test_fault_21_bombs.py",
     "tests/faults/test_fault_22_slow_clients.py",
     "tests/faults/test_fault_24_hostile_content.py",
-    "tests/e2e/test_durability.py",
     "tests/test_packaging.py",
 )
 
