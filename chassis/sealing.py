@@ -1,0 +1,229 @@
+"""Secrets at rest: AES-256-GCM under a ring of keys, each value bound to the place that it is stored in.
+
+A sealed value is `version (1 byte) | length of kid (1) | kid | nonce (12) | ciphertext and tag`. Table, row,
+organization and column are authenticated with it: a value that is copied into another row does not open.
+
+The ring is `kid:base64` items, separated by commas or lines. The first key seals, all of them open. It comes from the
+settings, or else from a file in the data directory (mode 0600, made at first start), which is read again when it has
+changed: a rotation needs no restart there.
+"""
+
+import base64
+import binascii
+import os
+import re
+import secrets
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from chassis.errors import StartupError
+
+KEY_BYTES: Final = 32
+MAX_KEYS: Final = 32
+_NONCE_BYTES: Final = 12
+_TAG_BYTES: Final = 16
+_VERSION: Final = 1
+_CONTEXT: Final = b"sluice sealed 1\0"
+_KID: Final = re.compile(r"[A-Za-z0-9._-]{1,32}")
+
+
+class KeyRingUnusable(StartupError):
+    """The ring cannot be read, written or understood; the message is one sentence for the operator, without keys."""
+
+
+class SealBroken(Exception):
+    """A sealed value does not open: altered, moved to another place, or sealed with a key that is not in the ring."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRing:
+    """Keys by id, in order: the first one seals."""
+
+    keys: Mapping[str, bytes]
+
+    @property
+    def current(self) -> str:
+        """Id of the key that seals."""
+        return next(iter(self.keys))
+
+    def with_new_key(self) -> "KeyRing":
+        """A fresh key in front."""
+        kid, key = new_key()
+        return KeyRing({kid: key, **self.keys})
+
+    def without(self, kids: frozenset[str]) -> "KeyRing":
+        """Without these; the first one always stays."""
+        return KeyRing({kid: key for kid, key in self.keys.items() if kid == self.current or kid not in kids})
+
+    def __repr__(self) -> str:  # its values are secrets
+        return f"KeyRing({', '.join(self.keys)})"
+
+
+class KeySource(Protocol):
+    """Where the ring comes from."""
+
+    def ring(self) -> KeyRing:
+        """As it is now. Raises KeyRingUnusable."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredKeys:
+    """The ring of the settings."""
+
+    given: KeyRing
+
+    def ring(self) -> KeyRing:
+        return self.given
+
+
+class KeyFile:
+    """The ring in a file, read again when the file was replaced. Two processes that start together share one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._seen: tuple[int, int] | None = None
+        self._ring: KeyRing | None = None
+
+    def ring(self) -> KeyRing:
+        """Raises KeyRingUnusable."""
+        try:
+            if not self.path.exists():
+                _write(self.path, KeyRing(dict([new_key()])), replace=False)
+            found = self.path.stat()
+            if self._ring is None or (found.st_ino, found.st_mtime_ns) != self._seen:
+                self._ring = parse_ring(self.path.read_text(encoding="utf-8"), f"The key ring {self.path}")
+                self._seen = (found.st_ino, found.st_mtime_ns)
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is no text"
+            raise KeyRingUnusable(f"The key ring {self.path} cannot be used: {reason}.") from error
+        return self._ring
+
+    def replace(self, ring: KeyRing) -> None:
+        """Write another ring, atomically. Raises KeyRingUnusable."""
+        try:
+            _write(self.path, ring, replace=True)
+        except OSError as error:
+            raise KeyRingUnusable(f"The key ring {self.path} cannot be written: {error.strerror}.") from error
+
+
+class Sealer:
+    """Seals and opens values; the place is part of what is authenticated. `org` is empty for rows of no organization."""
+
+    def __init__(self, source: KeySource) -> None:
+        self._source = source
+        source.ring()  # a ring that will not do is told at the start
+
+    def seal(self, plain: bytes, *, table: str, row: str, org: str, column: str) -> bytes:
+        """`plain` as it is stored; 32 to 64 bytes longer."""
+        ring = self._source.ring()
+        kid = ring.current.encode("ascii")
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        sealed = AESGCM(ring.keys[ring.current]).encrypt(nonce, plain, _place(kid, table, row, org, column))
+        return bytes((_VERSION, len(kid))) + kid + nonce + sealed
+
+    def open(self, sealed: bytes, *, table: str, row: str, org: str, column: str) -> bytes:
+        """Raises SealBroken."""
+        kid = kid_of(sealed)
+        key = self._source.ring().keys.get(kid)
+        if key is None:
+            raise SealBroken(f"the value is sealed with the key {kid}, which is not in the ring")
+        rest = sealed[2 + len(kid) :]
+        try:
+            return AESGCM(key).decrypt(
+                rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], _place(kid.encode("ascii"), table, row, org, column)
+            )
+        except InvalidTag as error:
+            raise SealBroken(f"the value in {table}.{column} does not open in its place") from error
+
+    @property
+    def current(self) -> str:
+        """Id of the key that seals now."""
+        return self._source.ring().current
+
+
+def kid_of(sealed: bytes) -> str:
+    """Id of the key that a value is sealed with. Raises SealBroken for bytes that are no sealed value."""
+    length = sealed[1] if len(sealed) > 1 else 0
+    kid = sealed[2 : 2 + length].decode("ascii", "replace")
+    if sealed[:1] != bytes((_VERSION,)) or not _KID.fullmatch(kid):
+        raise SealBroken("the value is not sealed, or by a later release")
+    if len(sealed) < 2 + length + _NONCE_BYTES + _TAG_BYTES:
+        raise SealBroken("the value is cut off")
+    return kid
+
+
+def configured_keys(configured: str, path: Path) -> KeySource:
+    """The ring of the settings when there is one (several machines must share it), else the file. KeyRingUnusable."""
+    if configured:
+        return ConfiguredKeys(parse_ring(configured, "SLUICE_SEALING_KEYS"))
+    return KeyFile(path)
+
+
+def configured_sealer(configured: str, path: Path) -> Sealer:
+    """A sealer over `configured_keys`. Raises KeyRingUnusable."""
+    return Sealer(configured_keys(configured, path))
+
+
+def parse_ring(text: str, name: str) -> KeyRing:
+    """Items `kid:base64`, separated by commas or white space. Raises KeyRingUnusable, which names no key."""
+    keys: dict[str, bytes] = {}
+    for number, item in enumerate(re.split(r"[,\s]+", text.strip()), 1):
+        kid, _, encoded = item.partition(":")
+        key = _decoded(encoded)
+        if not _KID.fullmatch(kid) or key is None or kid in keys:
+            raise KeyRingUnusable(
+                f"{name} is not usable: item {number} must be an id of its own, a colon and {KEY_BYTES} bytes in base64."
+            )
+        keys[kid] = key
+    if len(keys) > MAX_KEYS:
+        raise KeyRingUnusable(f"{name} is not usable: it holds more than {MAX_KEYS} keys.")
+    return KeyRing(keys)
+
+
+def format_ring(ring: KeyRing) -> str:
+    """As `parse_ring` reads it, a line for each key."""
+    return "".join(f"{kid}:{base64.b64encode(key).decode('ascii')}\n" for kid, key in ring.keys.items())
+
+
+def new_key() -> tuple[str, bytes]:
+    """A random id and a random key."""
+    return secrets.token_hex(4), secrets.token_bytes(KEY_BYTES)
+
+
+def _decoded(encoded: str) -> bytes | None:
+    try:
+        key = base64.b64decode(encoded.encode("utf-8"), validate=True)
+    except binascii.Error:
+        return None
+    return key if len(key) == KEY_BYTES else None
+
+
+def _place(kid: bytes, table: str, row: str, org: str, column: str) -> bytes:
+    """What is authenticated beside the value; each part carries its length, so that no two places look alike."""
+    parts = [kid, *(part.encode("utf-8") for part in (table, row, org, column))]
+    return _CONTEXT + b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+
+
+def _write(path: Path, ring: KeyRing, *, replace: bool) -> None:
+    """Whole or not at all. Without `replace` the first process wins, and the others read its ring."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".sealing-")  # created with mode 0600
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(format_ring(ring))
+            file.flush()
+            os.fsync(file.fileno())
+        if replace:
+            temporary.replace(path)
+        else:
+            os.link(temporary, path)
+    except FileExistsError:
+        pass
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,40 @@
+"""What is told, before it becomes a chat card, an e-mail or a signed body: the same values for every kind of channel."""
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+
+class Severity(StrEnum):
+    """How loud a message is; pagers pass it on."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+    CRITICAL = "critical"
+
+
+class Fact(msgspec.Struct, frozen=True):
+    """One line of a message: `Requested by`, `deploy-bot (agent of Ada)`."""
+
+    name: str
+    value: str
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One event, told. Texts may hold anything that people typed: templates escape them."""
+
+    type: Annotated[str, Meta(description="`approval.requested`, `channel.test`: dotted, lower case.")]
+    subject: Annotated[str, Meta(description="What it is about, `apr_...`: later messages about it belong to it.")]
+    title: Annotated[str, Meta(description="One line that says it all.")]
+    text: Annotated[str, Meta(description="The rest, in sentences; may be empty.")] = ""
+    facts: tuple[Fact, ...] = ()
+    severity: Severity = Severity.INFO
+    resolved: Annotated[bool, Meta(description="Whether it ends what earlier messages of the subject began.")] = False
+    link: Annotated[str | None, Meta(description="Where a person goes from here.")] = None
+    link_label: str = "Open in Sluice"
+    data: Annotated[dict[str, Any], Meta(description="For programs: `data` of a signed body. No secrets.")] = (
+        msgspec.field(default_factory=dict)
+    )
