@@ -1,0 +1,109 @@
+"""Writes an event into the chain of its organization, in the transaction of what it tells of."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Self
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.identity.model import Reach
+from chassis.relational import format_time, to_milliseconds
+from control.audit.chain import START, Event, canonical, hash_of
+from control.audit.tables import MAX_ACTION_LENGTH, MAX_OBJECT_ID_LENGTH, audit_events, audit_heads
+from proto.identity import PrincipalKind
+
+BY_COMMAND: Final = "command"  # stands for the request id when someone at the machine runs a command
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who did it, where that is not told by a `Reach`: somebody who signs in, or (`principal_id` None) the system."""
+
+    org_id: str
+    principal_id: str | None = None
+    kind: PrincipalKind | None = None
+    on_behalf_of: str | None = None
+    act_chain: tuple[str, ...] = ()
+    token_id: str | None = None
+
+    @classmethod
+    def of(cls, reach: Reach) -> Self:
+        """The bearer of a request."""
+        return cls(
+            reach.org_id, reach.principal_id, reach.kind, reach.on_behalf_of, tuple(reach.act_chain), reach.token_id
+        )
+
+
+async def record(
+    connection: AsyncConnection,
+    by: Reach | Actor,
+    action: str,
+    object_id: str,
+    data: Mapping[str, object],
+    request_id: str,
+) -> None:
+    """Add an event; it is there if and only if the caller's writing transaction commits.
+
+    `action` is `noun.verb` of at most 100 characters, `object_id` the id of what was changed, of at most 200. `data` is
+    what more there is to tell, of texts, integers, booleans, lists and mappings, and never a secret. `request_id`:
+    `chassis.web.request_id`, or BY_COMMAND. ValueError for a longer text, TypeError for other data.
+    """
+    if len(action) > MAX_ACTION_LENGTH or len(object_id) > MAX_OBJECT_ID_LENGTH:
+        raise ValueError(f"an audit event of {len(action)} and {len(object_id)} characters")
+    actor = Actor.of(by) if isinstance(by, Reach) else by
+    seq, digest = await _head(connection, actor.org_id)
+    event = Event(
+        org_id=actor.org_id,
+        seq=seq + 1,
+        at=format_time(to_milliseconds(datetime.now(UTC))),
+        actor_principal_id=actor.principal_id,
+        actor_kind=actor.kind,
+        on_behalf_of_principal_id=actor.on_behalf_of,
+        act_chain=list(actor.act_chain),
+        token_id=actor.token_id,
+        action=action,
+        object_id=object_id,
+        data=msgspec.json.decode(canonical(dict(data))),  # as it will be read
+        request_id=request_id,
+        prev_hash=digest.hex(),
+        hash=START.hex(),
+    )
+    await _append(connection, event, hash_of(event))
+
+
+async def _head(connection: AsyncConnection, org_id: str) -> tuple[int, bytes]:
+    """Writers take turns (`chassis.relational`): what is the last event here is so until the commit."""
+    found = sa.select(audit_heads.c.seq, audit_heads.c.hash).where(audit_heads.c.org_id == org_id)
+    row = (await connection.execute(found)).one_or_none()
+    return (0, START) if row is None else (row.seq, bytes(row.hash))
+
+
+async def _append(connection: AsyncConnection, event: Event, digest: bytes) -> None:
+    await connection.execute(audit_events.insert().values(_row(event, digest)))
+    head = {"seq": event.seq, "hash": digest}
+    if event.seq == 1:
+        await connection.execute(audit_heads.insert().values(org_id=event.org_id, **head))
+    else:
+        await connection.execute(audit_heads.update().where(audit_heads.c.org_id == event.org_id).values(head))
+
+
+def _row(event: Event, digest: bytes) -> dict[str, Any]:
+    return {
+        "org_id": event.org_id,
+        "seq": event.seq,
+        "at": datetime.fromisoformat(event.at),
+        "actor_id": event.actor_principal_id,
+        "actor_kind": event.actor_kind,
+        "on_behalf_of": event.on_behalf_of_principal_id,
+        "act_chain": msgspec.json.encode(event.act_chain).decode(),
+        "token_id": event.token_id,
+        "action": event.action,
+        "object_id": event.object_id,
+        "data": canonical(event.data).decode(),
+        "request_id": event.request_id,
+        "prev_hash": bytes.fromhex(event.prev_hash),
+        "hash": digest,
+    }

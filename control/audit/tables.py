@@ -1,0 +1,43 @@
+"""The tables of the audit: events are only ever added, and never changed or deleted by anything of ours."""
+
+from typing import Final
+
+import sqlalchemy as sa
+
+from chassis.identity.tables import metadata
+from chassis.relational import UtcTime, text
+
+MAX_ACTION_LENGTH: Final = 100
+MAX_OBJECT_ID_LENGTH: Final = 200
+
+audit_events: Final = sa.Table(
+    "audit_events",
+    metadata,
+    sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), primary_key=True),
+    sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),  # 1, 2, 3 and so on in each organization
+    sa.Column("at", UtcTime, nullable=False),
+    # No references to principals and tokens: the event outlives what it tells of.
+    sa.Column("actor_id", text(32)),  # NULL: the system itself, or someone who is not signed in
+    sa.Column("actor_kind", text(16)),
+    sa.Column("on_behalf_of", text(32)),
+    sa.Column("act_chain", sa.Text, nullable=False),  # JSON, as it was hashed
+    sa.Column("token_id", text(32)),
+    sa.Column("action", text(MAX_ACTION_LENGTH), nullable=False),
+    sa.Column("object_id", text(MAX_OBJECT_ID_LENGTH), nullable=False),
+    sa.Column("data", sa.Text, nullable=False),  # JSON, as it was hashed: a JSON type would write it in its own way
+    sa.Column("request_id", text(64), nullable=False),
+    sa.Column("prev_hash", sa.LargeBinary(32), nullable=False),
+    sa.Column("hash", sa.LargeBinary(32), nullable=False),
+    sa.Index(None, "org_id", "at"),
+    sa.Index(None, "org_id", "object_id", "seq"),
+    sa.Index(None, "org_id", "actor_id", "seq"),
+)
+
+# The last event of each organization, so that an end that is cut off shows.
+audit_heads: Final = sa.Table(
+    "audit_heads",
+    metadata,
+    sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), primary_key=True),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("hash", sa.LargeBinary(32), nullable=False),
+)
