@@ -18,6 +18,9 @@ PROJECT_KEY_ENTROPY_BYTES: Final = 16
 MAX_PROJECT_ID: Final = 2**53 - 1  # every JSON consumer holds integers up to here exactly
 MAX_SLUG_LENGTH: Final = 64
 MAX_NAME_LENGTH: Final = 200
+MAX_EMAIL_LENGTH: Final = 254  # RFC 5321, 4.5.3.1.3
+MAX_LOCALE_LENGTH: Final = 35  # RFC 5646, 4.4.1
+MAX_URL_LENGTH: Final = 2_048
 MAX_MONTHLY_ITEMS: Final = 10**15  # exact wherever it is counted, JSON and Lua among them
 MAX_KEY_RATE: Final = 10_000_000  # requests per second
 

@@ -11,13 +11,17 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from chassis.identity.tables import metadata
-from chassis.migrations import migrate
+from chassis.migrations import migrate, versions
 from tests.postgresql import PostgreSQL, running
+
+REVISIONS = sorted(file.name[:4] for file in Path(versions.__file__ or "").parent.glob("[0-9]*.py"))
 
 _COLUMNS = (
     "SELECT relname, attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid"
     " WHERE relnamespace = 'public'::regnamespace AND NOT attisdropped ORDER BY 1, 2"
+)
+_TABLES = (
+    "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'alembic_version' ORDER BY tablename"
 )
 
 
@@ -78,8 +82,9 @@ class MigratedDatabase:
             if connection.execute(_COLUMNS).fetchall() != self._columns:
                 self._make()
                 return
-            for table in reversed(metadata.sorted_tables):
-                connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table.name)))
+            connection.execute("SET session_replication_role = replica")  # without triggers and foreign keys
+            for (table,) in connection.execute(_TABLES).fetchall():
+                connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table)))
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,15 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
 from chassis.relational import UtcTime, text
-from proto.identity import MAX_NAME_LENGTH, MAX_SLUG_LENGTH, PrincipalKind, Role
+from proto.identity import (
+    MAX_EMAIL_LENGTH,
+    MAX_LOCALE_LENGTH,
+    MAX_NAME_LENGTH,
+    MAX_SLUG_LENGTH,
+    MAX_URL_LENGTH,
+    PrincipalKind,
+    Role,
+)
 
 metadata: Final = sa.MetaData(
     naming_convention={
@@ -122,4 +130,95 @@ access_tokens: Final = sa.Table(
     sa.Column("revoked_at", UtcTime),
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Index(None, "org_id", "principal_id", "id"),
+)
+
+# What a principal of kind user logs in with, whichever organizations it is in.
+users: Final = sa.Table(
+    "users",
+    metadata,
+    sa.Column("principal_id", _Id, sa.ForeignKey("principals.id"), primary_key=True),
+    sa.Column("email", text(MAX_EMAIL_LENGTH), nullable=False, unique=True),  # in lower case
+    sa.Column("email_verified", sa.Boolean, nullable=False),
+    sa.Column("password_hash", text(200)),  # of argon2id, with its parameters
+    sa.Column("totp_secret", sa.LargeBinary(512)),  # sealed
+    sa.Column("totp_confirmed_at", UtcTime),  # NULL: no second factor is asked for
+    sa.Column("totp_step", sa.BigInteger),  # the last one that was accepted
+    sa.Column("locale", text(MAX_LOCALE_LENGTH), nullable=False),
+    sa.Column("theme", text(16), nullable=False),
+    sa.Column("avatar_url", text(MAX_URL_LENGTH)),
+    sa.Column("created_at", UtcTime, nullable=False),
+)
+
+# Each opens the account once in the place of a TOTP code.
+recovery_codes: Final = sa.Table(
+    "recovery_codes",
+    metadata,
+    sa.Column("principal_id", _Id, sa.ForeignKey("users.principal_id"), primary_key=True),
+    sa.Column("hash", sa.LargeBinary(32), primary_key=True),
+    sa.Column("used_at", UtcTime),
+)
+
+invitations: Final = sa.Table(
+    "invitations",
+    metadata,
+    sa.Column("id", _Id, primary_key=True),
+    sa.Column("org_id", _Id, sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("email", text(MAX_EMAIL_LENGTH), nullable=False),
+    sa.Column("role", text(16), nullable=False),
+    sa.Column("hash", sa.LargeBinary(32), nullable=False, unique=True),
+    sa.Column("created_by", _Id, sa.ForeignKey("principals.id")),
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("expires_at", UtcTime, nullable=False),
+    sa.Column("accepted_at", UtcTime),
+    sa.Column("accepted_by", _Id, sa.ForeignKey("principals.id")),
+    sa.Column("revoked_at", UtcTime),
+    _one_of("role", Role),
+    sa.Index(None, "org_id", "id"),
+)
+
+# A family of refresh tokens: it ends as a whole.
+sessions: Final = sa.Table(
+    "sessions",
+    metadata,
+    sa.Column("id", _Id, primary_key=True),
+    sa.Column("org_id", _Id, sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("principal_id", _Id, sa.ForeignKey("principals.id"), nullable=False),
+    sa.Column("methods", _Json, nullable=False),  # how its user was authenticated: amr of RFC 8176
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("expires_at", UtcTime, nullable=False),
+    sa.Column("revoked_at", UtcTime),
+    sa.Index(None, "principal_id", "org_id"),
+)
+
+refresh_tokens: Final = sa.Table(
+    "refresh_tokens",
+    metadata,
+    sa.Column("hash", sa.LargeBinary(32), primary_key=True),
+    sa.Column("session_id", _Id, sa.ForeignKey("sessions.id"), nullable=False),
+    sa.Column("org_id", _Id, sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("expires_at", UtcTime, nullable=False),
+    sa.Column("used_at", UtcTime),
+    sa.Index(None, "session_id"),
+)
+
+# Of a token that acts for somebody (RFC 8693): for whom, and who acts, the current one first.
+delegations: Final = sa.Table(
+    "delegations",
+    metadata,
+    sa.Column("token_id", _Id, sa.ForeignKey("access_tokens.id"), primary_key=True),
+    sa.Column("org_id", _Id, sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("subject_id", _Id, sa.ForeignKey("principals.id"), nullable=False),
+    sa.Column("chain", _Json, nullable=False),
+    sa.Column("created_at", UtcTime, nullable=False),
+)
+
+# Public halves of the keys that control processes sign access tokens of sessions with.
+signing_keys: Final = sa.Table(
+    "signing_keys",
+    metadata,
+    sa.Column("kid", text(64), primary_key=True),
+    sa.Column("public_key", sa.LargeBinary(32), nullable=False),
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("seen_at", UtcTime, nullable=False),
 )

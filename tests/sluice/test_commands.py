@@ -16,6 +16,7 @@ from sluice.doctor import examine
 from sluice.options import Options
 
 from .conftest import ROOT, Start, refusal, secrets_of, sluice
+from tests.databases import REVISIONS
 
 
 def test_migrate_brings_both_schemas_up_and_then_finds_nothing_to_do(tmp_path: Path) -> None:
@@ -166,7 +167,7 @@ def test_doctor_opens_the_embedded_store_of_a_stopped_sluice(start: Start) -> No
     assert up.stop() == 0
     done = sluice("doctor", "--data", up.data)
     assert "schema 1" in next(line for line in done.stdout.splitlines() if " clickhouse " in line)
-    assert "schema 0002" in next(line for line in done.stdout.splitlines() if " database " in line)
+    assert f"schema {REVISIONS[-1]}" in next(line for line in done.stdout.splitlines() if " database " in line)
 
 
 def test_doctor_names_a_store_that_does_not_answer(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.databases import REVISIONS
 from tests.postgresql import PASSWORD, PostgreSQL
 
 from .conftest import DEADLINE_S, Start, clean_environment, command, refusal, sluice
@@ -38,7 +39,7 @@ def lines_of(done: Sequence[subprocess.CompletedProcess[str]]) -> list[str]:
 def test_migrate_and_init_and_doctor_work_on_either(database_url: str, tmp_path: Path) -> None:
     settings = {"SLUICE_DATA": str(tmp_path / "data"), "SLUICE_DATABASE_URL": database_url}
     assert "run `sluice migrate`" in refusal(sluice("init", **settings), 1)
-    assert sluice("migrate", **settings).stdout.startswith("relational: applied 0001, 0002\n")
+    assert sluice("migrate", **settings).stdout.startswith(f"relational: applied {', '.join(REVISIONS)}\n")
     assert sluice("migrate", **settings).stdout == "relational: nothing to do\nClickHouse: nothing to do\n"
     made = sluice("init", "--org", "acme", "--json", **settings)
     assert (made.returncode, json.loads(made.stdout)["orgSlug"]) == (0, "acme")
@@ -47,14 +48,14 @@ def test_migrate_and_init_and_doctor_work_on_either(database_url: str, tmp_path:
     assert found["database"]["ok"]
     version = "PostgreSQL 1" if database_url.startswith("postgresql") else "SQLite 3."
     assert f": {version}" in found["database"]["detail"]
-    assert found["database"]["detail"].endswith(", schema 0002")
+    assert found["database"]["detail"].endswith(f", schema {REVISIONS[-1]}")
 
 
 def test_several_processes_may_migrate_and_then_init_at_once(database_url: str, tmp_path: Path) -> None:
     settings = {"SLUICE_DATA": str(tmp_path / "data"), "SLUICE_DATABASE_URL": database_url}
     migrated = all_at_once(3, "migrate", **settings)
     assert [one.returncode for one in migrated] == [0, 0, 0], [one.stderr for one in migrated]
-    assert lines_of(migrated) == ["relational: applied 0001, 0002", *["relational: nothing to do"] * 2]
+    assert lines_of(migrated) == [f"relational: applied {', '.join(REVISIONS)}", *["relational: nothing to do"] * 2]
     made = all_at_once(3, "init", "--org", "acme", **settings)
     assert sorted(one.returncode for one in made) == [0, 1, 1]
     assert [one.stderr for one in made if one.returncode] == ["sluice: The slug acme is already taken.\n"] * 2
