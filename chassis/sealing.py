@@ -120,7 +120,7 @@ class Sealer:
         source.ring()  # a ring that will not do is told at the start
 
     def seal(self, plain: bytes, *, table: str, row: str, org: str, column: str) -> bytes:
-        """`plain` as it is stored; 32 to 64 bytes longer."""
+        """`plain` as it is stored; 31 to 62 bytes longer."""
         ring = self._source.ring()
         kid = ring.current.encode("ascii")
         nonce = secrets.token_bytes(_NONCE_BYTES)
@@ -161,7 +161,7 @@ def kid_of(sealed: bytes) -> str:
 def configured_keys(configured: str, path: Path) -> KeySource:
     """The ring of the settings when there is one (several machines must share it), else the file. KeyRingUnusable."""
     if configured:
-        return ConfiguredKeys(parse_ring(configured, "SLUICE_SEALING_KEYS"))
+        return ConfiguredKeys(parse_ring(configured, "SLUICE_CONTROL_SEALING_KEYS"))
     return KeyFile(path)
 
 

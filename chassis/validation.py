@@ -221,7 +221,9 @@ def _parts(shape: Any, value: Any, path: str, issues: Issues) -> Iterator[tuple[
     if _is_struct(shape):
         yield from _fields(shape, value, path, issues)
     elif get_origin(shape) is dict:
-        yield from ((arguments[1], part, f"{path}.{key}") for key, part in value.items())
+        for key, part in value.items():
+            yield arguments[0], key, f"{path}.{key}"
+            yield arguments[1], part, f"{path}.{key}"
     elif get_origin(shape) is tuple and arguments[-1] is not Ellipsis:
         yield from (
             (type_, part, f"{path}[{n}]") for n, (type_, part) in enumerate(zip(arguments, value, strict=False))
@@ -260,5 +262,7 @@ def _report(path: str, error: msgspec.ValidationError, issues: Issues, descripti
 
 
 def _description(type_: Any) -> str | None:
+    if get_origin(type_) in (Union, UnionType):
+        return next((text for text in map(_description, get_args(type_)) if text), None)
     metas = getattr(type_, "__metadata__", ())
     return next((meta.description for meta in metas if isinstance(meta, msgspec.Meta) and meta.description), None)

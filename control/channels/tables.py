@@ -1,0 +1,47 @@
+"""The table of channels. A deleted one keeps its row, without its config, for the deliveries that name it."""
+
+from enum import StrEnum
+from typing import Final
+
+import sqlalchemy as sa
+
+from chassis.identity.tables import metadata
+from chassis.relational import UtcTime, text
+from control.channels.config import Kind
+from proto.identity import MAX_NAME_LENGTH
+
+
+class OffReason(StrEnum):
+    """Why a channel was switched off without anybody asking for it."""
+
+    GONE = "gone"  # the receiver answered 410
+    FAILING = "failing"  # nothing came through for days
+
+
+def one_of(column: str, values: type[StrEnum]) -> sa.CheckConstraint:
+    """Holds a column to the values of an enum."""
+    listed = ", ".join(f"'{value}'" for value in values)
+    return sa.CheckConstraint(f"{column} IN ({listed})", name=column)
+
+
+notification_channels: Final = sa.Table(
+    "notification_channels",
+    metadata,
+    sa.Column("id", text(32), primary_key=True),
+    sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("project_id", sa.BigInteger, sa.ForeignKey("projects.id")),  # NULL: of the whole organization
+    sa.Column("name", text(MAX_NAME_LENGTH), nullable=False),
+    sa.Column("kind", text(16), nullable=False),
+    sa.Column("enabled", sa.Boolean, nullable=False),
+    sa.Column("config", sa.LargeBinary, info={"sealed": True}),  # NULL: deleted
+    sa.Column("off_reason", text(16)),
+    sa.Column("failing_since", UtcTime),  # the first failure after which nothing came through
+    sa.Column("created_by", text(32), sa.ForeignKey("principals.id")),
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("updated_at", UtcTime, nullable=False),
+    sa.Column("deleted_at", UtcTime),
+    one_of("kind", Kind),
+    one_of("off_reason", OffReason),
+    sa.CheckConstraint("(config IS NULL) = (deleted_at IS NOT NULL)", name="config"),
+    sa.Index(None, "org_id", "project_id", "id"),
+)

@@ -1,0 +1,54 @@
+"""The table of deliveries: one message to one channel, from the transaction that caused it to its end."""
+
+from enum import StrEnum
+from typing import Final
+
+import sqlalchemy as sa
+
+from chassis.identity.tables import metadata
+from chassis.relational import UtcTime, text
+from control.channels.tables import one_of
+
+MAX_DETAIL_LENGTH: Final = 200
+
+
+class State(StrEnum):
+    """READY waits for `next_at`, SENDING is somebody's until `lease_until`, the others are ends."""
+
+    READY = "READY"
+    SENDING = "SENDING"
+    DONE = "DONE"
+    DEAD = "DEAD"
+    CANCELLED = "CANCELLED"
+
+
+ENDED: Final = (State.DONE, State.DEAD, State.CANCELLED)
+
+deliveries: Final = sa.Table(
+    "deliveries",
+    metadata,
+    sa.Column("id", text(32), primary_key=True),
+    sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("channel_id", text(32), sa.ForeignKey("notification_channels.id"), nullable=False),
+    sa.Column("type", text(64), nullable=False),
+    sa.Column("subject", text(64), nullable=False),
+    sa.Column("message", sa.Text, nullable=False),  # JSON of `message.Message`
+    sa.Column("state", text(16), nullable=False),
+    sa.Column("attempts", sa.Integer, nullable=False),  # begun; it tells a claim from later ones
+    sa.Column("max_attempts", sa.Integer, nullable=False),
+    sa.Column("next_at", UtcTime),
+    sa.Column("lease_until", UtcTime),
+    sa.Column("attempted_at", UtcTime),  # when the last attempt began
+    sa.Column("detail", text(MAX_DETAIL_LENGTH)),  # how it ended; the rest of this is about a failure
+    sa.Column("failed", sa.Boolean, nullable=False),
+    sa.Column("permanent", sa.Boolean, nullable=False),
+    sa.Column("retry_after_s", sa.Integer),
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("ended_at", UtcTime),
+    one_of("state", State),
+    sa.CheckConstraint("(state = 'READY') = (next_at IS NOT NULL)", name="next_at"),
+    sa.CheckConstraint("(state = 'SENDING') = (lease_until IS NOT NULL)", name="lease_until"),
+    sa.Index(None, "state", "next_at", "channel_id", "id"),
+    sa.Index(None, "channel_id", "state", "id"),
+    sa.Index(None, "org_id", "id"),
+)
