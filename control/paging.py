@@ -47,7 +47,7 @@ def page_body(
     found: Sequence[T],
     page: Page,
     shape: Callable[[T], Any],
-    key: Callable[[T], str],
+    key: Callable[[T], str | int],
     cursors: CursorSigner,
     binding: bytes,
 ) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import re
 import sys
 from collections.abc import Sequence
 from datetime import date
@@ -20,6 +21,7 @@ _COMMANDS: Final = (
     ("migrate", "sluice.migrate", "bring both schemas to this release; does nothing when they are"),
     ("init", "sluice.init", "make an organization with a project, a project key and an access token"),
     ("limits", "sluice.limits", "the quota of an organization and the rates of its keys: shown, or set"),
+    ("audit", "sluice.audit", "whether the audit of every organization is what was written"),
     ("config", "sluice.config", "every setting: name, unit, default, what 0 means, current value"),
     ("doctor", "sluice.doctor", "what is reachable, which schemas, which decoder, which versions"),
     ("journal", "sluice.journal", "what the journals of a gateway hold, whether it can be read, what was set aside"),
@@ -87,6 +89,17 @@ def _limits(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="print as JSON")
 
 
+def _audit(command: argparse.ArgumentParser) -> None:
+    actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
+    verify = actions.add_parser("verify", help="check every chain of events; 1 when one is broken")
+    verify.add_argument("--org", metavar="SLUG", help="only the chain of this organization")
+    verify.add_argument("--file", metavar="FILE", help="an export, instead of the database")
+    verify.add_argument(
+        "--noted", metavar="SEQ:HASH", type=_noted, help="an event that an earlier run printed as the last: is it there"
+    )
+    verify.add_argument("--json", action="store_true", help="print one JSON object a chain")
+
+
 def _config(command: argparse.ArgumentParser) -> None:
     form = command.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print as JSON")
@@ -133,6 +146,13 @@ def _positive(text: str) -> int:
     return number
 
 
+def _noted(text: str) -> tuple[int, bytes]:
+    seq, _, digest = text.partition(":")
+    if re.fullmatch(r"[1-9][0-9]{0,15}", seq) is None or re.fullmatch(r"[0-9a-f]{64}", digest) is None:
+        raise argparse.ArgumentTypeError("must be the number and the hash of an event, as 17:9f86d0...")
+    return int(seq), bytes.fromhex(digest)
+
+
 def _quota(text: str) -> int:
     return _up_to(MAX_MONTHLY_ITEMS, text)
 
@@ -155,6 +175,7 @@ _OPTIONS: Final = {
     "control": _serving,
     "init": _init,
     "limits": _limits,
+    "audit": _audit,
     "config": _config,
     "doctor": _doctor,
     "journal": _journal,

@@ -74,12 +74,14 @@ class Verifier:
     """Takes the events of one chain in order, from its start; says where it breaks first. Holds nothing but its end.
 
     `noted`: hashes by `seq` that are known from elsewhere: the head, an export, a number on paper. A chain that was
-    written anew as a whole holds in itself; only these tell.
+    written anew as a whole holds in itself; only these tell. `seq`, `start`: the event before the first that comes.
     """
 
-    def __init__(self, noted: Mapping[int, bytes] = MappingProxyType({})) -> None:
-        self.seq = 0
-        self.hash = START
+    def __init__(
+        self, noted: Mapping[int, bytes] = MappingProxyType({}), *, seq: int = 0, start: bytes = START
+    ) -> None:
+        self.seq = seq
+        self.hash = start
         self._noted = noted
         self._broken: Break | None = None
 

@@ -34,6 +34,8 @@ from chassis.relational import (
     text,
     to_milliseconds,
 )
+from control.approvals import tables as _approvals  # noqa: F401  # what is imported is in `metadata`
+from control.audit import tables as _audit  # noqa: F401
 from tests.databases import REVISIONS
 
 

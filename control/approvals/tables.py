@@ -1,0 +1,79 @@
+"""The tables of approval requests and the votes on them.
+
+Who may decide, and how many must, is copied from the policy into the request: a policy that changes later changes
+nothing about what was asked before.
+"""
+
+from typing import Final
+
+import sqlalchemy as sa
+
+from chassis.identity.tables import metadata
+from chassis.relational import UtcTime, text
+from control.policies.model import RiskClass
+from control.policies.pattern import MAX_LENGTH
+from control.policies.tables import MAX_TARGET_TYPE_LENGTH, one_of
+from proto.identity import PrincipalKind
+
+MAX_TARGET_ID_LENGTH: Final = 500
+MAX_REASON_LENGTH: Final = 4_096
+
+approval_requests: Final = sa.Table(
+    "approval_requests",
+    metadata,
+    sa.Column("id", text(32), primary_key=True),
+    sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("requester_id", text(32), sa.ForeignKey("principals.id"), nullable=False),
+    sa.Column("on_behalf_of", text(32)),
+    sa.Column("act_chain", sa.JSON, nullable=False),
+    sa.Column("circle", sa.JSON, nullable=False),  # principals none of whom is independent of the requester
+    sa.Column("action", text(MAX_LENGTH), nullable=False),
+    sa.Column("risk_class", text(16), nullable=False),
+    sa.Column("target_type", text(MAX_TARGET_TYPE_LENGTH), nullable=False),
+    sa.Column("target_id", text(MAX_TARGET_ID_LENGTH), nullable=False),
+    sa.Column("project_id", sa.BigInteger, sa.ForeignKey("projects.id")),
+    sa.Column("status", text(16), nullable=False),  # EXPIRED is none: that is a PENDING one behind `expires_at`
+    sa.Column("min_approvers", sa.Integer, nullable=False),
+    sa.Column("approver_roles", sa.JSON, nullable=False),
+    sa.Column("machine_approver_ids", sa.JSON, nullable=False),
+    sa.Column("policy_id", text(32)),  # no reference: the policy may be gone by now
+    sa.Column("policy_source", text(16), nullable=False),
+    sa.Column("policy_reason", sa.Text, nullable=False),
+    sa.Column("decider_id", text(32)),
+    sa.Column("decided_at", UtcTime),
+    sa.Column("reason", text(MAX_REASON_LENGTH)),
+    sa.Column("approvals", sa.Integer),  # counted, and whether independent ones were among them, when it was decided
+    sa.Column("independent", sa.Boolean),
+    sa.Column("expires_at", UtcTime, nullable=False),
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("payload", sa.JSON(none_as_null=True)),
+    sa.Column("told_channel_ids", sa.JSON, nullable=False),  # those that are told how it ended
+    sa.Column("expiry_noted", sa.Boolean, nullable=False),
+    sa.CheckConstraint("status IN ('PENDING', 'APPROVED', 'REJECTED')", name="status"),
+    one_of("risk_class", RiskClass),
+    sa.CheckConstraint("min_approvers >= 1", name="min_approvers"),
+    sa.CheckConstraint("(status = 'PENDING') = (decided_at IS NULL)", name="decided"),
+    sa.CheckConstraint("status <> 'APPROVED' OR (approvals >= min_approvers AND independent)", name="approved"),
+    sa.Index(None, "org_id", "id"),
+    sa.Index(None, "org_id", "status", "id"),
+    sa.Index(None, "org_id", "requester_id", "status", "action"),
+    sa.Index(None, "status", "expiry_noted", "expires_at"),
+)
+
+approval_votes: Final = sa.Table(
+    "approval_votes",
+    metadata,
+    sa.Column("request_id", text(32), sa.ForeignKey("approval_requests.id"), primary_key=True),
+    sa.Column("principal_id", text(32), sa.ForeignKey("principals.id"), primary_key=True),
+    sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("kind", text(16), nullable=False),
+    sa.Column("verdict", text(8), nullable=False),
+    sa.Column("reason", text(MAX_REASON_LENGTH)),
+    sa.Column("on_behalf_of", text(32)),
+    sa.Column("act_chain", sa.JSON, nullable=False),
+    sa.Column("circle", sa.JSON, nullable=False),
+    sa.Column("token_id", text(32), nullable=False),
+    sa.Column("voted_at", UtcTime, nullable=False),
+    sa.CheckConstraint("verdict IN ('APPROVE', 'REJECT')", name="verdict"),
+    one_of("kind", PrincipalKind),
+)

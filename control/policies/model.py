@@ -1,0 +1,99 @@
+"""Rules and what they decide, as values."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from proto.identity import ROLE_SCOPES, Role, Scope
+
+MAX_APPROVERS: Final = 10
+MAX_TTL_MINUTES: Final = 43_200  # 30 days
+DEFAULT_TTL_MINUTES: Final = 1_440
+DECIDING_ROLES: Final = tuple(role for role in Role if Scope.APPROVALS_DECIDE in ROLE_SCOPES[role])
+
+
+class Effect(StrEnum):
+    """What becomes of a request, from least to most strict."""
+
+    ALLOW = "ALLOW"
+    ASK = "ASK"
+    DENY = "DENY"
+
+
+class RiskClass(StrEnum):
+    """How bad it can be, from least to most."""
+
+    LOW = "LOW"
+    MEDIUM = "MEDIUM"
+    HIGH = "HIGH"
+    CRITICAL = "CRITICAL"
+
+
+class Source(StrEnum):
+    """Where a rule comes from, in the order in which they are asked; an organization's DENY comes before all."""
+
+    PROJECT = "project_policy"
+    ORGANIZATION = "org_policy"
+    BUILTIN = "builtin"
+    FALLBACK = "fallback"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One rule, wherever it comes from. `policy_id` is set for policies.
+
+    `min_approvers`, `approver_roles`, `machine_approver_ids` and `ttl_minutes` are for ASK. `machine_approver_ids` are
+    the agents and services whose approvals count; those of no other one do.
+    """
+
+    name: str
+    source: Source
+    action_pattern: str
+    effect: Effect
+    risk_class: RiskClass
+    policy_id: str | None = None
+    target_type: str | None = None
+    min_approvers: int = 1
+    approver_roles: tuple[Role, ...] = DECIDING_ROLES
+    machine_approver_ids: tuple[str, ...] = ()
+    ttl_minutes: int = DEFAULT_TTL_MINUTES
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A rule that an organization made, as it is stored."""
+
+    id: str
+    org_id: str
+    project_id: int | None
+    project_slug: str | None
+    name: str
+    action_pattern: str
+    target_type: str | None
+    effect: Effect
+    risk_class: RiskClass
+    min_approvers: int
+    approver_roles: tuple[Role, ...]
+    machine_approver_ids: tuple[str, ...]
+    ttl_minutes: int
+    enabled: bool
+    created_at: datetime
+    updated_at: datetime
+
+    @property
+    def rule(self) -> Rule:
+        """What it says."""
+        return Rule(
+            name=self.name,
+            source=Source.ORGANIZATION if self.project_id is None else Source.PROJECT,
+            action_pattern=self.action_pattern,
+            effect=self.effect,
+            risk_class=self.risk_class,
+            policy_id=self.id,
+            target_type=self.target_type,
+            min_approvers=self.min_approvers,
+            approver_roles=self.approver_roles,
+            machine_approver_ids=self.machine_approver_ids,
+            ttl_minutes=self.ttl_minutes,
+        )
