@@ -1,6 +1,6 @@
 """Access rules of routes, and the checks that hold them before a handler runs.
 
-A rule is data (`public()`, `bearer(scope)`, `project_key()`); the guards are handed in. `guarded` joins the two, so a
+A rule is data (`public()`, `bearer(scope)`, `session()`, `project_key()`); the guards are handed in. `guarded` joins the two, so a
 handler never runs unchecked and a route cannot be declared without its rule.
 """
 
@@ -20,6 +20,7 @@ from chassis.limits.limiter import LimitClass
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 REACH: Final = web.RequestKey("reach", Reach)
+GRANT: Final = web.RequestKey("grant", Grant)
 PROJECT: Final = web.RequestKey("project", ProjectIdentity)
 
 _NO_QUERY: Final = MultiDictProxy(MultiDict[str]())
@@ -38,11 +39,18 @@ class Bearer:
 
 
 @dataclass(frozen=True, slots=True)
+class Session:
+    """A dashboard session, wherever it is; `owing`: also one whose user has yet to show the second factor."""
+
+    owing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ProjectKey:
     """A project key, in a header or in the query."""
 
 
-Access = Public | Bearer | ProjectKey
+Access = Public | Bearer | Session | ProjectKey
 
 
 def public() -> Access:
@@ -53,6 +61,11 @@ def public() -> Access:
 def bearer(scope: str) -> Access:
     """401 without a good token, 404 when the path is out of its sight, 403 without `scope`."""
     return Bearer(scope)
+
+
+def session(*, owing: bool = False) -> Access:
+    """401 without a good session, or (but for `owing`) while its second factor is owed; 403 for other tokens."""
+    return Session(owing)
 
 
 def project_key() -> Access:
@@ -67,6 +80,9 @@ class BearerCheck(Protocol):
 
     async def authenticate(self, authorization: str | None) -> Grant:
         """Who it is. Raises ApiError: 401, 503."""
+
+    async def authenticate_session(self, authorization: str | None, *, owing: bool) -> Grant:
+        """Whose dashboard session it is. Raises ApiError: 401, 403, 503."""
 
     async def authorize(self, grant: Grant, org_slug: str, project_slug: str | None, scope: str) -> Reach:
         """How far they reach. Raises ApiError: 404, then 403; 503."""
@@ -104,6 +120,11 @@ def reach(request: web.Request) -> Reach:
     return request[REACH]
 
 
+def grant(request: web.Request) -> Grant:
+    """Whose session it is; on `session` routes only."""
+    return request[GRANT]
+
+
 def project(request: web.Request) -> ProjectIdentity:
     """The project that the key speaks for; on `project_key` routes only."""
     return request[PROJECT]
@@ -116,9 +137,11 @@ def guarded(access: Access, handler: Handler, guards: Guards, admission: Admissi
     """
     if isinstance(access, Public):
         return handler
-    if isinstance(access, Bearer):
+    if isinstance(access, Bearer | Session):
         if guards.bearer is None:
             raise ValueError(f"nothing guards {access}")
+        if isinstance(access, Session):
+            return _behind_session(guards.bearer, access.owing, handler, admission, limit)
         return _behind_bearer(guards.bearer, access.scope, handler, admission, limit)
     if guards.project_key is None:
         raise ValueError(f"nothing guards {access}")
@@ -131,17 +154,34 @@ def _behind_bearer(
     async def checked(request: web.Request) -> web.StreamResponse:
         slugs = request.match_info
         await admission.admit_address(request, LimitClass.FAILED_BEARER)
-        grant = await _authenticated(request, guard, admission)
-        await admission.take(request, limit, f"{grant.principal_id}@{grant.org_id}")
-        request[REACH] = await guard.authorize(grant, slugs["orgSlug"], slugs.get("projectSlug"), scope)
+        found = await _authenticated(request, guard.authenticate, admission)
+        await admission.take(request, limit, f"{found.principal_id}@{found.org_id}")
+        request[REACH] = await guard.authorize(found, slugs["orgSlug"], slugs.get("projectSlug"), scope)
         return await handler(request)
 
     return checked
 
 
-async def _authenticated(request: web.Request, guard: BearerCheck, admission: Admission) -> Grant:
+def _behind_session(
+    guard: BearerCheck, owing: bool, handler: Handler, admission: Admission, limit: LimitClass
+) -> Handler:
+    authenticate = partial(guard.authenticate_session, owing=owing)
+
+    async def checked(request: web.Request) -> web.StreamResponse:
+        await admission.admit_address(request, LimitClass.FAILED_BEARER)
+        found = await _authenticated(request, authenticate, admission)
+        await admission.take(request, limit, f"{found.principal_id}@{found.org_id}")
+        request[GRANT] = found
+        return await handler(request)
+
+    return checked
+
+
+async def _authenticated(
+    request: web.Request, authenticate: Callable[[str | None], Awaitable[Grant]], admission: Admission
+) -> Grant:
     try:
-        return await guard.authenticate(_only(request.headers.getall("Authorization", [])))
+        return await authenticate(_only(request.headers.getall("Authorization", [])))
     except Unauthorized:
         await admission.charge_address(request, LimitClass.FAILED_BEARER)
         raise

@@ -8,28 +8,21 @@ import base64
 import binascii
 import hashlib
 import hmac
-import os
-import secrets
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar, overload
 
 import msgspec
 
-from chassis.errors import BadRequest, Issue, StartupError
+from chassis.errors import BadRequest, Issue
+from chassis.keyfile import KEY_BYTES, load_or_create_key
 
 MAX_CURSOR_LENGTH: Final = 500  # specification 8
-KEY_BYTES: Final = 32
 _TAG_BYTES: Final = 16
 _CONTEXT: Final = b"sluice cursor 1\0"
 
 T = TypeVar("T")
 CursorValue = str | int | bytes | None
-
-
-class CursorKeyUnusable(StartupError):
-    """The key file cannot be read or created; the message is one sentence for the operator."""
 
 
 class CursorSigner:
@@ -75,44 +68,14 @@ class CursorSigner:
         return hmac.digest(self._key, message, hashlib.sha256)[:_TAG_BYTES]
 
 
-def load_or_create_key(path: Path) -> bytes:
-    """The 32 bytes in `path` (hex, mode 0600), drawn and written atomically when there is no such file yet.
-
-    Raises CursorKeyUnusable. Two processes that start together end up with the same key.
-    """
-    try:
-        if not path.exists():
-            _create_key(path)
-        key = bytes.fromhex(path.read_text(encoding="ascii").strip())
-    except OSError as error:
-        raise CursorKeyUnusable(f"The cursor key {path} cannot be used: {error.strerror}.") from error
-    except ValueError as error:
-        raise CursorKeyUnusable(f"The cursor key {path} is damaged: it must hold hexadecimal digits.") from error
-    if len(key) != KEY_BYTES:
-        raise CursorKeyUnusable(f"The cursor key {path} is damaged: it must hold {KEY_BYTES} bytes in hexadecimal.")
-    return key
-
-
 def cursor_signer(configured: str, path: Path) -> CursorSigner:
-    """From the configured text when there is one (several machines must share it), else from the key file."""
+    """From the configured text when there is one (several machines must share it), else from the key file.
+
+    Raises KeyFileUnusable.
+    """
     if configured:
         return CursorSigner(hashlib.sha256(_CONTEXT + configured.encode()).digest())
-    return CursorSigner(load_or_create_key(path))
-
-
-def _create_key(path: Path) -> None:
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".cursor-")  # created with mode 0600
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(secrets.token_hex(KEY_BYTES) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(temporary, path)  # never overwrites: the first process wins, the others read its key
-    except FileExistsError:
-        pass
-    finally:
-        temporary.unlink()
+    return CursorSigner(load_or_create_key(path, "cursor key"))
 
 
 def _invalid_cursor() -> BadRequest:

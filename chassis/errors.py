@@ -73,6 +73,14 @@ class Unauthorized(ApiError):
         super().__init__(ErrorCode.UNAUTHORIZED, message, headers={"WWW-Authenticate": "Bearer"}, close=close)
 
 
+class FactorRequired(ApiError):
+    """401: the session is good, but its user has yet to show the second factor."""
+
+    def __init__(self) -> None:
+        message = "The second factor is owed: send its code to /auth/totp/verify."
+        super().__init__(ErrorCode.MFA_REQUIRED, message, headers={"WWW-Authenticate": "Bearer"})
+
+
 class Forbidden(ApiError):
     """403: the credential is good but does not reach this far."""
 

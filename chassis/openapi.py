@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from chassis.access import Access, Bearer, ProjectKey, Public
+from chassis.access import Access, Bearer, ProjectKey, Public, Session
 from chassis.operation import Answer, Content, Operation, Parameter, Refusals
 
 API_VERSION: Final = "0.1.0"  # of the interface (specification 9)
@@ -22,7 +22,9 @@ _SCHEMES: Final = {
     "bearerAuth": {
         "type": "http",
         "scheme": "bearer",
-        "description": "Personal access token: `Authorization: Bearer pat_...`.",
+        "description": (
+            "Personal access token, `Authorization: Bearer pat_...`, or the access token of a dashboard session."
+        ),
     },
     "legacyAuth": {
         "type": "apiKey",
@@ -253,12 +255,14 @@ def _statuses(endpoint: Endpoint) -> tuple[int, ...]:
     statuses = _OF_ALL if endpoint.operation.body is None else _OF_ALL + _OF_BODIES
     if isinstance(endpoint.access, Bearer):
         return statuses + _OF_BEARERS
-    return statuses + _OF_KEYS if isinstance(endpoint.access, ProjectKey) else statuses
+    return statuses + _OF_KEYS if isinstance(endpoint.access, ProjectKey | Session) else statuses
 
 
 def _credentials(access: Access) -> list[dict[str, list[str]]]:
     if isinstance(access, Bearer):
         return [{"bearerAuth": [access.scope]}]  # 3.1 allows the names of roles for schemes other than OAuth
+    if isinstance(access, Session):
+        return [{"bearerAuth": []}]
     if isinstance(access, ProjectKey):
         return [{"legacyAuth": []}, {"dsnAuth": []}, {"legacyKeyQuery": []}]
     return []

@@ -295,6 +295,17 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             le=10_000_000,
         ),
     ] = 30
+    failed_login_rate: Annotated[
+        int,
+        setting(
+            "Failed attempts to log in to one account, by password or by second factor; after them it is answered 429, "
+            "also with what is right.",
+            unit="attempts/15 min",
+            zero="no limit",
+            ge=0,
+            le=10_000_000,
+        ),
+    ] = 5
     trusted_proxies: Annotated[
         tuple[str, ...],
         setting(

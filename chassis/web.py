@@ -24,17 +24,20 @@ from aiohttp.typedefs import Handler as AiohttpHandler
 from aiohttp.typedefs import Middleware
 
 from chassis.access import (
+    GRANT,
     PROJECT,
     REACH,
     Access,
     Guards,
     Handler,
     bearer,
+    grant,
     guarded,
     project,
     project_key,
     public,
     reach,
+    session,
 )
 from chassis.body import defer_continue, refuse_unreadable
 from chassis.errors import (
@@ -63,6 +66,8 @@ from chassis.telemetry import METRICS_TYPE, Telemetry
 from chassis.unrouted import add_catch_all, at_path, route_name
 
 __all__ = (
+    "ADMISSION",
+    "GRANT",
     "JSON_TYPE",
     "PROJECT",
     "REACH",
@@ -74,12 +79,14 @@ __all__ = (
     "Service",
     "bearer",
     "build_app",
+    "grant",
     "json_response",
     "project",
     "project_key",
     "public",
     "reach",
     "request_id",
+    "session",
 )
 
 ErrorRenderer = Callable[[web.Request, ApiError, str], web.Response]
@@ -91,6 +98,7 @@ PROBE_METHODS: Final = ("GET", "HEAD")  # load balancers ask with either
 KNOWN_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 REQUEST_ID: Final = web.RequestKey("request_id", str)
+ADMISSION: Final = web.AppKey("admission", Admission)
 CANCEL_ON_DISCONNECT: Final = web.RequestKey("cancel_on_disconnect", bool)
 
 _KEPT_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -173,6 +181,7 @@ def build_app(
         client_max_size=MAX_DEFAULT_BODY,
     )
     app[HEALTH] = health
+    app[ADMISSION] = admission
     app[GATES] = {f"{route.method} {route.path}".encode(): route.gate for route in routes if route.gate is not None}
     app.cleanup_ctx.extend([*telemetry.resources(), *resources])
     resources_by_path: dict[str, web.Resource] = {}

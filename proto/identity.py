@@ -13,7 +13,10 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 TOKEN_PREFIX: Final = "pat_"  # noqa: S105  # what every token starts with is public
+INVITATION_PREFIX: Final = "inv_"
+REFRESH_PREFIX: Final = "ref_"
 TOKEN_ENTROPY_BYTES: Final = 32
+MAX_ACT_CHAIN: Final = 16  # specification 2.8: links of an act chain
 PROJECT_KEY_ENTROPY_BYTES: Final = 16
 MAX_PROJECT_ID: Final = 2**53 - 1  # every JSON consumer holds integers up to here exactly
 MAX_SLUG_LENGTH: Final = 64
@@ -28,10 +31,17 @@ MAX_KEY_RATE: Final = 10_000_000  # requests per second
 SLUG_PATTERN: Final = r"^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?!\n)$"
 NAME_PATTERN: Final = r"^(?!\s)[^\x00-\x1f\x7f-\x9f\u2028\u2029]+(?<!\s)(?!\n)$"
 
+# What browsers take (HTML, 4.10.5.1.5): ASCII, a domain name of labels, which may be one.
+EMAIL_PATTERN: Final = (
+    r"^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@"
+    r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*(?!\n)$"
+)
+LOCALE_PATTERN: Final = r"^[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*(?!\n)$"  # the shape of a language tag (RFC 5646)
+
 _BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _TOKEN_BODY_LENGTH: Final = 43  # ceil(256 / log2(62))
 _CHECKSUM_LENGTH: Final = 6  # ceil(32 / log2(62))
-_TOKEN: Final = re.compile(rf"{TOKEN_PREFIX}[0-9A-Za-z]{{{_TOKEN_BODY_LENGTH + _CHECKSUM_LENGTH}}}")
+_SECRET: Final = re.compile(rf"[a-z]{{3}}_[0-9A-Za-z]{{{_TOKEN_BODY_LENGTH + _CHECKSUM_LENGTH}}}")
 _PROJECT_KEY: Final = re.compile(r"[0-9a-f]{32}")
 _SLUG: Final = re.compile(SLUG_PATTERN)
 _DSN: Final = re.compile(
@@ -150,19 +160,27 @@ def secret_hint(secret: str) -> str:
     return secret[-4:]
 
 
-def encode_token(entropy: bytes) -> str:
-    """`pat_` + 43 base62 digits + 6 of checksum, from 32 random bytes; the checksum lets secret scanners be sure."""
+def encode_token(entropy: bytes, prefix: str = TOKEN_PREFIX) -> str:
+    """`pat_` + 43 base62 digits + 6 of checksum, from 32 random bytes; the checksum lets secret scanners be sure.
+
+    Invitations and refresh tokens have the same form under prefixes of their own.
+    """
     if len(entropy) != TOKEN_ENTROPY_BYTES:
         raise ValueError(f"a personal access token holds {TOKEN_ENTROPY_BYTES} random bytes")
-    text = TOKEN_PREFIX + _base62(int.from_bytes(entropy, "big"), _TOKEN_BODY_LENGTH)
+    text = prefix + _base62(int.from_bytes(entropy, "big"), _TOKEN_BODY_LENGTH)
     return text + _checksum(text)
 
 
-def is_token(text: str) -> bool:
-    """Whether the text has the shape and the checksum of a personal access token."""
-    if _TOKEN.fullmatch(text) is None:
+def is_token(text: str, prefix: str = TOKEN_PREFIX) -> bool:
+    """Whether the text has the shape and the checksum of a personal access token, or of what else has the prefix."""
+    if not text.startswith(prefix) or _SECRET.fullmatch(text) is None:
         return False
     return text[-_CHECKSUM_LENGTH:] == _checksum(text[:-_CHECKSUM_LENGTH])
+
+
+def normal_email(text: str) -> str:
+    """As e-mail addresses are stored and compared: in lower case. What differs in case alone is one mailbox in practice."""
+    return text.lower()
 
 
 def encode_project_key(entropy: bytes) -> str:

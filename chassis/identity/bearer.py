@@ -1,9 +1,10 @@
-"""The check of a bearer token, in this order: 401 no valid token (`authenticate`), 404 out of sight, 403 out of reach
+"""The check of a bearer, in this order: 401 no valid credential (`authenticate`), 404 out of sight, 403 out of reach
 (`authorize`). The limit of the principal stands between the two.
 
-A token is pinned to one organization; any other organization is out of its holder's sight, as is its own once the
-holder is no member any more. Its scopes are intersected with the live role at every request. "Live" is at most FRESH_S
-old, and a change made in the same process counts at once (`forget_all`).
+A credential is a personal access token, or the access token of a dashboard session (`chassis.identity.jwt_check`). It
+is pinned to one organization; any other organization is out of its holder's sight, as is its own once the holder is no
+member any more. Its scopes are intersected with the live roles at every request (`chassis.identity.standing`). "Live"
+is at most FRESH_S old, and a change made in the same process counts at once (`forget_all`).
 """
 
 import asyncio
@@ -13,17 +14,21 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.errors import Forbidden, NotFound, Unauthorized
+from chassis.errors import FactorRequired, Forbidden, NotFound, Unauthorized
 from chassis.identity.cache import CacheMetrics, Limits, LookupCache
+from chassis.identity.jwt_check import JwtCheck
 from chassis.identity.model import Grant, Reach
-from chassis.identity.tables import access_tokens, memberships, organizations, principals, projects
+from chassis.identity.standing import any_disabled, common_scopes, standings
+from chassis.identity.tables import access_tokens, delegations, organizations, projects, sessions, users
 from chassis.relational import Database, DatabaseUnavailable
-from proto.identity import Role, Scope, effective_scopes, hash_secret, is_slug, is_token
+from proto.identity import Scope, hash_secret, is_slug, is_token
 
 FRESH_S: Final = 5.0
 LIMITS: Final = Limits(fresh_s=FRESH_S)
 LAST_USE_PRECISION: Final = timedelta(minutes=1)  # how often one token's last use is written down at most
+SECOND_FACTORS: Final = frozenset({"otp", "rc"})  # of RFC 8176, and ours: a recovery code
 _MAX_LAST_USE_WRITES: Final = 16  # under way at once; one more is left to the token's next look-up
 
 _TOKEN: Final = (
@@ -35,19 +40,26 @@ _TOKEN: Final = (
         access_tokens.c.scopes,
         access_tokens.c.expires_at,
         access_tokens.c.last_used_at,
-        memberships.c.role,
+        delegations.c.subject_id,
+        delegations.c.chain,
     )
-    .join_from(access_tokens, principals, principals.c.id == access_tokens.c.principal_id)
-    .join(organizations, organizations.c.id == access_tokens.c.org_id)
-    .outerjoin(
-        memberships,
-        (memberships.c.org_id == access_tokens.c.org_id) & (memberships.c.principal_id == access_tokens.c.principal_id),
+    .join_from(access_tokens, organizations, organizations.c.id == access_tokens.c.org_id)
+    .outerjoin(delegations, delegations.c.token_id == access_tokens.c.id)
+    .where(access_tokens.c.hash == sa.bindparam("hash"), access_tokens.c.revoked_at.is_(None))
+)
+_SESSION: Final = (
+    sa.select(
+        sessions.c.id,
+        sessions.c.principal_id,
+        sessions.c.org_id,
+        organizations.c.slug.label("org_slug"),
+        sessions.c.expires_at,
+        sessions.c.methods,
+        users.c.totp_confirmed_at,
     )
-    .where(
-        access_tokens.c.hash == sa.bindparam("hash"),
-        access_tokens.c.revoked_at.is_(None),
-        principals.c.disabled_at.is_(None),
-    )
+    .join_from(sessions, organizations, organizations.c.id == sessions.c.org_id)
+    .join(users, users.c.principal_id == sessions.c.principal_id)
+    .where(sessions.c.id == sa.bindparam("id"), sessions.c.revoked_at.is_(None))
 )
 _PROJECT: Final = sa.select(projects.c.id).where(
     projects.c.org_id == sa.bindparam("org_id"), projects.c.slug == sa.bindparam("slug")
@@ -69,17 +81,30 @@ class BearerGuard:
         self._database = database
         self._now = now
         self._grants: LookupCache[bytes, Grant] = LookupCache("token", self._fetch_grant, limits, clock, metrics)
+        self._sessions: LookupCache[str, Grant] = LookupCache("session", self._fetch_session, limits, clock, metrics)
         self._projects: LookupCache[tuple[str, str], int] = LookupCache(
             "project", self._fetch_project, limits, clock, metrics
         )
+        self._jwt = JwtCheck(database, metrics, clock=clock, now=now)
         self._writes: set[asyncio.Task[None]] = set()
 
     async def authenticate(self, authorization: str | None) -> Grant:
-        """`authorization` is the header as it came. Raises Unauthorized, ServiceUnavailable."""
-        digest = hash_secret(_token(authorization))
-        grant = self._grants.recall(digest) or await self._grants.get(digest)
-        if grant is None or (grant.expires_at is not None and grant.expires_at <= self._now()):
-            raise Unauthorized("The access token is not valid.")
+        """`authorization` is the header as it came. Raises Unauthorized, FactorRequired, ServiceUnavailable."""
+        grant = await self._grant(_credential(authorization))
+        if grant.owes_factor:
+            raise FactorRequired
+        return grant
+
+    async def authenticate_session(self, authorization: str | None, *, owing: bool) -> Grant:
+        """Likewise, of a dashboard session; with `owing` one that owes its second factor passes too. Raises Forbidden
+        for a personal access token.
+        """
+        credential = _credential(authorization)
+        grant = await self._grant(credential)
+        if is_token(credential):
+            raise Forbidden("This is for dashboard sessions, not for personal access tokens.")
+        if grant.owes_factor and not owing:
+            raise FactorRequired
         return grant
 
     async def authorize(self, grant: Grant, org_slug: str, project_slug: str | None, scope: str) -> Reach:
@@ -98,18 +123,37 @@ class BearerGuard:
             scopes=grant.scopes,
             project_id=project_id,
             project_slug=project_slug,
+            kind=grant.kind,
+            owner_id=grant.owner_id,
+            on_behalf_of=grant.on_behalf_of,
+            act_chain=grant.act_chain,
         )
 
     def forget_all(self) -> None:
-        """To be called when a token, principal, membership, project or organization was changed."""
+        """To be called when a token, session, principal, membership, project or organization was changed."""
         self._grants.forget_all()
+        self._sessions.forget_all()
         self._projects.forget_all()
 
     async def close(self) -> None:
         """End look-ups under way; let the last uses be written."""
         await self._grants.close()
+        await self._sessions.close()
         await self._projects.close()
+        await self._jwt.close()
         await asyncio.gather(*self._writes, return_exceptions=True)
+
+    async def _grant(self, credential: str) -> Grant:
+        """What a good credential grants."""
+        if is_token(credential):
+            digest = hash_secret(credential)
+            grant = self._grants.recall(digest) or await self._grants.get(digest)
+        else:
+            session_id = await self._jwt.session_id(credential)
+            grant = self._sessions.recall(session_id) or await self._sessions.get(session_id)
+        if grant is None or (grant.expires_at is not None and grant.expires_at <= self._now()):
+            raise Unauthorized("The access token is not valid.")
+        return grant
 
     async def _see_project(self, org_id: str, slug: str) -> int:
         if not is_slug(slug):  # a path may hold what no database column takes
@@ -122,20 +166,18 @@ class BearerGuard:
     async def _fetch_grant(self, digest: bytes) -> Grant | None:
         async with self._database.read() as connection:
             row = (await connection.execute(_TOKEN, {"hash": digest})).one_or_none()
-        if row is None:
-            return None
-        self._note_use(row.id, row.last_used_at)
-        role = None if row.role is None else Role(row.role)
-        granted = None if row.scopes is None else frozenset(Scope(name) for name in row.scopes if name in set(Scope))
-        return Grant(
-            token_id=row.id,
-            principal_id=row.principal_id,
-            org_id=row.org_id,
-            org_slug=row.org_slug,
-            role=role,
-            scopes=frozenset() if role is None else effective_scopes(role, granted),
-            expires_at=row.expires_at,
-        )
+            grant = None if row is None else await _granted(connection, row, row.scopes, row.subject_id, row.chain)
+        if row is not None and grant is not None:
+            self._note_use(row.id, row.last_used_at)
+        return grant
+
+    async def _fetch_session(self, session_id: str) -> Grant | None:
+        async with self._database.read() as connection:
+            row = (await connection.execute(_SESSION, {"id": session_id})).one_or_none()
+            if row is None:
+                return None
+            owes = row.totp_confirmed_at is not None and SECOND_FACTORS.isdisjoint(row.methods)
+            return await _granted(connection, row, owes_factor=owes)
 
     async def _fetch_project(self, key: tuple[str, str]) -> int | None:
         async with self._database.read() as connection:
@@ -163,13 +205,44 @@ class BearerGuard:
             pass  # logged where it was raised; the time of last use is worth no more than one attempt
 
 
-def _token(authorization: str | None) -> str:
-    """The personal access token in the header. Its checksum is looked at first: a made-up token costs no look-up."""
+async def _granted(
+    connection: AsyncConnection,
+    row: sa.Row[tuple[object, ...]],
+    scopes: list[str] | None = None,
+    subject_id: str | None = None,
+    chain: list[str] | None = None,
+    *,
+    owes_factor: bool = False,
+) -> Grant | None:
+    """Of a token's or session's row, with how everyone stands on whom it depends; None when one of them is disabled."""
+    involved = {row.principal_id, *(chain or ()), *([] if subject_id is None else [subject_id])}
+    found = await standings(connection, row.org_id, involved)
+    if any_disabled(found):
+        return None
+    granted = None if scopes is None else frozenset(Scope(name) for name in scopes if name in set(Scope))
+    reach = common_scopes(found, granted)
+    holder = found[row.principal_id]
+    return Grant(
+        token_id=row.id,
+        principal_id=row.principal_id,
+        org_id=row.org_id,
+        org_slug=row.org_slug,
+        role=None if reach is None else holder.role,
+        scopes=reach or frozenset(),
+        expires_at=row.expires_at,
+        kind=holder.kind,
+        owner_id=holder.owner_id,
+        on_behalf_of=subject_id,
+        act_chain=tuple(chain or ()),
+        owes_factor=owes_factor,
+    )
+
+
+def _credential(authorization: str | None) -> str:
+    """What the header carries. Whether it can be a credential is looked at before anything is looked up."""
     if authorization is None:
         raise Unauthorized("A bearer token is required.")
-    scheme, _, token = authorization.partition(" ")
+    scheme, _, credential = authorization.partition(" ")
     if scheme.lower() != "bearer":
         raise Unauthorized("A bearer token is required.")
-    if not is_token(token.strip()):
-        raise Unauthorized("The access token is not valid.")
-    return token.strip()
+    return credential.strip()

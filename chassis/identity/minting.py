@@ -5,8 +5,10 @@ import time
 from typing import Final
 
 from proto.identity import (
+    INVITATION_PREFIX,
     MAX_PROJECT_ID,
     PROJECT_KEY_ENTROPY_BYTES,
+    REFRESH_PREFIX,
     TOKEN_ENTROPY_BYTES,
     encode_project_key,
     encode_token,
@@ -31,6 +33,16 @@ def new_project_id() -> int:
 def new_token() -> str:
     """A personal access token."""
     return encode_token(secrets.token_bytes(TOKEN_ENTROPY_BYTES))
+
+
+def new_invitation() -> str:
+    """What an invitation is accepted with."""
+    return encode_token(secrets.token_bytes(TOKEN_ENTROPY_BYTES), INVITATION_PREFIX)
+
+
+def new_refresh_token() -> str:
+    """What a session goes on with."""
+    return encode_token(secrets.token_bytes(TOKEN_ENTROPY_BYTES), REFRESH_PREFIX)
 
 
 def new_project_key() -> str:

@@ -18,7 +18,10 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What the store says about a valid token. `role` is None when its holder is not a member any more."""
+    """What the store says about a valid token or session. `role` is None when its holder, one for whom it acts, or an
+    owner of these is not a member any more. Of a session `token_id` is the session's id, and `owes_factor` says that
+    its user has yet to show the second factor.
+    """
 
     token_id: str
     principal_id: str
@@ -27,6 +30,11 @@ class Grant:
     role: Role | None
     scopes: frozenset[Scope]
     expires_at: datetime | None = None
+    kind: PrincipalKind = PrincipalKind.USER
+    owner_id: str | None = None
+    on_behalf_of: str | None = None
+    act_chain: tuple[str, ...] = ()
+    owes_factor: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Final
 
 from aiohttp import web
@@ -15,9 +16,17 @@ from chassis.settings import ChassisSettings
 
 VERDICT: Final = web.RequestKey("rate_limit", Verdict)
 MINUTE: Final = 60
+QUARTER: Final = 15 * MINUTE
 RATED_KEYS: Final = 1_024  # rates of keys' own whose rules are kept; most keys share a few
 
-_OF_ADDRESSES: Final = frozenset({LimitClass.FAILED_BEARER, LimitClass.FAILED_KEY})
+_FAILED: Final[Mapping[LimitClass, str]] = MappingProxyType(
+    {
+        LimitClass.FAILED_BEARER: "failed attempts from this address",
+        LimitClass.FAILED_KEY: "failed attempts from this address",
+        LimitClass.FAILED_LOGIN: "failed attempts to log in to this account",
+    }
+)
+_Ask = Callable[[Bucket, Rule], Awaitable[Verdict]]
 
 
 class Admission:
@@ -50,14 +59,23 @@ class Admission:
         """Count a failure. RateLimited when its address had used up its bucket while this credential was checked."""
         await self._ask_for_address(self._limiter.take, request, limit)
 
-    async def _ask_for_address(
-        self, ask: Callable[[Bucket, Rule], Awaitable[Verdict]], request: web.Request, limit: LimitClass
-    ) -> None:
+    async def admit_account(self, request: web.Request, limit: LimitClass, account: str) -> None:
+        """RateLimited when somebody has failed too often to be this account."""
+        await self._ask_for(account, self._limiter.look, request, limit)
+
+    async def charge_account(self, request: web.Request, limit: LimitClass, account: str) -> None:
+        """Count a failure to be this account. RateLimited when there were too many meanwhile."""
+        await self._ask_for(account, self._limiter.take, request, limit)
+
+    async def _ask_for_address(self, ask: _Ask, request: web.Request, limit: LimitClass) -> None:
+        await self._ask_for(self._proxies.subscriber(request), ask, request, limit)
+
+    async def _ask_for(self, holder: str, ask: _Ask, request: web.Request, limit: LimitClass) -> None:
         """Strangers are told of the bucket only when it refuses them."""
         rule = self._rules.get(limit)
         if rule is None:
             return
-        verdict = await ask(Bucket(limit, self._proxies.subscriber(request)), rule)
+        verdict = await ask(Bucket(limit, holder), rule)
         if verdict.wait_ns:
             request[VERDICT] = verdict
         self._hold_to(verdict, rule, limit)
@@ -66,7 +84,7 @@ class Admission:
         if not verdict.wait_ns:
             return
         self._refused.labels(limit).inc()
-        what = "failed attempts from this address" if limit in _OF_ADDRESSES else "requests"
+        what = _FAILED.get(limit, "requests")
         per = "a second" if rule.per_s == 1 else f"in {rule.per_s} seconds"
         raise RateLimited(
             f"Too many {what}: {rule.requests} {per} are permitted, {rule.burst} at once.", verdict.retry_after
@@ -91,6 +109,7 @@ def configured_rules(settings: ChassisSettings) -> dict[LimitClass, Rule]:
         (LimitClass.OTLP, settings.otlp_rate, 1, settings.otlp_burst),
         (LimitClass.FAILED_BEARER, settings.failed_bearer_rate, MINUTE, settings.failed_bearer_rate),
         (LimitClass.FAILED_KEY, settings.failed_key_rate, MINUTE, settings.failed_key_rate),
+        (LimitClass.FAILED_LOGIN, settings.failed_login_rate, QUARTER, settings.failed_login_rate),
     ):
         if rate:
             rules[limit] = Rule(rate, per_s, burst)

@@ -16,6 +16,7 @@ class LimitClass(StrEnum):
     OTLP = "otlp"  # export requests with a project key
     FAILED_BEARER = "failed_bearer"  # credentials that were none, by address
     FAILED_KEY = "failed_key"  # project keys that were none, by address
+    FAILED_LOGIN = "failed_login"  # passwords and second factors that were none, by account
 
 
 class WhenAway(Enum):
@@ -32,6 +33,7 @@ WHEN_AWAY: Final[Mapping[LimitClass, WhenAway]] = MappingProxyType(
         LimitClass.OTLP: WhenAway.COUNT_HERE,
         LimitClass.FAILED_BEARER: WhenAway.COUNT_HERE,
         LimitClass.FAILED_KEY: WhenAway.COUNT_HERE,
+        LimitClass.FAILED_LOGIN: WhenAway.REFUSE,
     }
 )
 

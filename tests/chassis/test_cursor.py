@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chassis.cursor import MAX_CURSOR_LENGTH, CursorKeyUnusable, CursorSigner, cursor_signer, load_or_create_key
+from chassis.cursor import MAX_CURSOR_LENGTH, CursorSigner, cursor_signer
 from chassis.errors import BadRequest
+from chassis.keyfile import KeyFileUnusable, load_or_create_key
 
 SIGNER = CursorSigner(bytes(range(32)))
 payloads = st.lists(
@@ -82,9 +83,9 @@ def test_a_position_too_long_for_a_cursor_is_a_fault_of_the_caller() -> None:
 def test_the_key_is_made_once_private_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "cursor.key"
     with ThreadPoolExecutor(8) as threads:
-        keys = set(threads.map(lambda _: load_or_create_key(path), range(16)))
+        keys = set(threads.map(lambda _: load_or_create_key(path, "cursor key"), range(16)))
     assert len(keys) == 1
-    assert load_or_create_key(path) in keys
+    assert load_or_create_key(path, "cursor key") in keys
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert list(tmp_path.iterdir()) == [path]
 
@@ -93,12 +94,12 @@ def test_a_key_file_that_will_not_do_is_named(tmp_path: Path) -> None:
     damaged = tmp_path / "cursor.key"
     for content in ("", "zz", "00" * 31, "é"):
         damaged.write_text(content)
-        with pytest.raises(CursorKeyUnusable, match=r"cursor\.key is damaged"):
-            load_or_create_key(damaged)
-    with pytest.raises(CursorKeyUnusable, match="No such file or directory"):
-        load_or_create_key(tmp_path / "missing" / "cursor.key")
-    with pytest.raises(CursorKeyUnusable, match="Is a directory"):
-        load_or_create_key(tmp_path)
+        with pytest.raises(KeyFileUnusable, match=r"cursor\.key is damaged"):
+            load_or_create_key(damaged, "cursor key")
+    with pytest.raises(KeyFileUnusable, match="No such file or directory"):
+        load_or_create_key(tmp_path / "missing" / "cursor.key", "cursor key")
+    with pytest.raises(KeyFileUnusable, match="Is a directory"):
+        load_or_create_key(tmp_path, "cursor key")
 
 
 def test_a_configured_key_needs_no_file_and_is_the_same_everywhere(tmp_path: Path) -> None:

@@ -1,0 +1,69 @@
+"""The check of a session's access token: whose signature it bears, and which session it speaks for.
+
+A signature is checked once per token and process, and remembered: it does not change. Whether the session lives on is
+looked up like any other credential (`chassis.identity.bearer`).
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from chassis.errors import Unauthorized
+from chassis.identity.cache import CacheMetrics, Limits, LookupCache
+from chassis.identity.signing import PublicKey, claimed_key, verified
+from chassis.identity.signing_keys import find_key
+from chassis.relational import Database
+from proto.identity import hash_secret
+
+MAX_REMEMBERED: Final = 10_000  # tokens; about 300 bytes each
+LIMITS: Final = Limits(fresh_s=60.0, stale_s=3_600.0, max_known=100, max_unknown=1_000)  # of public keys
+
+
+class _Checked(NamedTuple):
+    session_id: str
+    expires_at: datetime
+
+
+class JwtCheck:
+    """Finds the session of a token."""
+
+    def __init__(
+        self, database: Database, metrics: CacheMetrics, *, clock: Callable[[], float], now: Callable[[], datetime]
+    ) -> None:
+        self._database = database
+        self._now = now
+        self._keys: LookupCache[str, PublicKey] = LookupCache("signing_key", self._fetch_key, LIMITS, clock, metrics)
+        self._checked: OrderedDict[bytes, _Checked] = OrderedDict()
+
+    async def session_id(self, token: str) -> str:
+        """Raises Unauthorized for what is no token of ours, or an expired one; ServiceUnavailable."""
+        digest = hash_secret(token)
+        checked = self._checked.get(digest)
+        if checked is None:
+            checked = await self._check(token)
+            self._remember(digest, checked)
+        if checked.expires_at <= self._now():
+            raise Unauthorized("The access token is not valid.")
+        return checked.session_id
+
+    async def close(self) -> None:
+        """End look-ups under way."""
+        await self._keys.close()
+
+    async def _check(self, token: str) -> _Checked:
+        kid = claimed_key(token)
+        key = None if kid is None else self._keys.recall(kid) or await self._keys.get(kid)
+        claims = None if key is None else verified(token, key)
+        if claims is None:
+            raise Unauthorized("The access token is not valid.")
+        return _Checked(claims.sid, claims.expires_at)
+
+    def _remember(self, digest: bytes, checked: _Checked) -> None:
+        self._checked[digest] = checked
+        while len(self._checked) > MAX_REMEMBERED:
+            self._checked.popitem(last=False)
+
+    async def _fetch_key(self, kid: str) -> PublicKey | None:
+        async with self._database.read() as connection:
+            return await find_key(connection, kid, self._now())

@@ -1,0 +1,69 @@
+"""How principals stand in an organization right now, and what a credential of theirs reaches.
+
+Whoever holds it, those who act before him, the one for whom they act, and the owners of all of these: each must be in
+the organization and not be disabled, and nothing reaches further than the role of any of them. So an agent never does
+what its owner may not, and stops with him.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from typing import Final, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.identity.tables import memberships, principals
+from proto.identity import ROLE_SCOPES, PrincipalKind, Role, Scope
+
+_NAMED: Final = sa.select(principals.c.id).where(principals.c.id.in_(sa.bindparam("ids", expanding=True)))
+_LINEAGE: Final = _NAMED.cte("lineage", recursive=True)
+_EVERYONE: Final = _LINEAGE.union(
+    sa.select(principals.c.owner_id)
+    .join(_LINEAGE, principals.c.id == _LINEAGE.c.id)
+    .where(principals.c.owner_id.is_not(None))
+)
+_STANDINGS: Final = (
+    sa.select(principals.c.id, principals.c.kind, principals.c.owner_id, principals.c.disabled_at, memberships.c.role)
+    .join_from(_EVERYONE, principals, principals.c.id == _EVERYONE.c.id)
+    .outerjoin(
+        memberships,
+        (memberships.c.principal_id == principals.c.id) & (memberships.c.org_id == sa.bindparam("org_id")),
+    )
+)
+
+
+class Standing(NamedTuple):
+    """`role` is None for who is no member."""
+
+    kind: PrincipalKind
+    owner_id: str | None
+    disabled: bool
+    role: Role | None
+
+
+async def standings(connection: AsyncConnection, org_id: str, ids: Iterable[str]) -> dict[str, Standing]:
+    """Those with these ids, and their owners, and the owners of these."""
+    rows = await connection.execute(_STANDINGS, {"ids": sorted(set(ids)), "org_id": org_id})
+    return {
+        row.id: Standing(
+            PrincipalKind(row.kind),
+            row.owner_id,
+            row.disabled_at is not None,
+            None if row.role is None else Role(row.role),
+        )
+        for row in rows
+    }
+
+
+def any_disabled(found: Mapping[str, Standing]) -> bool:
+    """Whether what depends on all of them works no more."""
+    return any(standing.disabled for standing in found.values())
+
+
+def common_scopes(found: Mapping[str, Standing], granted: frozenset[Scope] | None) -> frozenset[Scope] | None:
+    """What all their roles have, of what was granted (None: everything). None when one of them is no member."""
+    held = [None if standing.role is None else ROLE_SCOPES[standing.role] for standing in found.values()]
+    if not held or None in held:
+        return None
+    every = frozenset(Scope) if granted is None else granted
+    return reduce(frozenset.intersection, (scopes for scopes in held if scopes is not None), every)
