@@ -1,7 +1,7 @@
 """Access rules of routes, and the checks that hold them before a handler runs.
 
-A rule is data (`public()`, `bearer(scope)`, `session()`, `project_key()`); the guards are handed in. `guarded` joins the two, so a
-handler never runs unchecked and a route cannot be declared without its rule.
+A rule is data (`public()`, `bearer(scope)`, `session()`, `project_key()`); the guards are handed in. `guarded` joins
+the two, so a handler never runs unchecked and a route cannot be declared without its rule.
 """
 
 from collections.abc import Awaitable, Callable

@@ -179,7 +179,7 @@ def is_token(text: str, prefix: str = TOKEN_PREFIX) -> bool:
 
 
 def normal_email(text: str) -> str:
-    """As e-mail addresses are stored and compared: in lower case. What differs in case alone is one mailbox in practice."""
+    """As e-mail addresses are stored and compared: in lower case. What differs in case alone is one mailbox."""
     return text.lower()
 
 

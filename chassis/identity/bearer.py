@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -207,7 +207,7 @@ class BearerGuard:
 
 async def _granted(
     connection: AsyncConnection,
-    row: sa.Row[tuple[object, ...]],
+    row: sa.Row[Any],
     scopes: list[str] | None = None,
     subject_id: str | None = None,
     chain: list[str] | None = None,

@@ -1,0 +1,205 @@
+"""Members of an organization, and the principals of it that are no users: agents and services.
+
+Every function works within the transaction of its caller; after a change the caller tells the guards. An organization
+is never left without an owner who can log in.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.errors import Conflict, Forbidden
+from chassis.identity import registry, sessions
+from chassis.identity.model import Principal, Reach
+from chassis.identity.standing import standings
+from chassis.identity.tables import access_tokens, memberships, principals, users
+from proto.identity import MAX_ACT_CHAIN, ROLE_SCOPES, PrincipalKind, Role
+
+MAX_OWNED: Final = 200  # agents and services of one owner
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A principal in an organization. `email` and `has_factor` are of users that log in."""
+
+    id: str
+    kind: PrincipalKind
+    name: str
+    email: str | None
+    role: Role
+    owner_id: str | None
+    has_factor: bool
+    created_at: datetime
+
+
+_MEMBERS: Final = (
+    sa.select(
+        principals.c.id,
+        principals.c.kind,
+        principals.c.name,
+        principals.c.owner_id,
+        users.c.email,
+        users.c.totp_confirmed_at,
+        memberships.c.role,
+        memberships.c.created_at,
+    )
+    .join_from(memberships, principals, principals.c.id == memberships.c.principal_id)
+    .outerjoin(users, users.c.principal_id == principals.c.id)
+)
+
+
+async def list_members(connection: AsyncConnection, org_id: str, after_id: str, limit: int) -> list[Member]:
+    """At most `limit` members of every kind, in the order of their ids, from the first behind `after_id`."""
+    page = _MEMBERS.where(memberships.c.org_id == org_id, memberships.c.principal_id > after_id)
+    rows = await connection.execute(page.order_by(memberships.c.principal_id).limit(limit))
+    return [_member(row) for row in rows.mappings()]
+
+
+async def list_workers(
+    connection: AsyncConnection, org_id: str, owner_id: str | None, after_id: str, limit: int
+) -> list[Member]:
+    """At most `limit` agents and services, of one owner or (None) of all."""
+    page = _MEMBERS.where(
+        memberships.c.org_id == org_id,
+        memberships.c.principal_id > after_id,
+        principals.c.kind != PrincipalKind.USER.value,
+    )
+    if owner_id is not None:
+        page = page.where(principals.c.owner_id == owner_id)
+    rows = await connection.execute(page.order_by(memberships.c.principal_id).limit(limit))
+    return [_member(row) for row in rows.mappings()]
+
+
+async def find_member(connection: AsyncConnection, org_id: str, principal_id: str) -> Member | None:
+    """The member with this id."""
+    found = _MEMBERS.where(memberships.c.org_id == org_id, memberships.c.principal_id == principal_id)
+    row = (await connection.execute(found)).mappings().one_or_none()
+    return None if row is None else _member(row)
+
+
+def require_grantable(by: Reach, role: Role) -> None:
+    """Forbidden when the bearer may not make somebody that: OWNER is given by owners, and nothing beyond one's reach."""
+    if role is Role.OWNER and by.role is not Role.OWNER:
+        raise Forbidden("Only an owner makes somebody an owner.")
+    if not ROLE_SCOPES[role] <= by.scopes:
+        raise Forbidden(f"The role {role} reaches further than this access token does.")
+
+
+async def change_role(connection: AsyncConnection, by: Reach, member: Member, role: Role) -> None:
+    """Raises Forbidden for what the bearer may not give or take; Conflict for the last owner, and for an agent or
+    service that would be one.
+    """
+    _require_changeable(by, member)
+    require_grantable(by, role)
+    if role is Role.OWNER and member.kind is not PrincipalKind.USER:
+        raise Conflict("Agents and services cannot be owners.")
+    if role is not Role.OWNER:
+        await _require_another(connection, by.org_id, member, stays_admin=role is Role.ADMIN)
+    await registry.set_role(connection, by.org_id, member.id, role)
+
+
+async def remove(connection: AsyncConnection, by: Reach, member: Member, now: datetime) -> None:
+    """Out of the organization, with all tokens and sessions there. What the member owns stops working. Raises Forbidden
+    for an owner when the bearer is none; Conflict for the last one.
+    """
+    _require_changeable(by, member)
+    await _require_another(connection, by.org_id, member)
+    await _expel(connection, by.org_id, member.id, now)
+
+
+async def create_worker(connection: AsyncConnection, by: Reach, kind: PrincipalKind, name: str, role: Role) -> Member:
+    """An agent or service that the bearer owns. Raises Forbidden, Conflict for one too many or owners in too long a
+    row.
+    """
+    require_grantable(by, role)
+    if role is Role.OWNER:
+        raise Conflict("Agents and services cannot be owners.")
+    owned = sa.select(sa.func.count()).where(
+        principals.c.owner_id == by.principal_id, principals.c.disabled_at.is_(None)
+    )
+    if (await connection.scalar(owned) or 0) >= MAX_OWNED:
+        raise Conflict(f"A principal owns at most {MAX_OWNED} agents and services.")
+    if len(await standings(connection, by.org_id, [by.principal_id])) >= MAX_ACT_CHAIN:
+        raise Conflict(f"At most {MAX_ACT_CHAIN} principals own each other in a row.")
+    made = await registry.create_principal(connection, kind, name, by.principal_id)
+    await registry.add_membership(connection, by.org_id, made.id, role)
+    return await existing_member(connection, by.org_id, made)
+
+
+async def existing_member(connection: AsyncConnection, org_id: str, principal: Principal) -> Member:
+    """Of a principal that is known to be in the organization."""
+    found = await find_member(connection, org_id, principal.id)
+    if found is None:
+        raise LookupError(f"{principal.id} is not in {org_id}")
+    return found
+
+
+async def change_worker(connection: AsyncConnection, worker_id: str, values: Mapping[str, Any]) -> None:
+    """Set `name`, `owner_id`."""
+    if values:
+        await connection.execute(principals.update().where(principals.c.id == worker_id).values(**values))
+
+
+async def retire_worker(connection: AsyncConnection, org_id: str, worker_id: str, now: datetime) -> None:
+    """An agent or service works no more, for good."""
+    await registry.disable_principal(connection, worker_id)
+    await _expel(connection, org_id, worker_id, now)
+
+
+async def _expel(connection: AsyncConnection, org_id: str, principal_id: str, now: datetime) -> None:
+    await registry.remove_membership(connection, org_id, principal_id)
+    live = (access_tokens.c.principal_id == principal_id) & access_tokens.c.revoked_at.is_(None)
+    await connection.execute(
+        access_tokens.update().where(live, access_tokens.c.org_id == org_id).values(revoked_at=now)
+    )
+    await sessions.end_all(connection, principal_id, now, org_id=org_id)
+
+
+def _require_changeable(by: Reach, member: Member) -> None:
+    if member.role is Role.OWNER and by.role is not Role.OWNER:
+        raise Forbidden("Only an owner changes or removes an owner.")
+
+
+async def _require_another(
+    connection: AsyncConnection, org_id: str, member: Member, *, stays_admin: bool = False
+) -> None:
+    """Conflict when nobody else would be an owner, or nobody at all an administrator."""
+    if member.role is Role.OWNER and await _count_others(connection, org_id, member, [Role.OWNER]) == 0:
+        raise Conflict("The last owner cannot be removed or demoted.")
+    if member.role is not Role.ADMIN or stays_admin:
+        return
+    if await _count_others(connection, org_id, member, [Role.OWNER, Role.ADMIN]) == 0:
+        raise Conflict("The last administrator cannot be removed or demoted.")
+
+
+async def _count_others(connection: AsyncConnection, org_id: str, member: Member, roles: list[Role]) -> int:
+    """Users besides the member who have one of the roles and are not disabled."""
+    found = (
+        sa.select(sa.func.count())
+        .select_from(memberships.join(principals, principals.c.id == memberships.c.principal_id))
+        .where(
+            memberships.c.org_id == org_id,
+            memberships.c.principal_id != member.id,
+            memberships.c.role.in_([role.value for role in roles]),
+            principals.c.kind == PrincipalKind.USER.value,
+            principals.c.disabled_at.is_(None),
+        )
+    )
+    return await connection.scalar(found) or 0
+
+
+def _member(row: sa.RowMapping) -> Member:
+    return Member(
+        id=row["id"],
+        kind=PrincipalKind(row["kind"]),
+        name=row["name"],
+        email=row["email"],
+        role=Role(row["role"]),
+        owner_id=row["owner_id"],
+        has_factor=row["totp_confirmed_at"] is not None,
+        created_at=row["created_at"],
+    )

@@ -1,0 +1,158 @@
+"""Personal access tokens as their holders manage them: who may mint what for whom, and on whose behalf it then acts.
+
+A token is minted for oneself, or for an agent or service that one owns, and never reaches further or longer than the
+token that it is minted with. One that a user mints for his agent acts on his behalf (RFC 8693): whatever the agent does
+with it says so, as do the tokens that it mints in turn. One for a service speaks for the service alone, unless whoever
+mints it acts for somebody already.
+
+Every function works within the transaction of its caller.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.errors import Conflict, Forbidden
+from chassis.identity import registry
+from chassis.identity.members import Member
+from chassis.identity.model import Reach
+from chassis.identity.registry import NewToken
+from chassis.identity.tables import access_tokens, delegations
+from chassis.relational import to_milliseconds
+from proto.identity import MAX_ACT_CHAIN, PrincipalKind, Scope
+
+MAX_TOKENS: Final = 100  # that work, of one principal in one organization
+
+
+class Delegation(NamedTuple):
+    """For whom a token acts, and who acts: the holder first, the one closest to whom it acts for last."""
+
+    subject_id: str
+    chain: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token without its secret; `hint` is the end of it. `scopes` None: all that its holder's role has."""
+
+    id: str
+    principal_id: str
+    name: str
+    hint: str
+    scopes: tuple[str, ...] | None
+    subject_id: str | None
+    chain: tuple[str, ...]
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    revoked_at: datetime | None
+    created_at: datetime
+
+
+_TOKENS: Final = sa.select(
+    *(access_tokens.c[name] for name in Token.__slots__ if name not in ("subject_id", "chain")),
+    delegations.c.subject_id,
+    delegations.c.chain,
+).outerjoin_from(access_tokens, delegations, delegations.c.token_id == access_tokens.c.id)
+
+
+async def mint(
+    connection: AsyncConnection,
+    by: Reach,
+    holder: Member,
+    name: str,
+    scopes: Iterable[Scope] | None,
+    expires_at: datetime | None,
+) -> NewToken:
+    """A token for `holder`. Raises Forbidden for somebody else's, and for scopes beyond the bearer's reach; Conflict for
+    one too many, and for too long an act chain.
+    """
+    if holder.id != by.principal_id and holder.owner_id != by.principal_id:
+        raise Forbidden("Tokens are minted for oneself, or for an agent or service that one owns.")
+    delegation = delegated(by, holder)
+    own = await _minting_token(connection, by)
+    granted = _granted(by, scopes, unrestricted=own is None or own.scopes is None)
+    if own is not None and own.expires_at is not None:
+        expires_at = own.expires_at if expires_at is None else min(expires_at, own.expires_at)
+    await _require_room(connection, by.org_id, holder.id)
+    made = await registry.create_token(connection, by.org_id, holder.id, name, scopes=granted, expires_at=expires_at)
+    if delegation is not None:
+        row = {"token_id": made.id, "org_id": by.org_id, "created_at": _now()}
+        row |= {"subject_id": delegation.subject_id, "chain": list(delegation.chain)}
+        await connection.execute(delegations.insert().values(row))
+    return made
+
+
+def delegated(by: Reach, holder: Member) -> Delegation | None:
+    """What a token of `holder` says when this bearer mints it. Raises Conflict for too long a chain."""
+    if by.on_behalf_of is not None:
+        chain = by.act_chain if holder.id == by.principal_id else (holder.id, *by.act_chain)
+        if len(chain) > MAX_ACT_CHAIN:
+            raise Conflict(f"At most {MAX_ACT_CHAIN} act for each other in a row.")
+        return Delegation(by.on_behalf_of, chain)
+    if holder.kind is PrincipalKind.AGENT and holder.id != by.principal_id:
+        return Delegation(by.principal_id, (holder.id,))
+    return None
+
+
+async def list_tokens(
+    connection: AsyncConnection, org_id: str, principal_id: str, before_id: str | None, limit: int
+) -> list[Token]:
+    """At most `limit` tokens of the principal, newest first, those that work no more among them."""
+    page = _TOKENS.where(access_tokens.c.org_id == org_id, access_tokens.c.principal_id == principal_id)
+    if before_id is not None:
+        page = page.where(access_tokens.c.id < before_id)
+    rows = await connection.execute(page.order_by(access_tokens.c.id.desc()).limit(limit))
+    return [_token(row) for row in rows.mappings()]
+
+
+async def find_token(connection: AsyncConnection, org_id: str, principal_id: str, token_id: str) -> Token | None:
+    """The principal's token with this id."""
+    of_principal = (access_tokens.c.org_id == org_id) & (access_tokens.c.principal_id == principal_id)
+    row = (
+        (await connection.execute(_TOKENS.where(of_principal, access_tokens.c.id == token_id))).mappings().one_or_none()
+    )
+    return None if row is None else _token(row)
+
+
+async def _minting_token(
+    connection: AsyncConnection, by: Reach
+) -> "sa.Row[tuple[list[str] | None, datetime | None]] | None":
+    """Scopes and expiry of the token that mints; None for a session, which has all of its user's for as long as that
+    lasts.
+    """
+    found = sa.select(access_tokens.c.scopes, access_tokens.c.expires_at).where(access_tokens.c.id == by.token_id)
+    return (await connection.execute(found)).one_or_none()
+
+
+def _granted(by: Reach, scopes: Iterable[Scope] | None, *, unrestricted: bool) -> frozenset[Scope] | None:
+    if scopes is None:
+        return None if unrestricted else by.scopes
+    wanted = frozenset(scopes)
+    beyond = sorted(wanted - by.scopes)
+    if beyond:
+        raise Forbidden(f"A token reaches no further than the one it is minted with, which lacks {', '.join(beyond)}.")
+    return wanted
+
+
+async def _require_room(connection: AsyncConnection, org_id: str, principal_id: str) -> None:
+    now = _now()
+    working = access_tokens.c.revoked_at.is_(None) & (
+        access_tokens.c.expires_at.is_(None) | (access_tokens.c.expires_at > now)
+    )
+    of_principal = (access_tokens.c.org_id == org_id) & (access_tokens.c.principal_id == principal_id)
+    if (await connection.scalar(sa.select(sa.func.count()).where(of_principal, working)) or 0) >= MAX_TOKENS:
+        raise Conflict(f"A principal has at most {MAX_TOKENS} tokens that work.")
+
+
+def _token(row: sa.RowMapping) -> Token:
+    found = {name: row[name] for name in Token.__slots__}
+    found["scopes"] = None if row["scopes"] is None else tuple(row["scopes"])
+    return Token(**found | {"chain": tuple(row["chain"] or ())})
+
+
+def _now() -> datetime:
+    return to_milliseconds(datetime.now(UTC))
