@@ -207,7 +207,7 @@ class BearerGuard:
 
 async def _granted(
     connection: AsyncConnection,
-    row: sa.Row[Any],
+    row: sa.Row[*tuple[Any, ...]],
     scopes: list[str] | None = None,
     subject_id: str | None = None,
     chain: list[str] | None = None,

@@ -129,7 +129,7 @@ async def end_all(
     await connection.execute(sessions.update().where(live).values(revoked_at=now))
 
 
-async def _token(connection: AsyncConnection, refresh_token: str) -> sa.Row[Any] | None:
+async def _token(connection: AsyncConnection, refresh_token: str) -> sa.Row[*tuple[Any, ...]] | None:
     if not is_token(refresh_token, REFRESH_PREFIX):
         return None
     found = (

@@ -11,7 +11,7 @@ Every function works within the transaction of its caller.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -67,10 +67,10 @@ async def mint(
     scopes: Iterable[Scope] | None,
     expires_at: datetime | None,
 ) -> NewToken:
-    """A token for `holder`. Raises Forbidden for somebody else's, and for scopes beyond the bearer's reach; Conflict for
-    one too many, and for too long an act chain.
+    """A token for `holder`. Raises Forbidden for somebody else's, and for scopes beyond the bearer's reach; Conflict
+    for one too many, and for too long an act chain.
     """
-    if holder.id != by.principal_id and holder.owner_id != by.principal_id:
+    if by.principal_id not in (holder.id, holder.owner_id):
         raise Forbidden("Tokens are minted for oneself, or for an agent or service that one owns.")
     delegation = delegated(by, holder)
     own = await _minting_token(connection, by)
@@ -118,9 +118,7 @@ async def find_token(connection: AsyncConnection, org_id: str, principal_id: str
     return None if row is None else _token(row)
 
 
-async def _minting_token(
-    connection: AsyncConnection, by: Reach
-) -> "sa.Row[tuple[list[str] | None, datetime | None]] | None":
+async def _minting_token(connection: AsyncConnection, by: Reach) -> sa.Row[*tuple[Any, ...]] | None:
     """Scopes and expiry of the token that mints; None for a session, which has all of its user's for as long as that
     lasts.
     """
