@@ -259,6 +259,19 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     analysis_burst: Annotated[
         int, setting("So many of them may come at once.", unit="requests", ge=1, le=10_000_000)
     ] = 120
+    approval_rate: Annotated[
+        int,
+        setting(
+            "The same for requests that ask for an approval, which are counted apart.",
+            unit="requests/min",
+            zero="no limit",
+            ge=0,
+            le=10_000_000,
+        ),
+    ] = 120
+    approval_burst: Annotated[
+        int, setting("So many of them may come at once.", unit="requests", ge=1, le=10_000_000)
+    ] = 60
     failed_bearer_rate: Annotated[
         int,
         setting(

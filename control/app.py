@@ -4,7 +4,9 @@ from chassis.cursor import cursor_signer
 from chassis.identity.checks import Checks
 from chassis.settings import ChassisSettings
 from chassis.web import Service
+from control.audit.events import Audit
 from control.keys import Keys
+from control.policies.policies import Policies
 from control.projects import Projects
 from control.settings import ControlSettings
 
@@ -17,4 +19,7 @@ def service(settings: ControlSettings, chassis: ChassisSettings, checks: Checks)
     cursors = cursor_signer(settings.cursor_key, chassis.data_dir / "cursor.key")
     projects = Projects(checks, cursors, settings.max_body_bytes, chassis.body_timeout_s)
     keys = Keys(checks, cursors, chassis.base_url, settings.max_body_bytes, chassis.body_timeout_s)
-    return Service(name="control", routes=[*projects.routes(), *keys.routes()], readiness=[checks.database])
+    policies = Policies(checks.database, cursors, settings.max_body_bytes, chassis.body_timeout_s)
+    audit = Audit(checks.database, cursors)
+    routes = [*projects.routes(), *keys.routes(), *policies.routes(), *audit.routes()]
+    return Service(name="control", routes=routes, readiness=[checks.database])

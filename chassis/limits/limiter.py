@@ -13,6 +13,7 @@ class LimitClass(StrEnum):
 
     API = "api"  # requests of a principal in an organization
     ANALYSIS = "analysis"  # those of them that read a whole window: aggregate, compare
+    APPROVAL = "approval"  # and those that ask people for something
     OTLP = "otlp"  # export requests with a project key
     FAILED_BEARER = "failed_bearer"  # credentials that were none, by address
     FAILED_KEY = "failed_key"  # project keys that were none, by address
@@ -30,6 +31,7 @@ WHEN_AWAY: Final[Mapping[LimitClass, WhenAway]] = MappingProxyType(
     {
         LimitClass.API: WhenAway.COUNT_HERE,
         LimitClass.ANALYSIS: WhenAway.COUNT_HERE,
+        LimitClass.APPROVAL: WhenAway.COUNT_HERE,
         LimitClass.OTLP: WhenAway.COUNT_HERE,
         LimitClass.FAILED_BEARER: WhenAway.COUNT_HERE,
         LimitClass.FAILED_KEY: WhenAway.COUNT_HERE,

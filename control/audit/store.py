@@ -106,9 +106,7 @@ def _conditions(wanted: Wanted) -> list[sa.ColumnElement[bool]]:
     if wanted.action is not None:
         whole = not wanted.action.endswith(".")
         column = audit_events.c.action
-        conditions.append(
-            column == wanted.action if whole else column.startswith(wanted.action, autoescape=True)
-        )
+        conditions.append(column == wanted.action if whole else column.startswith(wanted.action, autoescape=True))
     if wanted.object_id is not None:
         conditions.append(audit_events.c.object_id == wanted.object_id)
     if wanted.since is not None:

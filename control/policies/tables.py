@@ -14,7 +14,6 @@ from proto.identity import MAX_NAME_LENGTH
 MAX_TARGET_TYPE_LENGTH: Final = 120
 
 
-
 def one_of(column: str, values: type[StrEnum]) -> sa.CheckConstraint:
     """The column holds one of `values`."""
     listed = ", ".join(f"'{value}'" for value in values)

@@ -1,0 +1,160 @@
+"""What the endpoints of approval requests take and answer (specification 2.1, 4.1)."""
+
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from chassis.relational import format_time
+from control.approvals.model import Request, Standing, Status
+from control.approvals.tables import MAX_REASON_LENGTH, MAX_TARGET_ID_LENGTH
+from control.deliveries.outbox import Delivery
+from control.names import Moment, Slug
+from control.policies.bodies import ActionName, TargetType, TtlMinutes
+from control.policies.model import Effect, RiskClass, Source
+from proto.identity import NAME_PATTERN
+
+REQUEST_ID_PATTERN: Final = "^apr_[0-9a-z]{26}$"
+MAX_SUMMARY_LENGTH: Final = 2_000
+MAX_CHANNELS: Final = 50
+MAX_CHANNEL_ID_LENGTH: Final = 200
+# No control characters but tabs and line breaks.
+_PROSE: Final = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"
+
+TargetId = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_TARGET_ID_LENGTH,
+        pattern=NAME_PATTERN,
+        description="Must consist of printable characters, without spaces at its ends.",
+    ),
+]
+Summary = Annotated[
+    str, Meta(max_length=MAX_SUMMARY_LENGTH, pattern=_PROSE, description="Must be text without control characters.")
+]
+Reason = Annotated[
+    str, Meta(max_length=MAX_REASON_LENGTH, pattern=_PROSE, description="Must be text without control characters.")
+]
+WrittenReason = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_REASON_LENGTH,
+        pattern=r"^(?=[\s\S]*\S)[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$",
+        description="Must be text without control characters that says something.",
+    ),
+]
+ChannelId = Annotated[str, Meta(max_length=MAX_CHANNEL_ID_LENGTH)]
+
+
+class NewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """An action that is to be allowed. `notify` is true by default when `channelIds` is given; alone it means every
+    enabled channel of the organization, and of the project of `projectTag`.
+    """
+
+    action: ActionName
+    target_type: TargetType
+    target_id: TargetId
+    project_tag: Annotated[Slug | None, Meta(description="Slug of a project: its policies count, too.")] = None
+    summary: Annotated[Summary | None, Meta(description="What the people who decide should know.")] = None
+    ttl_minutes: Annotated[
+        TtlMinutes | msgspec.UnsetType, Meta(description="Minutes until the request expires; by default the policy's.")
+    ] = msgspec.UNSET
+    channel_ids: Annotated[list[ChannelId], Meta(max_length=MAX_CHANNELS)] | msgspec.UnsetType = msgspec.UNSET
+    notify: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+class Approval(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An approval, with what one wants to say about it."""
+
+    reason: Reason | msgspec.UnsetType = msgspec.UNSET
+
+
+class Rejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A rejection, and why."""
+
+    reason: WrittenReason
+
+
+class ApprovalRequest(msgspec.Struct, frozen=True, rename="camel"):
+    """An action that people are asked about."""
+
+    id: Annotated[str, Meta(pattern=REQUEST_ID_PATTERN)]
+    org_id: str
+    requester_principal_id: str
+    on_behalf_of_principal_id: str | None
+    action: ActionName
+    risk_class: RiskClass
+    target_type: TargetType
+    target_id: TargetId
+    status: Status
+    min_approvers: Annotated[int, Meta(ge=1)]
+    policy_id: Annotated[str | None, Meta(description="Null: no policy decided, but a built-in rule or the fallback.")]
+    decider_principal_id: Annotated[str | None, Meta(description="Whose vote decided it.")]
+    decided_at: Moment | None
+    reason: Annotated[str | None, Meta(description="What the decider said.")]
+    expires_at: Moment
+    created_at: Moment
+    payload: Annotated[
+        Any, Meta(description="`summary`, `projectTag`, and which policy asked: `policySource`, `policyReason`.")
+    ]
+
+
+class RequestList(msgspec.Struct):
+    """Requests, newest first."""
+
+    data: list[ApprovalRequest]
+
+
+class Decision(msgspec.Struct, frozen=True, rename="camel"):
+    """What becomes of the action, and why."""
+
+    decision: Effect
+    risk_class: RiskClass
+    reason: str
+    min_approvers: Annotated[int, Meta(ge=0, description="0 unless somebody is asked.")]
+    policy_source: Source
+    request: Annotated[ApprovalRequest | None, Meta(description="Null unless the decision is ASK.")]
+    deliveries: list[Delivery]
+
+
+class VoteResult(msgspec.Struct, frozen=True, rename="camel"):
+    """The request after a vote, and how the votes stand."""
+
+    request: ApprovalRequest
+    approvals: Annotated[int, Meta(ge=0)]
+    remaining: Annotated[int, Meta(ge=0, description="Approvals that are missing yet.")]
+    has_independent_approver: bool
+    idempotent: Annotated[bool, Meta(description="Whether the vote had been there before.")]
+
+
+def request_body(request: Request, now: datetime) -> ApprovalRequest:
+    """As the API shows it at that time."""
+    return ApprovalRequest(
+        id=request.id,
+        org_id=request.org_id,
+        requester_principal_id=request.requester_id,
+        on_behalf_of_principal_id=request.on_behalf_of,
+        action=request.action,
+        risk_class=request.risk_class,
+        target_type=request.target_type,
+        target_id=request.target_id,
+        status=request.status_at(now),
+        min_approvers=request.min_approvers,
+        policy_id=request.policy_id,
+        decider_principal_id=request.decider_id,
+        decided_at=None if request.decided_at is None else format_time(request.decided_at),
+        reason=request.reason,
+        expires_at=format_time(request.expires_at),
+        created_at=format_time(request.created_at),
+        payload=request.payload,
+    )
+
+
+def vote_body(request: Request, standing: Standing, idempotent: bool, now: datetime) -> VoteResult:
+    """As the API shows it at that time."""
+    return VoteResult(
+        request_body(request, now), standing.approvals, standing.remaining, standing.independent, idempotent
+    )

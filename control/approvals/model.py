@@ -1,0 +1,114 @@
+"""Requests and votes as values, and who is independent of whom."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from control.policies.model import RiskClass, Source
+from proto.identity import PrincipalKind, Role
+
+
+class Status(StrEnum):
+    """Where a request stands. All but PENDING are final."""
+
+    PENDING = "PENDING"
+    APPROVED = "APPROVED"
+    REJECTED = "REJECTED"
+    EXPIRED = "EXPIRED"
+
+
+class Verdict(StrEnum):
+    """What a vote says."""
+
+    APPROVE = "APPROVE"
+    REJECT = "REJECT"
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """Who asks, or who votes: a principal, those it acts for, and everyone who owns one of them.
+
+    `circle` is all of these. Parties are independent of each other when their circles have nobody in common; so an
+    agent is not independent of its owner, nor of another agent of the same owner.
+    """
+
+    principal_id: str
+    kind: PrincipalKind
+    on_behalf_of: str | None
+    act_chain: tuple[str, ...]
+    circle: frozenset[str]
+
+    @property
+    def acting(self) -> frozenset[str]:
+        """The principal, and those it speaks or is spoken through for: without owners."""
+        behalf = () if self.on_behalf_of is None else (self.on_behalf_of,)
+        return frozenset((self.principal_id, *self.act_chain, *behalf))
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """An approval request as it is stored; `status` is never EXPIRED here, ask `status_at`."""
+
+    id: str
+    org_id: str
+    requester_id: str
+    on_behalf_of: str | None
+    act_chain: tuple[str, ...]
+    circle: frozenset[str]
+    action: str
+    risk_class: RiskClass
+    target_type: str
+    target_id: str
+    project_id: int | None
+    status: Status
+    min_approvers: int
+    approver_roles: frozenset[Role]
+    machine_approver_ids: frozenset[str]
+    policy_id: str | None
+    policy_source: Source
+    policy_reason: str
+    decider_id: str | None
+    decided_at: datetime | None
+    reason: str | None
+    approvals: int | None
+    independent: bool | None
+    expires_at: datetime
+    created_at: datetime
+    payload: Any
+    told_channel_ids: tuple[str, ...]
+    expiry_noted: bool
+
+    def status_at(self, now: datetime) -> Status:
+        """What it is at that time."""
+        waits = self.status is Status.PENDING
+        return Status.EXPIRED if waits and self.expires_at <= now else self.status
+
+    def is_own(self, voter: Party) -> bool:
+        """Whether the voter asks, or it is asked in his name; also when somebody else votes in his."""
+        return self.requester_id in voter.acting or self.on_behalf_of in voter.acting
+
+
+class Standing(NamedTuple):
+    """How the votes on a request stand. `independent`: whether somebody independent of the requester approves."""
+
+    min_approvers: int
+    approvals: int
+    independent: bool
+
+    @property
+    def remaining(self) -> int:
+        """Approvals that are missing yet; one at least as long as none of them is independent."""
+        return max(self.min_approvers - self.approvals, 0 if self.independent else 1)
+
+    @property
+    def enough(self) -> bool:
+        """Whether the request is approved by them."""
+        return self.remaining == 0
+
+
+def tally(min_approvers: int, requester: frozenset[str], approving: Iterable[frozenset[str]]) -> Standing:
+    """`requester` and each of `approving` are circles; the latter of those who approve and may still decide."""
+    circles = list(approving)
+    return Standing(min_approvers, len(circles), any(requester.isdisjoint(circle) for circle in circles))

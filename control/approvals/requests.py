@@ -1,0 +1,206 @@
+"""`/orgs/{orgSlug}/approval-requests`: list, ask, show, approve, reject."""
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Final, TypeVar
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.access import bearer, reach
+from chassis.errors import NotFound
+from chassis.identity.model import Reach
+from chassis.limits.limiter import LimitClass
+from chassis.operation import Answer, Body, Operation, Parameter, Tag, json_content
+from chassis.relational import Database
+from chassis.validation import Issues, bounded_int, read_json, single
+from chassis.web import Route, json_response, request_id
+from control.approvals import store, telling, voting
+from control.approvals.asking import Asking, ask, decision_body
+from control.approvals.bodies import (
+    REQUEST_ID_PATTERN,
+    Approval,
+    ApprovalRequest,
+    Decision,
+    NewRequest,
+    Rejection,
+    RequestList,
+    VoteResult,
+    request_body,
+    vote_body,
+)
+from control.approvals.model import Request, Status
+from control.approvals.voting import Ballot, Outcome
+from control.deliveries.outbox import Attempts
+from proto.identity import Scope
+
+B = TypeVar("B")
+
+DEFAULT_LIMIT: Final = 50
+MAX_LIMIT: Final = 100
+_ID: Final = re.compile(REQUEST_ID_PATTERN[1:-1])
+_OF_ONE: Final = (Parameter("requestId", "path", Annotated[str, Meta(min_length=1)], "The request."),)
+_ASKED: Final = {"action": "deploy.production", "targetType": "service", "targetId": "checkout"}
+
+TAG: Final = Tag("approval-requests", "Ask whether an action is allowed, and let people decide.")
+LIST: Final = Operation(
+    "listApprovalRequests",
+    TAG,
+    (Answer("Requests, newest first.", json_content(RequestList)),),
+    (
+        Parameter("status", "query", Status, "Only those of this status."),
+        Parameter(
+            "limit", "query", Annotated[int, Meta(ge=1, le=MAX_LIMIT)], "Requests at most.", default=DEFAULT_LIMIT
+        ),
+    ),
+)
+CREATE: Final = Operation(
+    "createApprovalRequest",
+    TAG,
+    (
+        Answer("It is allowed or denied, or the same request waits already.", json_content(Decision)),
+        Answer("People are asked; the request waits for them.", json_content(Decision), 201),
+    ),
+    body=Body(json_content(NewRequest), example=_ASKED | {"summary": "Version 1.4.2, fixes the rounding of totals."}),
+)
+SHOW: Final = Operation("showApprovalRequest", TAG, (Answer("The request.", json_content(ApprovalRequest)),), _OF_ONE)
+APPROVE: Final = Operation(
+    "approveRequest",
+    TAG,
+    (Answer("The request, and how the votes stand.", json_content(VoteResult)),),
+    _OF_ONE,
+    body=Body(json_content(Approval | None), example={"reason": "Reviewed the diff."}),
+    refused=(409,),
+)
+REJECT: Final = Operation(
+    "rejectRequest",
+    TAG,
+    (Answer("The request, and how the votes stood.", json_content(VoteResult)),),
+    _OF_ONE,
+    body=Body(json_content(Rejection), example={"reason": "Not during the freeze."}),
+    refused=(409,),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequests:
+    """The handlers, with what they need. `base_url` is the address that messages link to."""
+
+    database: Database
+    attempts: Attempts
+    base_url: str
+    max_body_bytes: int
+    body_timeout_s: float
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    def routes(self) -> list[Route]:
+        """Every route of this resource with its scope.
+
+        Rejecting takes no more than reading here, and what it takes beyond is asked in `reject`: who asked may withdraw
+        without being one who decides.
+        """
+        every = "/orgs/{orgSlug}/approval-requests"
+        one = every + "/{requestId}"
+        write = bearer(Scope.APPROVALS_WRITE)
+        return [
+            Route("GET", every, self.list, bearer(Scope.APPROVALS_READ), operation=LIST),
+            Route("POST", every, self.create, write, limit=LimitClass.APPROVAL, operation=CREATE),
+            Route("GET", one, self.show, bearer(Scope.APPROVALS_READ), operation=SHOW),
+            Route("POST", one + "/approve", self.approve, bearer(Scope.APPROVALS_DECIDE), operation=APPROVE),
+            Route("POST", one + "/reject", self.reject, bearer(Scope.APPROVALS_READ), operation=REJECT),
+        ]
+
+    async def list(self, request: web.Request) -> web.StreamResponse:
+        """List approval requests, newest first."""
+        issues = Issues()
+        status = _status(request, issues)
+        limit = bounded_int(request.query, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT, issues)
+        issues.raise_if_any("The query is not valid.")
+        now = self.now()
+        async with self.database.read() as connection:
+            found = await store.list_requests(connection, reach(request).org_id, status, now, limit)
+        return json_response({"data": [request_body(one, now) for one in found]})
+
+    async def create(self, request: web.Request) -> web.StreamResponse:
+        """Ask whether an action is allowed.
+
+        ALLOW and DENY are answers, and no request is made. ASK makes one that waits for people (201), or finds the
+        same one waiting (200): same requester, action, target and project. Channels are told of a new one.
+        """
+        body = await self._read(request, NewRequest)
+        now = self.now()
+        caller = reach(request)
+        asking = Asking(caller, body, self._link(caller), request_id(request), now)
+        async with self.database.write() as connection:
+            answered = await ask(connection, asking)
+        deliveries = await self.attempts.attempt(answered.queued) if answered.queued else []
+        return json_response(decision_body(answered, deliveries, now), status=201 if answered.made else 200)
+
+    async def show(self, request: web.Request) -> web.StreamResponse:
+        """Show an approval request."""
+        return json_response(request_body(await self._seen(request), self.now()))
+
+    async def approve(self, request: web.Request) -> web.StreamResponse:
+        """Approve a request.
+
+        It is approved once as many as the policy asks for have approved, and one of them is independent of who asks.
+        409 when it is decided or expired, 403 for a request of one's own.
+        """
+        seen = await self._seen(request)
+        body: Approval | None = await self._read(request, Approval | None)  # type: ignore[arg-type]  # a union is a type to msgspec
+        said = None if body is None or body.reason is msgspec.UNSET else body.reason.strip() or None
+        return await self._vote(request, seen, said, voting.approve)
+
+    async def reject(self, request: web.Request) -> web.StreamResponse:
+        """Reject a request, or withdraw one's own.
+
+        One rejection is final. 409 when the request is decided or expired.
+        """
+        seen = await self._seen(request)
+        voting.require_right_to_reject(reach(request), seen)
+        body = await self._read(request, Rejection)
+        return await self._vote(request, seen, body.reason.strip(), voting.reject)
+
+    async def _vote(
+        self,
+        request: web.Request,
+        seen: Request,
+        said: str | None,
+        cast: Callable[[AsyncConnection, Ballot], Awaitable[Outcome]],
+    ) -> web.StreamResponse:
+        """Those that were told of the request are told how it ended; nobody waits for that."""
+        caller, now = reach(request), self.now()
+        ballot = Ballot(caller, seen.id, said, request_id(request), now)
+        async with self.database.write() as connection:
+            outcome = await cast(connection, ballot)
+            if outcome.decided:
+                await telling.tell_ended(connection, outcome.request, self._link(caller) + seen.id, now)
+        return json_response(vote_body(outcome.request, outcome.standing, outcome.idempotent, now))
+
+    async def _seen(self, request: web.Request) -> Request:
+        wanted = request.match_info["requestId"]
+        if _ID.fullmatch(wanted) is None:  # a path may hold what no database column takes
+            raise NotFound
+        async with self.database.read() as connection:
+            found = await store.find(connection, reach(request).org_id, wanted)
+        if found is None:
+            raise NotFound
+        return found
+
+    def _link(self, caller: Reach) -> str:
+        return f"{self.base_url}/orgs/{caller.org_slug}/approval-requests/"
+
+    async def _read(self, request: web.Request, shape: type[B]) -> B:
+        return await read_json(request, shape, max_bytes=self.max_body_bytes, timeout_s=self.body_timeout_s)
+
+
+def _status(request: web.Request, issues: Issues) -> Status | None:
+    text = single(request.query, "status", issues)
+    if text is None or text in set(Status):
+        return None if text is None else Status(text)
+    issues.add("query.status", f"Must be one of {', '.join(Status)}.", "not_allowed")
+    return None

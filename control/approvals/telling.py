@@ -1,0 +1,108 @@
+"""What channels are told of a request: that somebody is asked, and how it ended."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+import msgspec
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from control.approvals import store
+from control.approvals.bodies import request_body
+from control.approvals.model import Request, Status
+from control.deliveries import outbox
+from control.deliveries.message import Fact, Message, Severity
+from control.deliveries.outbox import Everyone, Named, Queued
+from control.policies.model import RiskClass
+
+_SEVERITY: Final = {
+    RiskClass.LOW: Severity.INFO,
+    RiskClass.MEDIUM: Severity.WARNING,
+    RiskClass.HIGH: Severity.ERROR,
+    RiskClass.CRITICAL: Severity.CRITICAL,
+}
+_ENDS: Final = {Status.APPROVED: "Approved", Status.REJECTED: "Rejected", Status.EXPIRED: "Expired"}
+
+
+async def tell_asked(
+    connection: AsyncConnection, request: Request, target: Named | Everyone, link: str, now: datetime
+) -> list[Queued]:
+    """Queue a message for each channel of the target, and note those that are to be told how it ends."""
+    names = await store.names(connection, people(request))
+    queued = await outbox.enqueue(connection, request.org_id, target, asked(request, link, names, now))
+    told = [one.channel_id for one in queued if one.delivery_id is not None]
+    if told:
+        await store.set_told(connection, request, told)
+    return queued
+
+
+async def tell_ended(connection: AsyncConnection, request: Request, link: str, now: datetime) -> None:
+    """Queue a message for those that were told of the request."""
+    if request.told_channel_ids:
+        names = await store.names(connection, people(request))
+        message = ended(request, link, names, now)
+        await outbox.enqueue(connection, request.org_id, Named(request.told_channel_ids), message)
+
+
+def asked(request: Request, link: str, names: Mapping[str, str], now: datetime) -> Message:
+    """Somebody is asked. `names`: of principals, by id."""
+    summary = request.payload.get("summary") or ""
+    return Message(
+        type="approval.requested",
+        subject=request.id,
+        title=f"Approval needed: {_what(request)}",
+        text=summary,
+        facts=tuple(_facts(request, names)),
+        severity=_SEVERITY[request.risk_class],
+        link=link,
+        link_label="Open the request",
+        data=_data(request, now),
+    )
+
+
+def ended(request: Request, link: str, names: Mapping[str, str], now: datetime) -> Message:
+    """It is decided, or nobody did in time."""
+    status = request.status_at(now)
+    decider = request.decider_id and Fact("Decided by", names.get(request.decider_id, request.decider_id))
+    return Message(
+        type=f"approval.{status.lower()}",
+        subject=request.id,
+        title=f"{_ENDS[status]}: {_what(request)}",
+        text=request.reason or "",
+        facts=((decider,) if decider else ()),
+        severity=Severity.INFO,
+        resolved=True,
+        link=link,
+        link_label="Open the request",
+        data=_data(request, now),
+    )
+
+
+def people(request: Request) -> set[str]:
+    """Whose names the messages tell."""
+    return {one for one in (request.requester_id, request.on_behalf_of, request.decider_id) if one is not None}
+
+
+def _what(request: Request) -> str:
+    return f"{request.action} on {request.target_type} {request.target_id}"
+
+
+def _facts(request: Request, names: Mapping[str, str]) -> list[Fact]:
+    facts = [
+        Fact("Risk", request.risk_class.value),
+        Fact("Asked by", names.get(request.requester_id, request.requester_id)),
+    ]
+    if request.on_behalf_of is not None:
+        facts.append(Fact("On behalf of", names.get(request.on_behalf_of, request.on_behalf_of)))
+    if request.payload.get("projectTag"):
+        facts.append(Fact("Project", request.payload["projectTag"]))
+    facts += [
+        Fact("Approvals needed", str(request.min_approvers)),
+        Fact("Why", request.policy_reason),
+        Fact("Until", request.expires_at.strftime("%Y-%m-%d %H:%M UTC")),
+    ]
+    return facts
+
+
+def _data(request: Request, now: datetime) -> dict[str, object]:
+    return {"request": msgspec.to_builtins(request_body(request, now))}

@@ -1,0 +1,153 @@
+"""Votes and withdrawals: each one transaction of its caller, in which nothing that was read before counts."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.errors import Conflict, Forbidden, NotFound
+from chassis.identity.model import Reach
+from control.approvals import store
+from control.approvals.model import Party, Request, Standing, Status, Verdict, tally
+from control.audit.record import record
+from proto.identity import PrincipalKind, Scope
+
+
+class Outcome(NamedTuple):
+    """The request afterwards and how its votes stand. `idempotent`: the vote had been there and changed nothing;
+    `decided`: this vote decided the request.
+    """
+
+    request: Request
+    standing: Standing
+    idempotent: bool
+    decided: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ballot:
+    """One vote that somebody is about to cast. `trace_id`: of the HTTP request that brings it, for the audit."""
+
+    caller: Reach
+    request_id: str
+    reason: str | None
+    trace_id: str
+    now: datetime
+
+
+async def approve(connection: AsyncConnection, ballot: Ballot) -> Outcome:
+    """An approval; the one that makes it enough decides the request.
+
+    Raises NotFound; Conflict for a request that is decided or expired; Forbidden for one's own, and for who may not
+    decide it. Again by the same principal, before or after the request is approved: the same answer, nothing written.
+    """
+    request, voter = await _read(connection, ballot)
+    earlier = await store.own_vote(connection, request, voter.principal_id)
+    if earlier is Verdict.APPROVE and request.status is Status.APPROVED:
+        return Outcome(request, _final(request), idempotent=True, decided=False)
+    _require_open(request, ballot.now)
+    if request.is_own(voter):
+        raise Forbidden("Nobody approves a request of his own.")
+    await _require_deciding(connection, request, voter)
+    if earlier is None:
+        await store.cast(connection, request, voter, Verdict.APPROVE, ballot.reason, ballot.caller.token_id, ballot.now)
+    standing = await _standing(connection, request)
+    if earlier is None:
+        await _tell_audit(connection, ballot, "approval_request.vote", request, standing)
+    if standing.enough:
+        request = await _decide(connection, ballot, request, Status.APPROVED, standing)
+    return Outcome(request, standing, idempotent=earlier is not None and not standing.enough, decided=standing.enough)
+
+
+async def reject(connection: AsyncConnection, ballot: Ballot) -> Outcome:
+    """A rejection, which is final. Whoever asks, or owns one who asks, may reject too: that withdraws the request.
+
+    Raises NotFound; Conflict for a request that is decided or expired; Forbidden for who may not decide it. Again by
+    the same principal: the same answer, nothing written.
+    """
+    request, voter = await _read(connection, ballot)
+    if request.status is Status.REJECTED and request.decider_id == voter.principal_id:
+        return Outcome(request, _final(request), idempotent=True, decided=False)
+    _require_open(request, ballot.now)
+    if voter.principal_id not in request.circle:
+        require_right_to_reject(ballot.caller, request)
+        await _require_deciding(connection, request, voter)
+    await store.cast(connection, request, voter, Verdict.REJECT, ballot.reason, ballot.caller.token_id, ballot.now)
+    standing = await _standing(connection, request)
+    request = await _decide(connection, ballot, request, Status.REJECTED, standing)
+    return Outcome(request, standing, idempotent=False, decided=True)
+
+
+def require_right_to_reject(caller: Reach, request: Request) -> None:
+    """Raises Forbidden: deciding takes the scope for it, withdrawing what one asked for that or the one for asking."""
+    wanted = {Scope.APPROVALS_DECIDE}
+    if caller.principal_id in request.circle:
+        wanted.add(Scope.APPROVALS_WRITE)
+    if caller.scopes.isdisjoint(wanted):
+        raise Forbidden(f"The access token or its holder's role lacks the scope {Scope.APPROVALS_DECIDE.value}.")
+
+
+async def _read(connection: AsyncConnection, ballot: Ballot) -> tuple[Request, Party]:
+    """As of this transaction: what the guard knows of the caller may be some seconds old."""
+    caller = ballot.caller
+    request = await store.find(connection, caller.org_id, ballot.request_id)
+    if request is None or not await store.is_member(connection, caller.org_id, caller.principal_id):
+        raise NotFound
+    return request, await store.party(connection, caller)
+
+
+def _require_open(request: Request, now: datetime) -> None:
+    status = request.status_at(now)
+    if status is not Status.PENDING:
+        raise Conflict(f"The request is {status.value} already.")
+
+
+async def _require_deciding(connection: AsyncConnection, request: Request, voter: Party) -> None:
+    if voter.principal_id in await store.deciding(connection, request, [voter.principal_id]):
+        return
+    if voter.kind is not PrincipalKind.USER and voter.principal_id not in request.machine_approver_ids:
+        raise Forbidden("Agents and services decide only where the policy lists them.")
+    roles = " or ".join(sorted(request.approver_roles))
+    raise Forbidden(f"This request is decided by {roles}.")
+
+
+async def _standing(connection: AsyncConnection, request: Request) -> Standing:
+    circles = await store.approving(connection, request)
+    return tally(request.min_approvers, request.circle, circles.values())
+
+
+def _final(request: Request) -> Standing:
+    """As it was when the request was decided."""
+    return Standing(request.min_approvers, request.approvals or 0, bool(request.independent))
+
+
+async def _decide(
+    connection: AsyncConnection, ballot: Ballot, request: Request, status: Status, standing: Standing
+) -> Request:
+    values = {
+        "status": status.value,
+        "decider_id": ballot.caller.principal_id,
+        "decided_at": ballot.now,
+        "reason": ballot.reason,
+        "approvals": standing.approvals,
+        "independent": standing.independent,
+    }
+    if not await store.decide(connection, request, values, ballot.now):
+        raise Conflict("The request is decided already.")
+    verb = {Status.APPROVED: "approve", Status.REJECTED: "reject"}[status]
+    await _tell_audit(connection, ballot, f"approval_request.{verb}", request, standing)
+    return await store.existing(connection, request.org_id, request.id)
+
+
+async def _tell_audit(
+    connection: AsyncConnection, ballot: Ballot, action: str, request: Request, standing: Standing
+) -> None:
+    data: dict[str, Any] = {
+        "action": request.action,
+        "reason": ballot.reason,
+        "approvals": standing.approvals,
+        "minApprovers": standing.min_approvers,
+        "independent": standing.independent,
+    }
+    await record(connection, ballot.caller, action, request.id, data, ballot.trace_id)

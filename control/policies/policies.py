@@ -1,0 +1,211 @@
+"""`/orgs/{orgSlug}/approval-policies`: list, create, show, change, delete, try."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, TypeVar
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.access import bearer, reach
+from chassis.cursor import CursorSigner
+from chassis.errors import BadRequest, Issue, NotFound
+from chassis.identity import registry
+from chassis.operation import Answer, Body, Operation, Parameter, Tag, json_content
+from chassis.relational import Database
+from chassis.validation import read_json
+from chassis.web import Route, json_response, request_id
+from control.audit.record import record
+from control.paging import PAGE, page_body, requested_page
+from control.policies import store
+from control.policies.bodies import (
+    POLICY_ID_PATTERN,
+    ApprovalPolicy,
+    DryRun,
+    DryRunResult,
+    NewPolicy,
+    PolicyChange,
+    PolicyPage,
+    dry_run_body,
+    policy_body,
+)
+from control.policies.engine import Question, ranked
+from control.policies.model import Policy
+from proto.identity import Scope
+
+B = TypeVar("B")
+
+_ID: Final = re.compile(POLICY_ID_PATTERN[1:-1])
+_OF_ONE: Final = (Parameter("policyId", "path", Annotated[str, Meta(min_length=1)], "The policy."),)
+
+TAG: Final = Tag("approval-policies", "Which actions are allowed, asked about or denied.")
+LIST: Final = Operation("listApprovalPolicies", TAG, (Answer("A page.", json_content(PolicyPage)),), PAGE)
+CREATE: Final = Operation(
+    "createApprovalPolicy",
+    TAG,
+    (Answer("The policy.", json_content(ApprovalPolicy), 201),),
+    body=Body(
+        json_content(NewPolicy),
+        example={
+            "name": "Two people for production",
+            "actionPattern": "deploy.production",
+            "effect": "ASK",
+            "riskClass": "HIGH",
+            "minApprovers": 2,
+        },
+    ),
+    refused=(409,),
+)
+SHOW: Final = Operation("showApprovalPolicy", TAG, (Answer("The policy.", json_content(ApprovalPolicy)),), _OF_ONE)
+CHANGE: Final = Operation(
+    "changeApprovalPolicy",
+    TAG,
+    (Answer("The policy as it is now.", json_content(ApprovalPolicy)),),
+    _OF_ONE,
+    body=Body(json_content(PolicyChange), example={"minApprovers": 3}),
+)
+DELETE: Final = Operation("deleteApprovalPolicy", TAG, (Answer("It is deleted.", status=204),), _OF_ONE)
+DRY_RUN: Final = Operation(
+    "tryApprovalPolicies",
+    TAG,
+    (Answer("What it would get, and why.", json_content(DryRunResult)),),
+    body=Body(json_content(DryRun), example={"action": "deploy.production", "targetType": "service"}),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """The handlers, with what they need."""
+
+    database: Database
+    cursors: CursorSigner
+    max_body_bytes: int
+    body_timeout_s: float
+
+    def routes(self) -> list[Route]:
+        """Every route of this resource with its scope."""
+        every = "/orgs/{orgSlug}/approval-policies"
+        one = every + "/{policyId}"
+        return [
+            Route("GET", every, self.list, bearer(Scope.POLICIES_READ), operation=LIST),
+            Route("POST", every, self.create, bearer(Scope.POLICIES_WRITE), operation=CREATE),
+            Route("POST", every + "/dry-run", self.dry_run, bearer(Scope.POLICIES_READ), operation=DRY_RUN),
+            Route("GET", one, self.show, bearer(Scope.POLICIES_READ), operation=SHOW),
+            Route("PATCH", one, self.change, bearer(Scope.POLICIES_WRITE), operation=CHANGE),
+            Route("DELETE", one, self.delete, bearer(Scope.POLICIES_WRITE), operation=DELETE),
+        ]
+
+    async def list(self, request: web.Request) -> web.StreamResponse:
+        """List policies, newest first."""
+        org_id = reach(request).org_id
+        binding = f"policies of {org_id}".encode()
+        page = requested_page(request, self.cursors, binding)
+        async with self.database.read() as connection:
+            found = await store.list_policies(connection, org_id, page.after, page.limit + 1)
+        return json_response(page_body(found, page, policy_body, lambda one: one.id, self.cursors, binding))
+
+    async def create(self, request: web.Request) -> web.StreamResponse:
+        """Create a policy.
+
+        It decides requests from now on. An organization's DENY comes before all; then policies of the project, those of
+        the organization, the built-in table. Among those of one place the more specific pattern decides.
+        """
+        body = await self._read(request, NewPolicy)
+        caller = reach(request)
+        values = msgspec.structs.asdict(body)
+        slug = values.pop("project_slug")
+        async with self.database.write() as connection:
+            project_id = await project_of(connection, caller.org_id, slug, "body.projectSlug")
+            await _require_machines(connection, caller.org_id, body.machine_approver_ids)
+            made = await store.create(connection, caller.org_id, project_id, values)
+            await record(connection, caller, "policy.create", made.id, _told(made), request_id(request))
+        return json_response(policy_body(made), status=201)
+
+    async def show(self, request: web.Request) -> web.StreamResponse:
+        """Show a policy."""
+        return json_response(policy_body(await self._seen(request)))
+
+    async def change(self, request: web.Request) -> web.StreamResponse:
+        """Change a policy.
+
+        Requests that were made before keep what they have.
+        """
+        policy_id = (await self._seen(request)).id
+        body = await self._read(request, PolicyChange)
+        caller = reach(request)
+        values = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
+        async with self.database.write() as connection:
+            await _require_machines(connection, caller.org_id, values.get("machine_approver_ids", ()))
+            if await store.find(connection, caller.org_id, policy_id) is None:
+                raise NotFound
+            changed = await store.change(connection, caller.org_id, policy_id, values)
+            await record(connection, caller, "policy.update", policy_id, _told(changed), request_id(request))
+        return json_response(policy_body(changed))
+
+    async def delete(self, request: web.Request) -> web.StreamResponse:
+        """Delete a policy.
+
+        Requests that were made before keep what they have.
+        """
+        policy = await self._seen(request)
+        caller = reach(request)
+        async with self.database.write() as connection:
+            if not await store.delete(connection, caller.org_id, policy.id):
+                raise NotFound
+            await record(connection, caller, "policy.delete", policy.id, {"name": policy.name}, request_id(request))
+        return web.Response(status=204)
+
+    async def dry_run(self, request: web.Request) -> web.StreamResponse:
+        """Try what a request would get, and why.
+
+        Nothing is made and nobody is told.
+        """
+        body = await self._read(request, DryRun)
+        org_id = reach(request).org_id
+        async with self.database.read() as connection:
+            project_id = await project_of(connection, org_id, body.project_tag, "body.projectTag")
+            rules = await store.rules(connection, org_id, project_id)
+        return json_response(dry_run_body(ranked(rules, Question(body.action, body.target_type))))
+
+    async def _seen(self, request: web.Request) -> Policy:
+        policy_id = request.match_info["policyId"]
+        if _ID.fullmatch(policy_id) is None:  # a path may hold what no database column takes
+            raise NotFound
+        async with self.database.read() as connection:
+            found = await store.find(connection, reach(request).org_id, policy_id)
+        if found is None:
+            raise NotFound
+        return found
+
+    async def _read(self, request: web.Request, shape: type[B]) -> B:
+        return await read_json(request, shape, max_bytes=self.max_body_bytes, timeout_s=self.body_timeout_s)
+
+
+async def project_of(connection: AsyncConnection, org_id: str, slug: str | None, path: str) -> int | None:
+    """Id of the organization's project; None for None. Raises BadRequest, blaming `path`, when there is none."""
+    if slug is None:
+        return None
+    found = await registry.find_project(connection, org_id, slug)
+    if found is None:
+        raise BadRequest("The request body is not valid.", [Issue(path, "There is no such project.", "unknown")])
+    return found.id
+
+
+async def _require_machines(connection: AsyncConnection, org_id: str, principal_ids: Sequence[str]) -> None:
+    known = await store.machines_among(connection, org_id, principal_ids) if principal_ids else set()
+    issues = [
+        Issue(f"body.machineApproverIds[{n}]", "There is no such agent or service.", "unknown")
+        for n, one in enumerate(principal_ids)
+        if one not in known
+    ]
+    if issues:
+        raise BadRequest("The request body is not valid.", issues)
+
+
+def _told(policy: Policy) -> dict[str, Any]:
+    """For the audit: all that the policy says."""
+    told: dict[str, Any] = msgspec.to_builtins(policy_body(policy))
+    return told
