@@ -209,6 +209,11 @@ def stored_config(kind: Kind, raw: bytes) -> Config:
     return config
 
 
+def to_json(config: Config) -> bytes:
+    """As it is stored, sealed."""
+    return msgspec.json.encode(config)
+
+
 def secret_bytes(secret: str) -> bytes:
     """The key inside `whsec_...`. ValueError without quoting it."""
     try:

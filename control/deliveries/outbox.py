@@ -2,12 +2,25 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from datetime import UTC, datetime
+from typing import Final, Protocol
 
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.relational import to_milliseconds
+from control.channels import store as channels
+from control.channels.ids import is_channel_id
+from control.channels.store import Channel
+from control.deliveries import store
 from control.deliveries.message import Message
+from control.deliveries.tables import MAX_SUBJECT_LENGTH, MAX_TYPE_LENGTH
+
+BUDGET_S: Final = 3.0
+NOT_FOUND: Final = "not_found"
+DISABLED: Final = "disabled"
+QUEUED: Final = "queued"
+UNKNOWN_KIND: Final = "unknown"  # of a channel that there is none of
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +59,33 @@ class Delivery(msgspec.Struct, frozen=True, rename="camel"):
 async def enqueue(
     connection: AsyncConnection, org_id: str, target: Named | Everyone, message: Message
 ) -> list[Queued]:
-    """One delivery per channel of the target, in the caller's transaction; the answer keeps the target's order."""
-    raise NotImplementedError
+    """One delivery per channel of the target, in the caller's transaction; the answer keeps the target's order.
+
+    Raises ValueError for a message whose type or subject is longer than its column.
+    """
+    if len(message.type) > MAX_TYPE_LENGTH or len(message.subject) > MAX_SUBJECT_LENGTH:
+        raise ValueError(f"a message of the type {message.type[:MAX_TYPE_LENGTH]} does not fit its row")
+    now = to_milliseconds(datetime.now(UTC))
+    if isinstance(target, Everyone):
+        found = await channels.targets(connection, org_id, channel_ids=None, project_id=target.project_id)
+        return await _queue(connection, found, message, now)
+    wanted = [one for one in dict.fromkeys(target.channel_ids) if is_channel_id(one)]
+    found = await channels.targets(connection, org_id, channel_ids=wanted, project_id=None)
+    queued = await _queue(connection, [one for one in found if one.enabled], message, now)
+    answers = {one.channel_id: one for one in queued}
+    answers |= {one.id: Queued(one.id, one.kind, error=DISABLED) for one in found if not one.enabled}
+    return [answers.get(one) or Queued(one, UNKNOWN_KIND, error=NOT_FOUND) for one in dict.fromkeys(target.channel_ids)]
+
+
+async def _queue(
+    connection: AsyncConnection, found: Sequence[Channel], message: Message, now: datetime
+) -> list[Queued]:
+    ids = await store.insert(connection, found, message, now)
+    return [Queued(one.id, one.kind, id_) for one, id_ in zip(found, ids, strict=True)]
 
 
 class Attempts(Protocol):
     """What sends at once; `control.deliveries.sending.Sender` is it."""
 
-    async def attempt(self, queued: Sequence[Queued], budget_s: float = 3.0) -> list[Delivery]:
+    async def attempt(self, queued: Sequence[Queued], budget_s: float = BUDGET_S) -> list[Delivery]:
         """Call after the commit. One answer per `queued`, in order; `error` is `queued` for what goes on later."""

@@ -9,6 +9,8 @@ from chassis.identity.tables import metadata
 from chassis.relational import UtcTime, text
 from control.channels.tables import one_of
 
+MAX_TYPE_LENGTH: Final = 64
+MAX_SUBJECT_LENGTH: Final = 64
 MAX_DETAIL_LENGTH: Final = 200
 
 
@@ -30,8 +32,8 @@ deliveries: Final = sa.Table(
     sa.Column("id", text(32), primary_key=True),
     sa.Column("org_id", text(32), sa.ForeignKey("organizations.id"), nullable=False),
     sa.Column("channel_id", text(32), sa.ForeignKey("notification_channels.id"), nullable=False),
-    sa.Column("type", text(64), nullable=False),
-    sa.Column("subject", text(64), nullable=False),
+    sa.Column("type", text(MAX_TYPE_LENGTH), nullable=False),
+    sa.Column("subject", text(MAX_SUBJECT_LENGTH), nullable=False),
     sa.Column("message", sa.Text, nullable=False),  # JSON of `message.Message`
     sa.Column("state", text(16), nullable=False),
     sa.Column("attempts", sa.Integer, nullable=False),  # begun; it tells a claim from later ones
@@ -48,7 +50,7 @@ deliveries: Final = sa.Table(
     one_of("state", State),
     sa.CheckConstraint("(state = 'READY') = (next_at IS NOT NULL)", name="next_at"),
     sa.CheckConstraint("(state = 'SENDING') = (lease_until IS NOT NULL)", name="lease_until"),
-    sa.Index(None, "state", "next_at", "channel_id", "id"),
-    sa.Index(None, "channel_id", "state", "id"),
+    sa.Index(None, "state", "next_at"),
+    sa.Index(None, "state", "channel_id", "next_at", "id"),
     sa.Index(None, "org_id", "id"),
 )

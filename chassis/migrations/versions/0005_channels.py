@@ -69,6 +69,8 @@ def upgrade() -> None:
         sa.CheckConstraint("(state = 'READY') = (next_at IS NOT NULL)", name="ck_deliveries_next_at"),
         sa.CheckConstraint("(state = 'SENDING') = (lease_until IS NOT NULL)", name="ck_deliveries_lease_until"),
     )
-    op.create_index("ix_deliveries_state_next_at_channel_id_id", "deliveries", ["state", "next_at", "channel_id", "id"])
-    op.create_index("ix_deliveries_channel_id_state_id", "deliveries", ["channel_id", "state", "id"])
+    op.create_index("ix_deliveries_state_next_at", "deliveries", ["state", "next_at"])
+    op.create_index(
+        "ix_deliveries_state_channel_id_next_at_id", "deliveries", ["state", "channel_id", "next_at", "id"]
+    )
     op.create_index("ix_deliveries_org_id_id", "deliveries", ["org_id", "id"])

@@ -1,0 +1,90 @@
+"""Discord-compatible chats: an embed, by the URL of a webhook.
+
+Limits: content 2 000 characters; of an embed the title 256, description 4 096, 25 fields of 256 and 1 024, and 6 000 in
+all (discord.com/developers/docs/resources/message). No mention is permitted, whatever a text says.
+"""
+
+import math
+import re
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from chassis.egress import Reply
+from chassis.relational import format_time
+from control.channels.config import ChatBConfig
+from control.deliveries.kinds.told import Request, Told, cut, one_line
+from control.deliveries.message import Message, Severity
+from control.deliveries.outcome import Outcome, clamped, from_reply
+
+MAX_CONTENT: Final = 2_000
+MAX_TITLE: Final = 256
+MAX_DESCRIPTION: Final = 4_096
+MAX_FIELDS: Final = 25
+MAX_NAME: Final = 256
+MAX_VALUE: Final = 1_024
+MAX_EMBED: Final = 6_000
+_COLORS: Final = {
+    Severity.INFO: 0x3B82F6,
+    Severity.WARNING: 0xF59E0B,
+    Severity.ERROR: 0xEF4444,
+    Severity.CRITICAL: 0x991B1B,
+}
+_RESOLVED: Final = 0x22C55E
+_MARKUP: Final = re.compile(r"([\\`*_~|>#\[\]()<:-])")
+_BUSY: Final = 429
+
+
+class _Busy(msgspec.Struct):
+    retry_after: float
+
+
+def request(config: ChatBConfig, told: Told) -> Request:
+    """The title is also the content, which is what notifications show."""
+    message = told.message
+    body = {
+        "content": cut(escaped(one_line(message.title)), MAX_CONTENT),
+        "embeds": [embed(message) | {"timestamp": format_time(told.created_at)}],
+        "allowed_mentions": {"parse": []},
+    }
+    return Request(config.webhook_url, msgspec.json.encode(body), {"Content-Type": "application/json"})
+
+
+def judge(_config: ChatBConfig, reply: Reply, now: datetime) -> Outcome:
+    """A 429 tells the wait in its body, more exactly than in its header."""
+    outcome = from_reply(reply, now)
+    if reply.status != _BUSY:
+        return outcome
+    try:
+        wait = msgspec.json.decode(reply.body, type=_Busy).retry_after
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return outcome
+    seconds = clamped(wait) if math.isfinite(wait) else None
+    return Outcome(False, outcome.detail, retry_after_s=seconds)
+
+
+def embed(message: Message) -> dict[str, Any]:
+    """Within the limit of all its texts together: what does not fit any more is left out from the end."""
+    made: dict[str, Any] = {
+        "title": cut(escaped(one_line(message.title)), MAX_TITLE),
+        "color": _RESOLVED if message.resolved else _COLORS[message.severity],
+        "fields": [],
+    }
+    if message.text:
+        made["description"] = cut(escaped(message.text), MAX_DESCRIPTION)
+    if message.link is not None:
+        made["url"] = message.link
+    left = MAX_EMBED - len(made["title"]) - len(made.get("description", ""))
+    for fact in message.facts[:MAX_FIELDS]:
+        name, value = cut(escaped(one_line(fact.name)), MAX_NAME) or "-", cut(escaped(fact.value), MAX_VALUE) or "-"
+        left -= len(name) + len(value)
+        if left < 0:
+            break
+        made["fields"].append({"name": name, "value": value, "inline": len(value) <= 40})
+    return made
+
+
+def escaped(text: str) -> str:
+    """Text without formatting of its own."""
+    return _MARKUP.sub(r"\\\1", text)

@@ -1,0 +1,75 @@
+"""Teams: an Adaptive Card for the URL of a workflow.
+
+Limits: 28 KB in all (learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors); Adaptive Cards 1.4. Text
+blocks know some Markdown, which is escaped.
+"""
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+from control.channels.config import TeamsConfig
+from control.deliveries.kinds.told import Request, Told, cut, one_line
+from control.deliveries.message import Message, Severity
+
+MAX_BYTES: Final = 28_000
+MAX_TITLE: Final = 256
+MAX_TEXT: Final = 4_000
+MAX_FACTS: Final = 20
+MAX_VALUE: Final = 500
+_STYLES: Final = {
+    Severity.INFO: "accent",
+    Severity.WARNING: "warning",
+    Severity.ERROR: "attention",
+    Severity.CRITICAL: "attention",
+}
+_MARKUP: Final = re.compile(r"([\\`*_~>#\[\]()<|-])")
+
+
+def request(config: TeamsConfig, told: Told) -> Request:
+    """Shortened further where texts of many bytes would be too much for the platform."""
+    for shrink in (1, 4, 16):
+        body = msgspec.json.encode(envelope(told.message, shrink))
+        if len(body) <= MAX_BYTES:
+            break
+    return Request(config.workflow_url, body, {"Content-Type": "application/json"})
+
+
+def envelope(message: Message, shrink: int = 1) -> dict[str, Any]:
+    """A message with one card; texts are cut to their limits divided by `shrink`."""
+    card = {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.4",
+        "body": _body(message, shrink),
+        "actions": [] if message.link is None else [_open(message.link, message.link_label)],
+    }
+    attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": None, "content": card}
+    return {"type": "message", "attachments": [attachment]}
+
+
+def _body(message: Message, shrink: int) -> list[dict[str, Any]]:
+    title = {"type": "TextBlock", "text": escaped(cut(one_line(message.title), MAX_TITLE)), "weight": "bolder"}
+    style = "good" if message.resolved else _STYLES[message.severity]
+    body: list[dict[str, Any]] = [
+        {"type": "Container", "style": style, "items": [title | {"size": "medium", "wrap": True}]}
+    ]
+    if message.text:
+        body.append({"type": "TextBlock", "text": escaped(cut(message.text, MAX_TEXT // shrink)), "wrap": True})
+    if message.facts:
+        facts = [
+            {"title": cut(one_line(fact.name), 100), "value": escaped(cut(fact.value, MAX_VALUE // shrink))}
+            for fact in message.facts[:MAX_FACTS]
+        ]
+        body.append({"type": "FactSet", "facts": facts})
+    return body
+
+
+def _open(link: str, label: str) -> dict[str, Any]:
+    return {"type": "Action.OpenUrl", "title": cut(label, 75), "url": link}
+
+
+def escaped(text: str) -> str:
+    """Text without formatting of its own."""
+    return _MARKUP.sub(r"\\\1", text)

@@ -1,0 +1,38 @@
+"""What every kind is given, and cutting texts to length."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from control.deliveries.message import Message
+
+_ELLIPSIS: Final = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A message on its way: the id of its delivery (the same over all attempts), when it came to be, and now."""
+
+    id: str
+    message: Message
+    created_at: datetime
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is posted."""
+
+    url: str
+    body: bytes
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def cut(text: str, length: int) -> str:
+    """At most `length` characters; what was cut ends with an ellipsis."""
+    return text if len(text) <= length else text[: length - len(_ELLIPSIS)].rstrip() + _ELLIPSIS
+
+
+def one_line(text: str) -> str:
+    """Without line breaks and other control characters."""
+    return " ".join("".join(character if character.isprintable() else " " for character in text).split())

@@ -1,0 +1,207 @@
+"""Attempts: a claimed delivery is sent and its outcome written, whoever claimed it.
+
+At most `slots` are under way at once. An attempt that has begun is finished even when nobody waits for it any more. An
+outcome that cannot be written, for the store is away, is tried again until the lease ends; then the delivery is sent
+again, under the same id.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from chassis.relational import Database, DatabaseUnavailable, to_milliseconds
+from chassis.sealing import SealBroken, Sealer
+from control.audit.record import Actor, record
+from control.channels import store as channels
+from control.channels.store import Channel
+from control.channels.tables import OffReason
+from control.deliveries import store
+from control.deliveries.kinds.send import Ways, send
+from control.deliveries.kinds.told import Told
+from control.deliveries.message import Message
+from control.deliveries.outbox import BUDGET_S, QUEUED, Delivery, Queued
+from control.deliveries.outcome import Outcome
+from control.deliveries.store import LEASE, Claimed
+
+SLOTS: Final = 64
+PER_CHANNEL: Final = 8
+_AGAIN_S: Final = 0.5  # between two attempts to write an outcome
+_DRAWS: Final = 1 << 20
+
+log = structlog.get_logger(__name__)
+
+
+class DeliveryMetrics:
+    """What is counted of deliveries; kinds of channels are labels, channels are not."""
+
+    def __init__(self, registry: CollectorRegistry | None) -> None:
+        self.attempts = Counter(
+            "sluice_delivery_attempts",
+            "Attempts to deliver a message to a channel by how they ended: DONE, READY (again later), DEAD, CANCELLED, "
+            "lost (its lease ended before its outcome was written; it is sent again).",
+            ("kind", "result"),
+            registry=registry,
+        )
+        self.under_way = Gauge("sluice_deliveries_under_way", "Attempts under way in this process.", registry=registry)
+
+
+class Sender:
+    """Sends what was claimed. `now` and `draw` (0 to 1) are handed in by tests."""
+
+    def __init__(
+        self,
+        database: Database,
+        sealer: Sealer,
+        ways: Ways,
+        metrics: DeliveryMetrics,
+        *,
+        slots: int = SLOTS,
+        lease: timedelta = LEASE,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        draw: Callable[[], float] = lambda: secrets.randbelow(_DRAWS) / _DRAWS,
+    ) -> None:
+        self.database = database
+        self.lease = lease
+        self._sealer = sealer
+        self._ways = ways
+        self._metrics = metrics
+        self._slots = slots
+        self._now = now
+        self._draw = draw
+        self._under_way: set[asyncio.Task[Outcome]] = set()
+        metrics.under_way.set_function(lambda: len(self._under_way))
+
+    @property
+    def free(self) -> int:
+        """How many attempts may begin now."""
+        return max(0, self._slots - len(self._under_way))
+
+    def now(self) -> datetime:
+        """The time as the store keeps it."""
+        return to_milliseconds(self._now())
+
+    async def attempt(self, queued: Sequence[Queued], budget_s: float = BUDGET_S) -> list[Delivery]:
+        """Call after the commit. One answer per `queued`, in order; `error` is `queued` for what goes on later."""
+        ids = [one.delivery_id for one in queued if one.delivery_id is not None][: self.free]
+        begun = {claimed.id: self.begin(claimed) for claimed in await self._claimed(ids)}
+        if begun:
+            await asyncio.wait(begun.values(), timeout=budget_s)
+        return [_delivery(one, begun.get(one.delivery_id or "")) for one in queued]
+
+    async def test(self, channel: Channel, message: Message) -> tuple[Claimed, Outcome]:
+        """One real delivery, made at once and once. Raises DatabaseUnavailable."""
+        async with self.database.write() as connection:
+            claimed = await store.insert_single(connection, channel, message, self.now())
+        return claimed, await asyncio.shield(self.begin(claimed))
+
+    def begin(self, claimed: Claimed) -> asyncio.Task[Outcome]:
+        """Send it, in a task of its own that does not end with the caller."""
+        task = asyncio.create_task(self._deliver(claimed))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return task
+
+    async def room(self, wanted: int) -> None:
+        """Wait until `wanted` attempts may begin."""
+        while self.free < wanted and self._under_way:
+            await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
+
+    async def finish(self, timeout_s: float) -> None:
+        """Let attempts under way end; those that do not are cut off, and are made again after their lease."""
+        if not self._under_way:
+            return
+        _, late = await asyncio.wait(self._under_way, timeout=timeout_s)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+
+    async def _claimed(self, ids: Sequence[str]) -> list[Claimed]:
+        if not ids:
+            return []
+        try:
+            async with self.database.write() as connection:
+                return await store.claim_these(connection, ids, self.now(), self.lease)
+        except DatabaseUnavailable:
+            return []  # they are in the store, and go on from there
+
+    async def _deliver(self, claimed: Claimed) -> Outcome:
+        outcome = await self._sent(claimed)
+        result = await self._settled(claimed, outcome)
+        self._metrics.attempts.labels(claimed.kind.value, result).inc()
+        return outcome
+
+    async def _sent(self, claimed: Claimed) -> Outcome:
+        if claimed.config is None:
+            return Outcome(False, "The channel was deleted.", permanent=True)
+        try:
+            config = channels.opened_config(
+                self._sealer, claimed.org_id, claimed.channel_id, claimed.kind, claimed.config
+            )
+            told = Told(claimed.id, claimed.message, claimed.created_at, self._now())
+            return await send(claimed.kind, config, told, self._ways)
+        except SealBroken as error:
+            log.error("config of a channel cannot be opened", channel_id=claimed.channel_id, reason=str(error))  # noqa: TRY400  # a traceback says no more
+            return Outcome(False, "The config of the channel cannot be opened.")
+        except Exception:
+            log.exception("delivery failed", delivery_id=claimed.id, kind=claimed.kind.value)
+            return Outcome(False, "The delivery could not be made.")
+
+    async def _settled(self, claimed: Claimed, outcome: Outcome) -> str:
+        """Until it is written, or until others may take the delivery. The name of its state, or `lost`."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.lease.total_seconds() / 2
+        while True:
+            try:
+                return await self._settle(claimed, outcome)
+            except DatabaseUnavailable:
+                if loop.time() > deadline:
+                    log.warning("outcome of a delivery was not written", delivery_id=claimed.id)
+                    return "lost"
+                await asyncio.sleep(_AGAIN_S)
+
+    async def _settle(self, claimed: Claimed, outcome: Outcome) -> str:
+        async with self.database.write() as connection:
+            settled = await store.settle(connection, claimed, outcome, self.now(), self._draw())
+            if settled is None:
+                return "lost"
+            reason = _off_reason(claimed, outcome, failing=settled.channel_failing)
+            if reason is not None and await channels.switch_off(connection, claimed.channel_id, reason):
+                await record(
+                    connection,
+                    Actor(claimed.org_id),
+                    "channel.disabled",
+                    claimed.channel_id,
+                    {"reason": reason.value, "deliveryId": claimed.id},
+                    claimed.id,
+                )
+                log.warning("channel disabled", channel_id=claimed.channel_id, reason=reason.value)
+            return settled.state.value
+
+
+def _off_reason(claimed: Claimed, outcome: Outcome, *, failing: bool) -> OffReason | None:
+    """A test changes nothing: who makes one is there to see."""
+    if claimed.max_attempts == 1:
+        return None
+    if outcome.gone:
+        return OffReason.GONE
+    return OffReason.FAILING if failing else None
+
+
+def _delivery(queued: Queued, task: asyncio.Task[Outcome] | None) -> Delivery:
+    error = queued.error
+    if queued.delivery_id is not None:
+        error = QUEUED
+        if task is not None and task.done() and not task.cancelled() and task.exception() is None:
+            error = _error(task.result())
+    return Delivery(queued.channel_id, queued.kind, delivered=error is None, error=error)
+
+
+def _error(outcome: Outcome) -> str | None:
+    if outcome.ok:
+        return None
+    return outcome.detail if outcome.permanent else QUEUED
