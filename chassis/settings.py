@@ -272,6 +272,16 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     approval_burst: Annotated[
         int, setting("So many of them may come at once.", unit="requests", ge=1, le=10_000_000)
     ] = 60
+    channel_test_rate: Annotated[
+        int,
+        setting(
+            "The same for tests of notification channels, which are counted apart; so many may come at once.",
+            unit="requests/min",
+            zero="no limit",
+            ge=0,
+            le=10_000_000,
+        ),
+    ] = 20
     failed_bearer_rate: Annotated[
         int,
         setting(

@@ -1,25 +1,46 @@
 """The control service: its routes over the relational store."""
 
+from prometheus_client import CollectorRegistry
+
 from chassis.cursor import cursor_signer
 from chassis.identity.checks import Checks
+from chassis.sealing import configured_sealer
 from chassis.settings import ChassisSettings
 from chassis.web import Service
 from control.audit.events import Audit
+from control.channels.channels import Channels
+from control.deliveries.assembly import assemble
+from control.deliveries.deliveries import Deliveries
 from control.keys import Keys
 from control.policies.policies import Policies
 from control.projects import Projects
 from control.settings import ControlSettings
 
 
-def service(settings: ControlSettings, chassis: ChassisSettings, checks: Checks) -> Service:
-    """Routes and what readiness depends on; `checks` is started and closed by whoever made it.
+def service(
+    settings: ControlSettings, chassis: ChassisSettings, checks: Checks, metrics: CollectorRegistry | None = None
+) -> Service:
+    """Routes, what runs beside them and what readiness depends on; `checks` is started and closed by whoever made it.
 
-    Raises StartupError when the cursor key in the data directory cannot be used.
+    Raises StartupError when the cursor key or the key ring in the data directory cannot be used.
     """
     cursors = cursor_signer(settings.cursor_key, chassis.data_dir / "cursor.key")
+    sealer = configured_sealer(settings.sealing_keys, chassis.data_dir / "sealing.keys")
+    telling = assemble(settings, checks.database, sealer, metrics)
     projects = Projects(checks, cursors, settings.max_body_bytes, chassis.body_timeout_s)
     keys = Keys(checks, cursors, chassis.base_url, settings.max_body_bytes, chassis.body_timeout_s)
     policies = Policies(checks.database, cursors, settings.max_body_bytes, chassis.body_timeout_s)
     audit = Audit(checks.database, cursors)
+    channels = Channels(
+        checks,
+        cursors,
+        sealer,
+        telling.sender,
+        settings.channel_rules,
+        settings.max_body_bytes,
+        chassis.body_timeout_s,
+    )
+    deliveries = Deliveries(checks, cursors)
     routes = [*projects.routes(), *keys.routes(), *policies.routes(), *audit.routes()]
-    return Service(name="control", routes=routes, readiness=[checks.database])
+    routes += [*channels.routes(), *deliveries.routes()]
+    return Service(name="control", routes=routes, resources=telling.resources, readiness=[checks.database])

@@ -1,8 +1,12 @@
 """What can be set about the control service: `SLUICE_CONTROL_<FIELD>`, or the table [control] of the settings file."""
 
+from ipaddress import ip_network
 from typing import Annotated, ClassVar
 
-from chassis.settings import Settings, setting
+from chassis.egress import Policy
+from chassis.settings import Settings, SettingsError, setting
+from control.channels.config import Rules
+from control.deliveries.kinds.email import MailServer
 
 
 class ControlSettings(Settings, frozen=True, kw_only=True):
@@ -21,3 +25,98 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     max_body_bytes: Annotated[
         int, setting("Largest request body; a larger one is answered 413.", unit="bytes", ge=1_024, le=16 * 2**20)
     ] = 256 * 1_024
+    sealing_keys: Annotated[
+        str,
+        setting(
+            "Keys that secrets are encrypted with, kid:base64 and comma-separated; the first encrypts, all decrypt. Give "
+            "the same to every control process; `sluice secrets rotate` brings what is stored to the first one.",
+            zero="empty: the file sealing.keys in the data directory, made at first start",
+            secret=True,
+        ),
+    ] = ""
+    egress_allow: Annotated[
+        tuple[str, ...],
+        setting(
+            "Private networks that channels may deliver to, comma-separated.",
+            zero="empty: public addresses only",
+        ),
+    ] = ()
+    egress_ports: Annotated[
+        tuple[int, ...], setting("Ports of public addresses that channels may deliver to, comma-separated.")
+    ] = (443,)
+    egress_http: Annotated[
+        bool, setting("Whether channels may deliver over http:// too, which shows messages to whoever is in between.")
+    ] = False
+    chat_hosts: Annotated[
+        tuple[str, ...],
+        setting(
+            "Hosts that channels of chat platforms may post to besides the platforms' own, comma-separated; .example.org "
+            "stands for all below, * for any.",
+            zero="empty: the platforms' own",
+        ),
+    ] = ()
+    chat_a_api: Annotated[str, setting("Where bots of chat-a post: the base URL of the platform's API.")] = (
+        "https://slack.com/api"
+    )
+    pager_url: Annotated[str, setting("Where events of pager channels go: Events API v2.")] = (
+        "https://events.pagerduty.com/v2/enqueue"
+    )
+    smtp_url: Annotated[
+        str,
+        setting(
+            "Server that e-mail goes through: smtp://user:password@host:587 (with STARTTLS, which a password needs), or "
+            "smtps:// (TLS from the start).",
+            zero="empty: no e-mail is sent",
+            secret=True,
+        ),
+    ] = ""
+    smtp_from: Annotated[str, setting("Address that e-mail comes from.")] = "sluice@localhost"
+    smtp_allow: Annotated[
+        tuple[str, ...],
+        setting(
+            "Private networks that the SMTP server may be in, comma-separated.", zero="empty: public addresses only"
+        ),
+    ] = ()
+
+    def validate(self) -> None:
+        """Refuse networks that are none, and a mail server that cannot be understood."""
+        for name, networks in (("EGRESS_ALLOW", self.egress_allow), ("SMTP_ALLOW", self.smtp_allow)):
+            for network in networks:
+                _require_network(f"{self.prefix}{name}", network)
+        if any(not 1 <= port <= 65_535 for port in self.egress_ports):
+            raise SettingsError(f"{self.prefix}EGRESS_PORTS: ports are from 1 to 65535.")
+        if "@" not in self.smtp_from or not self.smtp_from.isascii() or not self.smtp_from.isprintable():
+            raise SettingsError(f"{self.prefix}SMTP_FROM must be an e-mail address.")
+        try:
+            self.mail_server()
+        except ValueError as error:
+            raise SettingsError(f"{self.prefix}SMTP_URL {error}.") from None
+
+    @property
+    def egress_policy(self) -> Policy:
+        """Where channels may deliver to."""
+        allowed = tuple(ip_network(text, strict=False) for text in self.egress_allow)
+        return Policy(allowed, frozenset(self.egress_ports) | ({80} if self.egress_http else set()), self.egress_http)
+
+    @property
+    def mail_policy(self) -> Policy:
+        """Where the mail server may be."""
+        server = self.mail_server()
+        allowed = tuple(ip_network(text, strict=False) for text in self.smtp_allow)
+        return Policy(allowed, frozenset() if server is None else frozenset({server.port}))
+
+    @property
+    def channel_rules(self) -> Rules:
+        """What configs of channels are held to."""
+        return Rules(self.egress_policy, self.chat_hosts)
+
+    def mail_server(self) -> MailServer | None:
+        """The configured one. ValueError for a URL that is none."""
+        return MailServer.parse(self.smtp_url, self.smtp_from) if self.smtp_url else None
+
+
+def _require_network(name: str, text: str) -> None:
+    try:
+        ip_network(text, strict=False)
+    except ValueError as error:
+        raise SettingsError(f"{name}: {text!r} is no address and no network.") from error

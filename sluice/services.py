@@ -182,7 +182,7 @@ def _add_control(parts: _Parts) -> None:
     from control.app import service
     from control.settings import ControlSettings
 
-    parts.add(service(parts.options.load(ControlSettings), parts.chassis, parts.checks))
+    parts.add(service(parts.options.load(ControlSettings), parts.chassis, parts.checks, parts.telemetry.registry))
 
 
 _ADD: Final[Mapping[str, Callable[[_Parts], None]]] = {

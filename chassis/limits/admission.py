@@ -107,6 +107,7 @@ def configured_rules(settings: ChassisSettings) -> dict[LimitClass, Rule]:
         (LimitClass.API, settings.api_rate, MINUTE, settings.api_burst),
         (LimitClass.ANALYSIS, settings.analysis_rate, MINUTE, settings.analysis_burst),
         (LimitClass.APPROVAL, settings.approval_rate, MINUTE, settings.approval_burst),
+        (LimitClass.CHANNEL_TEST, settings.channel_test_rate, MINUTE, settings.channel_test_rate),
         (LimitClass.OTLP, settings.otlp_rate, 1, settings.otlp_burst),
         (LimitClass.FAILED_BEARER, settings.failed_bearer_rate, MINUTE, settings.failed_bearer_rate),
         (LimitClass.FAILED_KEY, settings.failed_key_rate, MINUTE, settings.failed_key_rate),

@@ -14,6 +14,7 @@ class LimitClass(StrEnum):
     API = "api"  # requests of a principal in an organization
     ANALYSIS = "analysis"  # those of them that read a whole window: aggregate, compare
     APPROVAL = "approval"  # and those that ask people for something
+    CHANNEL_TEST = "channel_test"  # and those that send something to a place that a tenant names
     OTLP = "otlp"  # export requests with a project key
     FAILED_BEARER = "failed_bearer"  # credentials that were none, by address
     FAILED_KEY = "failed_key"  # project keys that were none, by address
@@ -32,6 +33,7 @@ WHEN_AWAY: Final[Mapping[LimitClass, WhenAway]] = MappingProxyType(
         LimitClass.API: WhenAway.COUNT_HERE,
         LimitClass.ANALYSIS: WhenAway.COUNT_HERE,
         LimitClass.APPROVAL: WhenAway.COUNT_HERE,
+        LimitClass.CHANNEL_TEST: WhenAway.COUNT_HERE,
         LimitClass.OTLP: WhenAway.COUNT_HERE,
         LimitClass.FAILED_BEARER: WhenAway.COUNT_HERE,
         LimitClass.FAILED_KEY: WhenAway.COUNT_HERE,

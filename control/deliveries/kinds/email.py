@@ -26,6 +26,7 @@ MAX_SUBJECT: Final = 200
 MAX_TEXT: Final = 20_000
 TIMEOUT_S: Final = 10.0  # for each answer of the server
 PERMANENT: Final = 500  # SMTP codes from here on
+_FORM: Final = "must be smtp://user:password@host:port or smtps://user:password@host:port"
 _PORTS: Final = {"smtp": 587, "smtps": 465}
 
 
@@ -46,12 +47,15 @@ class MailServer:
     @classmethod
     def parse(cls, url: str, sender: str) -> "MailServer":
         """ValueError, without quoting the URL: it may hold a password."""
-        parts = urlsplit(url)
-        if parts.scheme not in _PORTS or not parts.hostname or parts.path not in ("", "/") or parts.query:
-            raise ValueError("an SMTP server is smtp://user:password@host:port or smtps://user:password@host:port")
+        try:
+            parts = urlsplit(url)
+            port = parts.port or _PORTS[parts.scheme]
+        except (KeyError, ValueError):
+            raise ValueError(_FORM) from None
+        if not parts.hostname or parts.path not in ("", "/") or parts.query or parts.fragment:
+            raise ValueError(_FORM)
         user = None if parts.username is None else unquote(parts.username)
         password = None if parts.password is None else unquote(parts.password)
-        port = parts.port or _PORTS[parts.scheme]
         return cls(parts.hostname, port, parts.scheme == "smtps", user, password, sender)
 
     def __repr__(self) -> str:  # it may hold a password

@@ -1,0 +1,237 @@
+"""`/orgs/{orgSlug}/projects/{projectSlug}/notification-channels`: list, create, change, delete, test."""
+
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from aiohttp import web
+from msgspec import UNSET, Meta
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.access import bearer, reach
+from chassis.cursor import CursorSigner
+from chassis.errors import Forbidden, NotFound
+from chassis.identity.checks import Checks
+from chassis.identity.model import Reach
+from chassis.limits.limiter import LimitClass
+from chassis.operation import Answer, Body, Operation, Parameter, Tag, json_content
+from chassis.relational import format_time
+from chassis.sealing import Sealer
+from chassis.validation import read_json_bytes
+from chassis.web import Route, json_response, request_id
+from control.audit.record import record
+from control.channels import store
+from control.channels.bodies import (
+    ChannelChange,
+    ChannelPage,
+    ChannelScope,
+    ChannelTest,
+    Failure,
+    NewChannel,
+    NotificationChannel,
+    channel_body,
+    read_change,
+    read_new,
+)
+from control.channels.config import Rules
+from control.channels.ids import is_channel_id
+from control.channels.store import Channel
+from control.deliveries.message import Fact, Message
+from control.deliveries.outcome import Outcome
+from control.deliveries.sending import Sender
+from control.paging import PAGE, page_body, requested_page
+from proto.identity import Role, Scope
+
+TEST: Final = "channel.test"
+_ADMINISTRATORS: Final = frozenset({Role.ADMIN, Role.OWNER})
+
+TAG: Final = Tag("notification-channels", "Where people and programs are told.")
+LIST: Final = Operation("listChannels", TAG, (Answer("A page.", json_content(ChannelPage)),), PAGE)
+CREATE: Final = Operation(
+    "createChannel",
+    TAG,
+    (Answer("The channel.", json_content(NotificationChannel), 201),),
+    body=Body(
+        json_content(NewChannel),
+        example={"name": "On call", "kind": "email", "config": {"to": ["oncall@example.org"]}},
+    ),
+    refused=(409,),
+)
+_ID: Final = Parameter("channelId", "path", Annotated[str, Meta(min_length=1)], "The channel.")
+CHANGE: Final = Operation(
+    "changeChannel",
+    TAG,
+    (Answer("The channel as it is now.", json_content(NotificationChannel)),),
+    (_ID,),
+    body=Body(json_content(ChannelChange), example={"enabled": False}),
+)
+DELETE: Final = Operation("deleteChannel", TAG, (Answer("It is deleted.", status=204),), (_ID,))
+TEST_IT: Final = Operation("testChannel", TAG, (Answer("What came of it.", json_content(ChannelTest)),), (_ID,))
+
+
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """The handlers, with what they need."""
+
+    checks: Checks
+    cursors: CursorSigner
+    sealer: Sealer
+    sender: Sender
+    rules: Rules
+    max_body_bytes: int
+    body_timeout_s: float
+
+    def routes(self) -> list[Route]:
+        """Every route of this resource with its scope."""
+        every = "/orgs/{orgSlug}/projects/{projectSlug}/notification-channels"
+        one, write = every + "/{channelId}", bearer(Scope.CHANNELS_WRITE)
+        return [
+            Route("GET", every, self.list, bearer(Scope.CHANNELS_READ), operation=LIST),
+            Route("POST", every, self.create, write, operation=CREATE),
+            Route("PATCH", one, self.change, write, operation=CHANGE),
+            Route("DELETE", one, self.delete, write, operation=DELETE),
+            Route("POST", one + "/test", self.test, write, limit=LimitClass.CHANNEL_TEST, operation=TEST_IT),
+        ]
+
+    async def list(self, request: web.Request) -> web.StreamResponse:
+        """List the channels of the project and those of its organization, newest first."""
+        caller = reach(request)
+        binding = f"channels of {caller.org_id} {caller.project_id}".encode()
+        page = requested_page(request, self.cursors, binding)
+        async with self.checks.database.read() as connection:
+            found = await store.list_channels(
+                connection, caller.org_id, _project_id(caller), page.after, page.limit + 1
+            )
+        return json_response(page_body(found, page, channel_body, lambda one: one.id, self.cursors, binding))
+
+    async def create(self, request: web.Request) -> web.StreamResponse:
+        """Create a channel.
+
+        Its config is checked by the rules of its kind, stored encrypted, and in no answer. A channel of the whole
+        organization takes an administrator. 409 when the organization has as many as are possible.
+        """
+        caller = reach(request)
+        body, config = read_new(await self._bytes(request), self.rules)
+        of_project = body.scope is ChannelScope.PROJECT
+        if not of_project:
+            _require_administrator(caller)
+        async with self.checks.database.write() as connection:
+            made = await store.create(
+                connection,
+                self.sealer,
+                org_id=caller.org_id,
+                project_id=_project_id(caller) if of_project else None,
+                name=body.name,
+                kind=body.kind,
+                config=config,
+                enabled=body.enabled,
+                created_by=caller.principal_id,
+            )
+            await self._record(connection, request, "channel.create", made)
+        return json_response(channel_body(made), status=201)
+
+    async def change(self, request: web.Request) -> web.StreamResponse:
+        """Change a channel: its name, whether it is enabled, its config.
+
+        What waits for a channel that is disabled is cancelled.
+        """
+        found = await self._manageable(request)
+        body, config = read_change(await self._bytes(request), found.kind, self.rules)
+        async with self.checks.database.write() as connection:
+            await self._see(connection, request)  # it may be gone by now
+            changed = await store.change(
+                connection,
+                self.sealer,
+                found,
+                name=None if body.name is UNSET else body.name,
+                enabled=None if body.enabled is UNSET else body.enabled,
+                config=config,
+            )
+            await self._record(connection, request, "channel.change", changed, config=config is not None)
+        return json_response(channel_body(changed))
+
+    async def delete(self, request: web.Request) -> web.StreamResponse:
+        """Delete a channel. Its config is erased, and what waits for it is cancelled."""
+        found = await self._manageable(request)
+        async with self.checks.database.write() as connection:
+            await self._see(connection, request)
+            await store.delete(connection, found)
+            await self._record(connection, request, "channel.delete", found)
+        return web.Response(status=204)
+
+    async def test(self, request: web.Request) -> web.StreamResponse:
+        """Send a test message through a channel, also through a disabled one.
+
+        It is one delivery of one attempt; the answer says what came of it, and nothing of what the receiver said.
+        """
+        caller = reach(request)
+        async with self.checks.database.read() as connection:
+            found = await self._see(connection, request)
+        claimed, outcome = await self.sender.test(found, test_message(found, caller))
+        return json_response(
+            ChannelTest(
+                channel_id=found.id,
+                kind=found.kind,
+                ok=outcome.ok,
+                delivery_id=claimed.id,
+                attempted_at=format_time(claimed.created_at),
+                detail=outcome.detail,
+                failure=failure(outcome),
+            )
+        )
+
+    async def _bytes(self, request: web.Request) -> bytes:
+        return await read_json_bytes(request, max_bytes=self.max_body_bytes, timeout_s=self.body_timeout_s)
+
+    async def _see(self, connection: AsyncConnection, request: web.Request) -> Channel:
+        """The channel of the path. Raises NotFound."""
+        caller, channel_id = reach(request), request.match_info["channelId"]
+        if not is_channel_id(channel_id):  # a path may hold what no database column takes
+            raise NotFound
+        found = await store.find(connection, caller.org_id, _project_id(caller), channel_id)
+        if found is None:
+            raise NotFound
+        return found
+
+    async def _manageable(self, request: web.Request) -> Channel:
+        """The channel of the path, for who may change it. Raises NotFound, Forbidden."""
+        async with self.checks.database.read() as connection:
+            found = await self._see(connection, request)
+        if found.project_id is None:
+            _require_administrator(reach(request))
+        return found
+
+    async def _record(
+        self, connection: AsyncConnection, request: web.Request, action: str, channel: Channel, **more: object
+    ) -> None:
+        project = None if channel.project_id is None else str(channel.project_id)
+        data = {"name": channel.name, "kind": channel.kind.value, "enabled": channel.enabled, "projectId": project}
+        await record(connection, reach(request), action, channel.id, data | more, request_id(request))
+
+
+def test_message(channel: Channel, caller: Reach) -> Message:
+    """What a test says."""
+    scope = "the whole organization" if channel.project_id is None else f"project {caller.project_slug}"
+    return Message(
+        type=TEST,
+        subject=channel.id,
+        title=f"Test of the channel {channel.name}",
+        text="Sluice reaches this channel: what it has to tell will arrive here.",
+        facts=(Fact("Organization", caller.org_slug), Fact("Channel of", scope)),
+        data={"channelId": channel.id, "orgSlug": caller.org_slug, "projectSlug": caller.project_slug},
+    )
+
+
+def failure(outcome: Outcome) -> Failure | None:
+    """Of an attempt that delivered nothing."""
+    return None if outcome.ok else Failure(outcome.permanent, outcome.retry_after_s)
+
+
+def _require_administrator(caller: Reach) -> None:
+    if caller.role not in _ADMINISTRATORS:
+        raise Forbidden("Channels of the whole organization are for its administrators.")
+
+
+def _project_id(caller: Reach) -> int:
+    if caller.project_id is None:
+        raise TypeError("channels are below a project")
+    return caller.project_id

@@ -1,0 +1,167 @@
+"""`/orgs/{orgSlug}/deliveries`: list, show, send again."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.access import bearer, reach
+from chassis.cursor import CursorSigner
+from chassis.errors import NotFound
+from chassis.identity.checks import Checks
+from chassis.operation import Answer, Operation, Parameter, Tag, json_content
+from chassis.relational import format_time
+from chassis.validation import Issues, single
+from chassis.web import Route, json_response, request_id
+from control.audit.record import record
+from control.channels.bodies import ChannelId, DeliveryId, Failure
+from control.channels.config import Kind
+from control.channels.ids import is_channel_id, is_delivery_id
+from control.deliveries import listing
+from control.deliveries.listing import Filter, Listed
+from control.deliveries.tables import State
+from control.names import Moment
+from control.paging import PAGE, NextCursor, page_body, requested_page
+from proto.identity import Scope
+
+
+class Delivery(msgspec.Struct, frozen=True, rename="camel"):
+    """One message to one channel. `failure` is that of the last attempt; its `detail` is for people."""
+
+    id: DeliveryId
+    org_id: str
+    channel_id: ChannelId
+    kind: Kind
+    type: Annotated[str, Meta(description="What the message tells of: `approval.requested`, `channel.test`.")]
+    subject: Annotated[str, Meta(description="Id of what it tells of.")]
+    title: str
+    state: Annotated[
+        State, Meta(description="READY and SENDING go on; DONE was delivered; DEAD and CANCELLED were not.")
+    ]
+    attempts: Annotated[int, Meta(ge=0)]
+    detail: str | None
+    failure: Failure | None
+    created_at: Moment
+    attempted_at: Moment | None
+    next_attempt_at: Moment | None
+    ended_at: Moment | None
+
+
+class DeliveryPage(msgspec.Struct, rename="camel"):
+    """A page of deliveries, newest first."""
+
+    data: list[Delivery]
+    next_cursor: NextCursor
+    has_more: bool
+
+
+TAG: Final = Tag("deliveries", "Messages to channels: what became of them.")
+_FILTERS: Final = (
+    Parameter("channelId", "query", Annotated[str, Meta(min_length=1)], "Those to this channel."),
+    Parameter("state", "query", State, "Those in this state."),
+)
+LIST: Final = Operation("listDeliveries", TAG, (Answer("A page.", json_content(DeliveryPage)),), (*_FILTERS, *PAGE))
+_ID: Final = Parameter("deliveryId", "path", Annotated[str, Meta(min_length=1)], "The delivery.")
+SHOW: Final = Operation("showDelivery", TAG, (Answer("The delivery.", json_content(Delivery)),), (_ID,))
+AGAIN: Final = Operation(
+    "redeliver", TAG, (Answer("It waits to be sent.", json_content(Delivery), 202),), (_ID,), refused=(409,)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Deliveries:
+    """The handlers, with what they need."""
+
+    checks: Checks
+    cursors: CursorSigner
+
+    def routes(self) -> list[Route]:
+        """Every route of this resource with its scope."""
+        every, one = "/orgs/{orgSlug}/deliveries", "/orgs/{orgSlug}/deliveries/{deliveryId}"
+        return [
+            Route("GET", every, self.list, bearer(Scope.CHANNELS_READ), operation=LIST),
+            Route("GET", one, self.show, bearer(Scope.CHANNELS_READ), operation=SHOW),
+            Route("POST", one + "/redeliver", self.redeliver, bearer(Scope.CHANNELS_WRITE), operation=AGAIN),
+        ]
+
+    async def list(self, request: web.Request) -> web.StreamResponse:
+        """List deliveries, newest first."""
+        org_id, wanted = reach(request).org_id, _filter(request)
+        binding = f"deliveries of {org_id} {wanted.channel_id} {wanted.state}".encode()
+        page = requested_page(request, self.cursors, binding)
+        async with self.checks.database.read() as connection:
+            found = await listing.list_deliveries(connection, org_id, wanted, page.after, page.limit + 1)
+        return json_response(page_body(found, page, delivery_body, lambda one: one.id, self.cursors, binding))
+
+    async def show(self, request: web.Request) -> web.StreamResponse:
+        """Show a delivery."""
+        async with self.checks.database.read() as connection:
+            return json_response(delivery_body(await _see(connection, request)))
+
+    async def redeliver(self, request: web.Request) -> web.StreamResponse:
+        """Send a delivery again that has ended, under its id and with all its attempts anew.
+
+        A receiver that keeps the ids that it has seen takes it for the same message. 409 while it goes on, for a test,
+        and for a channel that is disabled or deleted.
+        """
+        async with self.checks.database.write() as connection:
+            found = await _see(connection, request)
+            await listing.require_repeatable(connection, found)
+            await listing.repeat(connection, found)
+            await record(
+                connection, reach(request), "delivery.redeliver", found.id, {"channelId": found.channel_id},
+                request_id(request),
+            )  # fmt: skip
+            again = await _see(connection, request)
+        return json_response(delivery_body(again), status=202)
+
+
+def delivery_body(one: Listed) -> Delivery:
+    """As the API shows it."""
+    return Delivery(
+        id=one.id,
+        org_id=one.org_id,
+        channel_id=one.channel_id,
+        kind=one.kind,
+        type=one.type,
+        subject=one.subject,
+        title=one.title,
+        state=one.state,
+        attempts=one.attempts,
+        detail=one.detail,
+        failure=Failure(one.permanent, one.retry_after_s) if one.failed else None,
+        created_at=format_time(one.created_at),
+        attempted_at=_moment(one.attempted_at),
+        next_attempt_at=_moment(one.next_at),
+        ended_at=_moment(one.ended_at),
+    )
+
+
+def _moment(time: Any) -> str | None:
+    return None if time is None else format_time(time)
+
+
+def _filter(request: web.Request) -> Filter:
+    """Raises BadRequest."""
+    issues = Issues()
+    channel_id, state = (single(request.query, name, issues) for name in ("channelId", "state"))
+    if channel_id is not None and not is_channel_id(channel_id):
+        issues.add("query.channelId", "Must be the id of a channel.", "format")
+    if state is not None and state not in set(State):
+        issues.add("query.state", f"Must be one of {', '.join(State)}.", "not_allowed")
+    issues.raise_if_any("The query is not valid.")
+    return Filter(channel_id, None if state is None else State(state))
+
+
+async def _see(connection: AsyncConnection, request: web.Request) -> Listed:
+    """The delivery of the path. Raises NotFound."""
+    delivery_id = request.match_info["deliveryId"]
+    found = None
+    if is_delivery_id(delivery_id):  # a path may hold what no database column takes
+        found = await listing.find(connection, reach(request).org_id, delivery_id)
+    if found is None:
+        raise NotFound
+    return found
