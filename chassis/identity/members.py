@@ -82,7 +82,7 @@ async def find_member(connection: AsyncConnection, org_id: str, principal_id: st
 
 
 def require_grantable(by: Reach, role: Role) -> None:
-    """Forbidden for a role that is not the bearer's to give: owners are made by owners, and no role beyond his reach."""
+    """Forbidden for a role that the bearer cannot give: owners are made by owners, and no role beyond his reach."""
     if role is Role.OWNER and by.role is not Role.OWNER:
         raise Forbidden("Only an owner makes somebody an owner.")
     if not ROLE_SCOPES[role] <= by.scopes:

@@ -49,7 +49,7 @@ class Ended(Enum):
     """Why a refresh token is good for nothing."""
 
     UNKNOWN = auto()  # or expired, or of a session that was ended
-    REUSED = auto()  # its session was ended by this
+    REUSED = auto()  # its session is the caller's to end
 
 
 async def start(
@@ -81,7 +81,6 @@ async def go_on(
         return Ended.UNKNOWN, None
     session = Session(row.id, row.org_id, row.principal_id, tuple(row.methods))
     if row.used_at is not None and now - row.used_at > GRACE:
-        await end(connection, session.id, now)
         return Ended.REUSED, session
     unused = (refresh_tokens.c.hash == hash_secret(refresh_token)) & refresh_tokens.c.used_at.is_(None)
     await connection.execute(refresh_tokens.update().where(unused).values(used_at=now))
@@ -97,19 +96,25 @@ async def find_by_token(connection: AsyncConnection, refresh_token: str) -> Sess
 async def strengthen(connection: AsyncConnection, session_id: str, method: str, now: datetime) -> Continued:
     """Its user has shown one more factor. Refresh tokens of before are spent."""
     now = to_milliseconds(now)
-    row = (await connection.execute(sa.select(sessions).where(sessions.c.id == session_id))).one()
-    session = Session(row.id, row.org_id, row.principal_id, (*row.methods, method))
-    methods = {"methods": list(session.methods)}
-    await connection.execute(sessions.update().where(sessions.c.id == session_id).values(methods))
+    session = await add_method(connection, session_id, method)
     unused = (refresh_tokens.c.session_id == session_id) & refresh_tokens.c.used_at.is_(None)
     await connection.execute(refresh_tokens.update().where(unused).values(used_at=now))
     return Continued(session, await _next_token(connection, session, now))
 
 
-async def end(connection: AsyncConnection, session_id: str, now: datetime) -> None:
-    """For good."""
+async def add_method(connection: AsyncConnection, session_id: str, method: str) -> Session:
+    """Its user has shown one more factor; what he holds of it stays good."""
+    row = (await connection.execute(sa.select(sessions).where(sessions.c.id == session_id))).one()
+    session = Session(row.id, row.org_id, row.principal_id, tuple(dict.fromkeys((*row.methods, method))))
+    methods = {"methods": list(session.methods)}
+    await connection.execute(sessions.update().where(sessions.c.id == session_id).values(methods))
+    return session
+
+
+async def end(connection: AsyncConnection, session_id: str, now: datetime) -> bool:
+    """For good; whether it was not over yet."""
     live = (sessions.c.id == session_id) & sessions.c.revoked_at.is_(None)
-    await connection.execute(sessions.update().where(live).values(revoked_at=now))
+    return (await connection.execute(sessions.update().where(live).values(revoked_at=now))).rowcount == 1
 
 
 async def end_all(

@@ -1,0 +1,9 @@
+"""Who is who: people log in and show a second factor, members come and go, agents get tokens.
+
+A login: `login.Logins.login` counts failed attempts by account (`attempts`), compares the password in a thread
+(`passwords`) and the second factor (`factors`), starts a session (`chassis.identity.sessions`) and signs its access
+token (`issuing`). From then on `chassis.identity.bearer` knows the bearer, like that of a personal access token.
+
+Every change is in the audit of its organization, in the same transaction; guards of this process see it at once, those
+of others within five seconds, or at once where there is a Redis.
+"""

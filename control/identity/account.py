@@ -1,0 +1,111 @@
+"""`/auth/user`, `/auth/password`: one's own account."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from chassis.access import grant, session
+from chassis.identity import sessions, users
+from chassis.operation import Answer, Body, Operation, json_content
+from chassis.web import Route, json_response, request_id
+from control.audit.record import Actor, record
+from control.desk import Desk
+from control.identity.attempts import Attempts, NotConfirmed
+from control.identity.issuing import SessionUser, user_body
+from control.identity.login import TAG
+from control.identity.passwords import Passwords
+from control.identity.shapes import AvatarUrl, GivenPassword, Locale, NewPassword, ThemeName
+from control.names import Name
+
+
+class UserChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """What changes of one's account; what is not given stays."""
+
+    name: Name | msgspec.UnsetType = msgspec.UNSET
+    locale: Locale | msgspec.UnsetType = msgspec.UNSET
+    theme: ThemeName | msgspec.UnsetType = msgspec.UNSET
+    avatar_url: AvatarUrl | None | msgspec.UnsetType = msgspec.UNSET
+
+
+class PasswordChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The password in use, and the one to come."""
+
+    current: GivenPassword
+    password: NewPassword
+
+
+SHOW: Final = Operation("showUser", TAG, (Answer("The account.", json_content(SessionUser)),))
+CHANGE: Final = Operation(
+    "changeUser",
+    TAG,
+    (Answer("The account as it is now.", json_content(SessionUser)),),
+    body=Body(json_content(UserChange), example={"theme": "dark"}),
+)
+PASSWORD: Final = Operation(
+    "changePassword", TAG, (Answer("It is changed.", status=204),), body=Body(json_content(PasswordChange))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """The handlers, with what they need."""
+
+    desk: Desk
+    attempts: Attempts
+    passwords: Passwords
+
+    def routes(self) -> list[Route]:
+        """Every route of this resource, for sessions."""
+        return [
+            Route("GET", "/auth/user", self.show, session(), operation=SHOW),
+            Route("PATCH", "/auth/user", self.change, session(), operation=CHANGE),
+            Route("POST", "/auth/password", self.password, session(), operation=PASSWORD),
+        ]
+
+    async def show(self, request: web.Request) -> web.StreamResponse:
+        """Show one's account."""
+        async with self.desk.database.read() as connection:
+            user = await users.existing_user(connection, grant(request).principal_id)
+        return json_response(user_body(user))
+
+    async def change(self, request: web.Request) -> web.StreamResponse:
+        """Change one's account."""
+        body = await self.desk.read(request, UserChange)
+        given = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
+        caller = grant(request)
+        async with self.desk.database.write() as connection:
+            await users.change_user(connection, caller.principal_id, name=given.pop("name", None), values=given)
+            user = await users.existing_user(connection, caller.principal_id)
+            await record(
+                connection,
+                Actor(caller.org_id, caller.principal_id, caller.kind, token_id=caller.token_id),
+                "user.update",
+                user.id,
+                {"name": user.name, "locale": user.locale, "theme": user.theme},
+                request_id(request),
+            )
+        return json_response(user_body(user))
+
+    async def password(self, request: web.Request) -> web.StreamResponse:
+        """Change one's password.
+
+        Every other session of the account ends by it, in whatever organization.
+        """
+        body = await self.desk.read(request, PasswordChange)
+        caller = grant(request)
+        async with self.desk.database.read() as connection:
+            user = await users.existing_user(connection, caller.principal_id)
+        async with self.attempts.at(request, user.email):
+            if not await self.passwords.matches(user.password_hash, body.current):
+                raise NotConfirmed("The password is not valid.")
+        hashed = await self.passwords.hash(body.password)
+        async with self.desk.database.write() as connection:
+            await users.set_password(connection, user.id, hashed)
+            await sessions.end_all(connection, user.id, datetime.now(UTC), but=caller.token_id)
+            actor = Actor(caller.org_id, caller.principal_id, caller.kind, token_id=caller.token_id)
+            await record(connection, actor, "user.password", user.id, {}, request_id(request))
+        self.desk.checks.bearer.forget_all()
+        return web.Response(status=204)

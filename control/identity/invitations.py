@@ -1,0 +1,233 @@
+"""`/orgs/{orgSlug}/invitations`: list, create, revoke; and `/auth/invitations/accept`."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Final, Literal
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.access import bearer, public, reach
+from chassis.errors import Conflict, NotFound, Unauthorized
+from chassis.identity import invitations as store
+from chassis.identity import members, registry, sessions, users
+from chassis.identity.sessions import Continued
+from chassis.identity.standing import any_disabled, standings
+from chassis.identity.users import User
+from chassis.limits.limiter import LimitClass
+from chassis.operation import Answer, Body, Operation, Parameter, Tag, json_content
+from chassis.relational import format_time
+from chassis.web import ADMISSION, Route, json_response, request_id
+from control.audit.record import Actor, record
+from control.desk import Desk
+from control.identity.attempts import Attempts
+from control.identity.issuing import Issuer, SessionMaterial
+from control.identity.login import TAG as AUTH
+from control.identity.login import Logins
+from control.identity.passwords import Passwords
+from control.identity.shapes import INVITATION_ID, Email, GivenSecret, NewPassword
+from control.names import Moment, Name
+from control.paging import PAGE, NextCursor, page_body, requested_page
+from proto.identity import ROLE_SCOPES, PrincipalKind, Role, Scope
+
+State = Literal["OPEN", "ACCEPTED", "REVOKED", "EXPIRED"]
+
+
+class NewInvitation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Who is invited, and as what."""
+
+    email: Email
+    role: Role
+
+
+class Acceptance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Who accepts. Where there is a user with the address already, `password` is his, and `name` is not used."""
+
+    invite_token: GivenSecret
+    name: Name
+    password: NewPassword
+
+
+class Invitation(msgspec.Struct, frozen=True, rename="camel"):
+    """An invitation, without its secret."""
+
+    id: Annotated[str, Meta(pattern=f"^{INVITATION_ID.pattern}$")]
+    email: Email
+    role: Role
+    state: State
+    invited_by_principal_id: str | None
+    created_at: Moment
+    expires_at: Moment
+
+
+class MadeInvitation(Invitation, frozen=True, rename="camel"):
+    """An invitation just made: the one answer that holds its secret."""
+
+    invite_token: Annotated[str, Meta(description="What it is accepted with. It is shown this once.")]
+
+
+class InvitationPage(msgspec.Struct, rename="camel"):
+    """A page of invitations, newest first."""
+
+    data: list[Invitation]
+    next_cursor: NextCursor
+    has_more: bool
+
+
+TAG: Final = Tag("members", "Who is in an organization, and who is invited.")
+LIST: Final = Operation("listInvitations", TAG, (Answer("A page.", json_content(InvitationPage)),), PAGE)
+CREATE: Final = Operation(
+    "createInvitation",
+    TAG,
+    (Answer("The invitation, with its secret.", json_content(MadeInvitation), 201),),
+    body=Body(json_content(NewInvitation), example={"email": "ada@example.org", "role": "MEMBER"}),
+    refused=(409,),
+)
+_ID: Final = Parameter("invitationId", "path", Annotated[str, Meta(min_length=1)], "The invitation.")
+REVOKE: Final = Operation("revokeInvitation", TAG, (Answer("It can be accepted no more.", status=204),), (_ID,))
+ACCEPT: Final = Operation(
+    "acceptInvitation",
+    AUTH,
+    (Answer("A session of the new member.", json_content(SessionMaterial), 201),),
+    body=Body(json_content(Acceptance)),
+    refused=(401, 409, 429, 503),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Invitations:
+    """The handlers, with what they need."""
+
+    desk: Desk
+    attempts: Attempts
+    passwords: Passwords
+    logins: Logins
+    issuer: Issuer
+
+    def routes(self) -> list[Route]:
+        """Every route of this resource with its scope."""
+        every = "/orgs/{orgSlug}/invitations"
+        return [
+            Route("GET", every, self.list, bearer(Scope.MEMBERS_READ), operation=LIST),
+            Route("POST", every, self.create, bearer(Scope.MEMBERS_WRITE), operation=CREATE),
+            Route("DELETE", every + "/{invitationId}", self.revoke, bearer(Scope.MEMBERS_WRITE), operation=REVOKE),
+            Route("POST", "/auth/invitations/accept", self.accept, public(), operation=ACCEPT),
+        ]
+
+    async def list(self, request: web.Request) -> web.StreamResponse:
+        """List invitations, newest first, whatever has become of them."""
+        caller = reach(request)
+        binding = f"invitations of {caller.org_id}".encode()
+        page = requested_page(request, self.desk.cursors, binding)
+        async with self.desk.database.read() as connection:
+            found = await store.list_invitations(connection, caller.org_id, page.after, page.limit + 1)
+        return json_response(page_body(found, page, invitation_body, lambda one: one.id, self.desk.cursors, binding))
+
+    async def create(self, request: web.Request) -> web.StreamResponse:
+        """Invite somebody.
+
+        Whoever holds `inviteToken` may accept it within seven days, as long as who invited him may still give the
+        role. It is in this answer and nowhere after. An open invitation to the same address is revoked.
+        """
+        body = await self.desk.read(request, NewInvitation)
+        caller = reach(request)
+        members.require_grantable(caller, body.role)
+        async with self.desk.database.write() as connection:
+            if await store.is_member(connection, caller.org_id, body.email):
+                raise Conflict("The organization has a member with this e-mail address.")
+            made = await store.invite(connection, caller.org_id, body.email, body.role, caller.principal_id)
+            told = {"email": made.invitation.email, "role": body.role.value}
+            await record(connection, caller, "invitation.create", made.invitation.id, told, request_id(request))
+        shown = msgspec.structs.asdict(invitation_body(made.invitation))
+        return json_response(MadeInvitation(**shown, invite_token=made.secret), status=201)
+
+    async def revoke(self, request: web.Request) -> web.StreamResponse:
+        """Revoke an invitation.
+
+        Again, or when it was accepted: the same answer, and nothing changes.
+        """
+        invitation_id, caller = request.match_info["invitationId"], reach(request)
+        if INVITATION_ID.fullmatch(invitation_id) is None:  # a path may hold what no database column takes
+            raise NotFound
+        async with self.desk.database.write() as connection:
+            if not await store.revoke(connection, caller.org_id, invitation_id):
+                raise NotFound
+            await record(connection, caller, "invitation.revoke", invitation_id, {}, request_id(request))
+        return web.Response(status=204)
+
+    async def accept(self, request: web.Request) -> web.StreamResponse:
+        """Accept an invitation.
+
+        Makes the user, or, where there is one with the invited address, makes him a member: then the password must be
+        his.
+        """
+        body = await self.desk.read(request, Acceptance)
+        await self.issuer.get_ready()
+        await request.app[ADMISSION].admit_address(request, LimitClass.FAILED_BEARER)
+        async with self.desk.database.read() as connection:
+            found = await _acceptable(connection, body.invite_token)
+            known = None if found is None else await users.find_user_by_email(connection, found.email)
+        if found is None:
+            await request.app[ADMISSION].charge_address(request, LimitClass.FAILED_BEARER)
+            raise Unauthorized("The invitation is not valid.")
+        hashed = ""
+        if known is None:
+            hashed = await self.passwords.hash(body.password)
+        else:
+            async with self.attempts.at(request, found.email):
+                known = await self.logins.recognized(found.email, body.password)
+        async with self.desk.database.write() as connection:
+            user = known or await users.create_user(connection, found.email, body.name, hashed)
+            continued = await _join(connection, request, found, user)
+        self.desk.checks.bearer.forget_all()
+        return json_response(self.issuer.material(continued, user), status=201)
+
+
+def invitation_body(invitation: store.Invitation) -> Invitation:
+    """As the API shows it."""
+    return Invitation(
+        id=invitation.id,
+        email=invitation.email,
+        role=invitation.role,
+        state=_state(invitation, datetime.now(UTC)),
+        invited_by_principal_id=invitation.created_by,
+        created_at=format_time(invitation.created_at),
+        expires_at=format_time(invitation.expires_at),
+    )
+
+
+def _state(invitation: store.Invitation, now: datetime) -> State:
+    if invitation.accepted_at is not None:
+        return "ACCEPTED"
+    if invitation.revoked_at is not None:
+        return "REVOKED"
+    return "EXPIRED" if invitation.expires_at <= now else "OPEN"
+
+
+async def _acceptable(connection: AsyncConnection, secret: str) -> store.Invitation | None:
+    """The invitation, when who has made it may still give that role."""
+    found = await store.find_open(connection, secret, datetime.now(UTC))
+    if found is None or found.created_by is None:
+        return None
+    inviting = await standings(connection, found.org_id, [found.created_by])
+    role = inviting[found.created_by].role
+    if role is None or any_disabled(inviting) or not ROLE_SCOPES[found.role] <= ROLE_SCOPES[role]:
+        return None
+    return None if found.role is Role.OWNER and role is not Role.OWNER else found
+
+
+async def _join(
+    connection: AsyncConnection, request: web.Request, invitation: store.Invitation, user: User
+) -> Continued:
+    """Make the user a member, with a session. Raises Unauthorized when somebody else was faster, Conflict."""
+    now = datetime.now(UTC)
+    if not await store.accept(connection, invitation.id, user.id, now):
+        raise Unauthorized("The invitation is not valid.")
+    await registry.add_membership(connection, invitation.org_id, user.id, invitation.role)
+    continued = await sessions.start(connection, invitation.org_id, user.id, ("pwd",), now)
+    actor = Actor(invitation.org_id, user.id, PrincipalKind.USER, token_id=continued.session.id)
+    told = {"role": invitation.role.value, "invitedBy": invitation.created_by}
+    await record(connection, actor, "invitation.accept", invitation.id, told, request_id(request))
+    return continued

@@ -1,0 +1,89 @@
+"""What a session hands to its user: an access token that the process signs, and the refresh token."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from chassis.identity.sessions import Continued
+from chassis.identity.signing import LIFETIME, Signer
+from chassis.identity.signing_keys import SAY_AGAIN, publish_key
+from chassis.identity.users import User
+from chassis.relational import Database, format_time
+from control.identity.shapes import Email, Locale, ThemeName
+from control.names import Moment, Name
+
+
+class Tokens(msgspec.Struct, frozen=True, rename="camel"):
+    """Credentials of a session."""
+
+    access_token: Annotated[str, Meta(description="A JWT, for `Authorization: Bearer`.")]
+    refresh_token: Annotated[str, Meta(description="Good once: `/auth/refresh` answers with the next one.")]
+    expires_in: Annotated[int, Meta(description="Seconds until the access token expires.")]
+    token_type: Literal["Bearer"] = "Bearer"  # noqa: S105  # the name of a scheme
+
+
+class SessionUser(msgspec.Struct, frozen=True, rename="camel"):
+    """Whose session it is."""
+
+    id: str
+    email: Email
+    name: Name
+    avatar_url: str | None
+    locale: Locale
+    theme: ThemeName
+    email_verified: bool
+    mfa_enabled: bool
+    created_at: Moment
+
+
+class SessionMaterial(msgspec.Struct, frozen=True, rename="camel"):
+    """What a login ends with."""
+
+    tokens: Tokens
+    user: SessionUser
+
+
+@dataclass(slots=True)
+class Issuer:
+    """Signs with the key of this process, and lets the others know of it."""
+
+    signer: Signer
+    database: Database
+    _said_at: datetime | None = field(default=None, init=False)
+
+    async def get_ready(self) -> None:
+        """To be called before tokens are issued: from then on their signature is known everywhere. Raises
+        DatabaseUnavailable.
+        """
+        now = datetime.now(UTC)
+        if self._said_at is None or now - self._said_at >= SAY_AGAIN:
+            async with self.database.write() as connection:
+                await publish_key(connection, self.signer.public, now)
+            self._said_at = now
+
+    def material(self, continued: Continued, user: User) -> SessionMaterial:
+        """For the one who has just logged in, or goes on."""
+        session = continued.session
+        signed = self.signer.sign(
+            session.id, session.principal_id, session.org_id, list(session.methods), datetime.now(UTC)
+        )
+        tokens = Tokens(signed, continued.refresh_token, int(LIFETIME.total_seconds()))
+        return SessionMaterial(tokens, user_body(user))
+
+
+def user_body(user: User) -> SessionUser:
+    """As the API shows it."""
+    return SessionUser(
+        id=user.id,
+        email=user.email,
+        name=user.name,
+        avatar_url=user.avatar_url,
+        locale=user.locale,
+        theme=user.theme,
+        email_verified=user.email_verified,
+        mfa_enabled=user.has_factor,
+        created_at=format_time(user.created_at),
+    )

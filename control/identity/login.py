@@ -1,0 +1,251 @@
+"""`/auth`: log in, go on with a session, end it; and the keys that access tokens are signed with."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+import msgspec
+import sqlalchemy as sa
+from aiohttp import web
+from msgspec import Meta
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.access import public
+from chassis.errors import BadRequest, Forbidden, Issue, Unauthorized
+from chassis.identity import sessions, users
+from chassis.identity.sessions import Continued, Ended, Session
+from chassis.identity.signing_keys import list_keys
+from chassis.identity.standing import any_disabled, common_scopes, standings
+from chassis.identity.tables import memberships, organizations
+from chassis.identity.users import User
+from chassis.limits.limiter import LimitClass
+from chassis.operation import Answer, Body, Operation, Tag, json_content
+from chassis.web import ADMISSION, Route, json_response, request_id
+from control.audit.record import Actor, record
+from control.desk import Desk
+from control.identity.attempts import Attempts, NotRecognized
+from control.identity.factors import Factors
+from control.identity.issuing import Issuer, SessionMaterial
+from control.identity.passwords import Passwords
+from control.identity.shapes import Email, GivenCode, GivenPassword, GivenSecret
+from control.names import Slug
+from proto.identity import PrincipalKind
+
+MAX_NAMED: Final = 20  # organizations in a message
+_REFUSAL: Final = "The e-mail address, the password or the second factor is not valid."
+
+
+class Login(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Who logs in. `orgSlug`: where to, for who is in several organizations."""
+
+    email: Email
+    password: GivenPassword
+    totp: GivenCode | None = None
+    org_slug: Slug | None = None
+
+
+class Refresh(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """The token that a session goes on with, or is ended by."""
+
+    refresh_token: GivenSecret
+
+
+class Jwk(msgspec.Struct, frozen=True):
+    """A public key (RFC 8037)."""
+
+    kty: str
+    crv: str
+    x: str
+    kid: str
+    use: str
+    alg: str
+
+
+class KeySet(msgspec.Struct, frozen=True):
+    """Keys that access tokens of sessions may be signed with (RFC 7517)."""
+
+    keys: Annotated[list[Jwk], Meta(max_length=100)]
+
+
+TAG: Final = Tag("auth", "Sessions of people: log in, second factor, account.")
+_MATERIAL: Final = json_content(SessionMaterial)
+LOGIN: Final = Operation(
+    "login",
+    TAG,
+    (Answer("A session.", _MATERIAL),),
+    body=Body(json_content(Login), example={"email": "ada@example.org", "password": "correct horse battery"}),
+    refused=(401, 403, 429, 503),
+)
+REFRESH: Final = Operation(
+    "refreshSession",
+    TAG,
+    (Answer("The session goes on.", _MATERIAL),),
+    body=Body(json_content(Refresh)),
+    refused=(401, 429, 503),
+)
+LOGOUT: Final = Operation(
+    "logout", TAG, (Answer("The session is over.", status=204),), body=Body(json_content(Refresh)), refused=(429, 503)
+)
+KEYS: Final = Operation("listSigningKeys", TAG, (Answer("The keys.", json_content(KeySet)),), refused=(503,))
+
+
+@dataclass(frozen=True, slots=True)
+class Logins:
+    """The handlers, with what they need."""
+
+    desk: Desk
+    attempts: Attempts
+    passwords: Passwords
+    factors: Factors
+    issuer: Issuer
+
+    def routes(self) -> list[Route]:
+        """Every route of this resource; those who call have nothing else to show yet."""
+        return [
+            Route("POST", "/auth/login", self.login, public(), operation=LOGIN),
+            Route("POST", "/auth/refresh", self.refresh, public(), operation=REFRESH),
+            Route("POST", "/auth/logout", self.logout, public(), operation=LOGOUT),
+            Route("GET", "/auth/keys", self.keys, public(), operation=KEYS),
+        ]
+
+    async def login(self, request: web.Request) -> web.StreamResponse:
+        """Log in with a password.
+
+        Who has a second factor sends it along as `totp`; without it the session answers 401 `mfa_required` until it is
+        shown to `/auth/totp/verify`.
+        """
+        body = await self.desk.read(request, Login)
+        await self.issuer.get_ready()
+        async with self.attempts.at(request, body.email):
+            user = await self.recognized(body.email, body.password)
+            methods = await self._methods(user, body.totp)
+        continued = await self._start(request, user, methods, body.org_slug)
+        return json_response(self.issuer.material(continued, user))
+
+    async def refresh(self, request: web.Request) -> web.StreamResponse:
+        """Go on with a session.
+
+        The refresh token is spent by this. One that was spent before ends the session: one of the two who have it has
+        stolen it. For ten seconds it passes again, as the answer may have been lost.
+        """
+        body = await self.desk.read(request, Refresh)
+        await self.issuer.get_ready()
+        admission = request.app[ADMISSION]
+        await admission.admit_address(request, LimitClass.FAILED_BEARER)
+        continued, user = await self._go_on(request, body.refresh_token)
+        if continued is None or user is None:
+            await admission.charge_address(request, LimitClass.FAILED_BEARER)
+            raise Unauthorized("The refresh token is not valid.")
+        return json_response(self.issuer.material(continued, user))
+
+    async def logout(self, request: web.Request) -> web.StreamResponse:
+        """End a session.
+
+        Its access tokens stop working in this process at once, in others within five seconds. A token of a session
+        that is over already, or of none, gets the same answer.
+        """
+        body = await self.desk.read(request, Refresh)
+        await request.app[ADMISSION].admit_address(request, LimitClass.FAILED_BEARER)
+        async with self.desk.database.write() as connection:
+            session = await sessions.find_by_token(connection, body.refresh_token)
+            if session is not None:
+                await self._end(connection, request, session, "logout")
+        if session is None:
+            await request.app[ADMISSION].charge_address(request, LimitClass.FAILED_BEARER)
+        else:
+            self.desk.checks.bearer.forget_all()
+        return web.Response(status=204)
+
+    async def keys(self, _request: web.Request) -> web.StreamResponse:
+        """List the public keys of access tokens."""
+        await self.issuer.get_ready()
+        async with self.desk.database.read() as connection:
+            found = await list_keys(connection, datetime.now(UTC))
+        headers = {"Cache-Control": "public, max-age=300"}
+        return json_response({"keys": [key.jwk() for key in found]}, headers=headers)
+
+    async def recognized(self, email: str, password: str) -> User:
+        """The user whose password it is. Raises NotRecognized."""
+        async with self.desk.database.read() as connection:
+            user = await users.find_user_by_email(connection, email)
+        stored = None if user is None or user.disabled_at is not None else user.password_hash
+        if not await self.passwords.matches(stored, password) or user is None or stored is None:
+            raise NotRecognized(_REFUSAL)
+        if self.passwords.is_dated(stored):
+            renewed = await self.passwords.hash(password)
+            async with self.desk.database.write() as connection:
+                await users.set_password(connection, user.id, renewed)
+        return user
+
+    async def _methods(self, user: User, code: str | None) -> tuple[str, ...]:
+        """How the user was authenticated, the second factor among it if it was given and is asked for."""
+        if code is None or not user.has_factor:
+            return ("pwd",)
+        async with self.desk.database.write() as connection:
+            method = await self.factors.accept(connection, user, code, datetime.now(UTC))
+        if method is None:
+            raise NotRecognized(_REFUSAL)
+        return ("pwd", method)
+
+    async def _start(
+        self, request: web.Request, user: User, methods: tuple[str, ...], org_slug: str | None
+    ) -> Continued:
+        async with self.desk.database.write() as connection:
+            org_id = await _organization(connection, user, org_slug)
+            continued = await sessions.start(connection, org_id, user.id, methods, datetime.now(UTC))
+            await _tell(connection, request, continued.session, "session.start", {"methods": list(methods)})
+        return continued
+
+    async def _go_on(self, request: web.Request, refresh_token: str) -> tuple[Continued | None, User | None]:
+        """The session and its user, as long as that one is a member; what became of it is committed either way."""
+        now = datetime.now(UTC)
+        async with self.desk.database.write() as connection:
+            outcome = await sessions.go_on(connection, refresh_token, now)
+            if isinstance(outcome, Continued):
+                user = await users.existing_user(connection, outcome.session.principal_id)
+                if await _in_good_standing(connection, outcome.session):
+                    return outcome, user
+                await self._end(connection, request, outcome.session, "its user is no member any more")
+                return None, None
+            why, session = outcome
+            if why is Ended.REUSED and session is not None:
+                await self._end(connection, request, session, "a refresh token was used twice")
+        if why is Ended.REUSED:
+            self.desk.checks.bearer.forget_all()
+        return None, None
+
+    async def _end(self, connection: AsyncConnection, request: web.Request, session: Session, reason: str) -> None:
+        if await sessions.end(connection, session.id, datetime.now(UTC)):
+            await _tell(connection, request, session, "session.end", {"reason": reason})
+
+
+async def _organization(connection: AsyncConnection, user: User, org_slug: str | None) -> str:
+    """Where to the user logs in. Raises Forbidden for who is not there, BadRequest for who must say where."""
+    found = (
+        sa.select(organizations.c.id, organizations.c.slug)
+        .join_from(memberships, organizations, organizations.c.id == memberships.c.org_id)
+        .where(memberships.c.principal_id == user.id)
+        .order_by(organizations.c.slug)
+    )
+    slugs = {row.slug: row.id for row in await connection.execute(found)}
+    if org_slug is None and len(slugs) > 1:
+        named = ", ".join(list(slugs)[:MAX_NAMED])
+        issue = Issue("body.orgSlug", f"Must name one of your organizations: {named}.", "missing")
+        raise BadRequest("You are in several organizations.", [issue])
+    org_id = next(iter(slugs.values()), None) if org_slug is None else slugs.get(org_slug)
+    if org_id is None:
+        raise Forbidden("You are not a member of that organization." if org_slug else "You are in no organization.")
+    return str(org_id)
+
+
+async def _in_good_standing(connection: AsyncConnection, session: Session) -> bool:
+    found = await standings(connection, session.org_id, [session.principal_id])
+    return not any_disabled(found) and common_scopes(found, None) is not None
+
+
+async def _tell(
+    connection: AsyncConnection, request: web.Request, session: Session, action: str, data: dict[str, Any]
+) -> None:
+    """The audit of the session's organization."""
+    actor = Actor(session.org_id, session.principal_id, PrincipalKind.USER, token_id=session.id)
+    await record(connection, actor, action, session.id, data, request_id(request))

@@ -1,0 +1,43 @@
+"""Texts of identity in bodies, with their bounds; and ids in paths."""
+
+import re
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta
+
+from control.identity.passwords import MAX_LENGTH, MIN_LENGTH
+from proto.identity import EMAIL_PATTERN, LOCALE_PATTERN, MAX_EMAIL_LENGTH, MAX_LOCALE_LENGTH, MAX_URL_LENGTH
+
+Email = Annotated[
+    str,
+    Meta(min_length=3, max_length=MAX_EMAIL_LENGTH, pattern=EMAIL_PATTERN, description="Must be an e-mail address."),
+]
+Locale = Annotated[
+    str,
+    Meta(
+        min_length=2,
+        max_length=MAX_LOCALE_LENGTH,
+        pattern=LOCALE_PATTERN,
+        description="Must be a language tag, like en or pt-BR.",
+    ),
+]
+AvatarUrl = Annotated[
+    str,
+    Meta(
+        max_length=MAX_URL_LENGTH,
+        pattern=r"^https://[!-~]+(?!\n)$",
+        description="Must be an address that begins with https://, without spaces.",
+    ),
+]
+ThemeName = Literal["system", "light", "dark"]
+NewPassword = Annotated[str, Meta(min_length=MIN_LENGTH, max_length=MAX_LENGTH)]
+GivenPassword = Annotated[str, Meta(min_length=1, max_length=MAX_LENGTH)]  # whatever rule it was made under
+GivenCode = Annotated[
+    str, Meta(min_length=6, max_length=17, description="Six digits of an authenticator app, or a recovery code.")
+]
+GivenSecret = Annotated[str, Meta(min_length=1, max_length=128)]
+
+PRINCIPAL_ID: Final = re.compile(r"prn_[0-9a-z]{26}")
+TOKEN_ID: Final = re.compile(r"tok_[0-9a-z]{26}")
+INVITATION_ID: Final = re.compile(r"inv_[0-9a-z]{26}")
+PrincipalId = Annotated[str, Meta(pattern=r"^prn_[0-9a-z]{26}(?!\n)$", description="Must be the id of a principal.")]
