@@ -42,11 +42,17 @@ class Control:
 
 
 @pytest.fixture
-async def control(migrated_url: str, tmp_path: Path) -> AsyncIterator[Control]:
+def control_settings() -> ControlSettings:
+    """What the service is started with; folders of tests have their own."""
+    return ControlSettings(max_body_bytes=4_096)
+
+
+@pytest.fixture
+async def control(migrated_url: str, tmp_path: Path, control_settings: ControlSettings) -> AsyncIterator[Control]:
     telemetry = Telemetry("control")
     settings = ChassisSettings(data=str(tmp_path), public_url="https://sluice.example.org")
     checks = Checks.over(Database(migrated_url, max_wait_s=2.0), telemetry.registry)
-    part = service(ControlSettings(max_body_bytes=4_096), settings, checks)
+    part = service(control_settings, settings, checks, telemetry.registry)
     app = build_app(
         part.routes,
         service=part.name,
