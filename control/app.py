@@ -11,6 +11,8 @@ from control.audit.events import Audit
 from control.channels.channels import Channels
 from control.deliveries.assembly import assemble
 from control.deliveries.deliveries import Deliveries
+from control.desk import Desk
+from control.identity.routes import routes as identity_routes
 from control.keys import Keys
 from control.policies.policies import Policies
 from control.projects import Projects
@@ -22,7 +24,7 @@ def service(
 ) -> Service:
     """Routes, what runs beside them and what readiness depends on; `checks` is started and closed by whoever made it.
 
-    Raises StartupError when the cursor key or the key ring in the data directory cannot be used.
+    Raises StartupError when the cursor key, the signing key or the key ring in the data directory cannot be used.
     """
     cursors = cursor_signer(settings.cursor_key, chassis.data_dir / "cursor.key")
     sealer = configured_sealer(settings.sealing_keys, chassis.data_dir / "sealing.keys")
@@ -41,6 +43,8 @@ def service(
         chassis.body_timeout_s,
     )
     deliveries = Deliveries(checks, cursors)
-    routes = [*projects.routes(), *keys.routes(), *policies.routes(), *audit.routes()]
+    desk = Desk(checks, cursors, settings.max_body_bytes, chassis.body_timeout_s)
+    routes = identity_routes(desk, sealer, chassis.data_dir)
+    routes += [*projects.routes(), *keys.routes(), *policies.routes(), *audit.routes()]
     routes += [*channels.routes(), *deliveries.routes()]
     return Service(name="control", routes=routes, resources=telling.resources, readiness=[checks.database])

@@ -44,7 +44,7 @@ class User:
     totp_confirmed_at: datetime | None
     totp_step: int | None
     locale: str
-    theme: str
+    theme: Theme
     avatar_url: str | None
     disabled_at: datetime | None
     created_at: datetime

@@ -27,7 +27,7 @@ class UserChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
     name: Name | msgspec.UnsetType = msgspec.UNSET
     locale: Locale | msgspec.UnsetType = msgspec.UNSET
     theme: ThemeName | msgspec.UnsetType = msgspec.UNSET
-    avatar_url: AvatarUrl | None | msgspec.UnsetType = msgspec.UNSET
+    avatar_url: AvatarUrl | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class PasswordChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -21,9 +21,9 @@ HASHER: Final = PasswordHasher(time_cost=3, memory_cost=64 * 1024, parallelism=4
 class Passwords:
     """Hashes and compares. Both raise ServiceUnavailable when too many wait already."""
 
-    def __init__(self, hasher: PasswordHasher = HASHER) -> None:
-        self._hasher = hasher
-        self._decoy = hasher.hash("nobody's password")
+    def __init__(self) -> None:
+        self._hasher = HASHER
+        self._decoy = ""  # what is compared where there is nothing to compare; made when it is needed
         self._turn = asyncio.Semaphore(AT_ONCE)
         self._waiting = 0
 
@@ -33,6 +33,8 @@ class Passwords:
 
     async def matches(self, stored: str | None, password: str) -> bool:
         """Whether it is the password. Without a stored one it never is, and that takes as long to say."""
+        if not self._decoy:
+            self._decoy = await self._in_turn("nobody's password")
         found = await self._in_turn(_normal(password), stored or self._decoy)
         return stored is not None and found == stored
 

@@ -132,19 +132,19 @@ class SecondFactors:
         """
         body = await self.desk.read(request, Code)
         caller = grant(request)
-        async with self.attempts.at(request, (await self._user(caller)).email):
-            async with self.desk.database.write() as connection:
-                user = await users.existing_user(connection, caller.principal_id)
-                _require(not user.has_factor, "The account has a second factor already.")
-                _require(user.totp_secret is not None, "No second factor was proposed.")
-                now = datetime.now(UTC)
-                step = self.factors.matching_step(user, body.code, now)
-                if step is None:
-                    raise NotConfirmed("The code is not valid.")
-                await users.confirm_factor(connection, user.id, step, now)
-                codes = await self.factors.new_recovery_codes(connection, user.id)
-                await sessions.add_method(connection, caller.token_id, OTP)
-                await _tell(connection, request, caller, "second_factor.enable")
+        email = (await self._user(caller)).email
+        async with self.attempts.at(request, email), self.desk.database.write() as connection:
+            user = await users.existing_user(connection, caller.principal_id)
+            _require(not user.has_factor, "The account has a second factor already.")
+            _require(user.totp_secret is not None, "No second factor was proposed.")
+            now = datetime.now(UTC)
+            step = self.factors.matching_step(user, body.code, now)
+            if step is None:
+                raise NotConfirmed("The code is not valid.")
+            await users.confirm_factor(connection, user.id, step, now)
+            codes = await self.factors.new_recovery_codes(connection, user.id)
+            await sessions.add_method(connection, caller.token_id, OTP)
+            await _tell(connection, request, caller, "second_factor.enable")
         self.desk.checks.bearer.forget_all()
         return json_response(RecoveryCodes(codes))
 
@@ -157,14 +157,14 @@ class SecondFactors:
         caller = grant(request)
         _require(caller.owes_factor, "The session owes no second factor.")
         await self.issuer.get_ready()
-        async with self.attempts.at(request, (await self._user(caller)).email):
-            async with self.desk.database.write() as connection:
-                user = await users.existing_user(connection, caller.principal_id)
-                method = await self.factors.accept(connection, user, body.code, datetime.now(UTC))
-                if method is None:
-                    raise NotRecognized("The code is not valid.")
-                continued = await sessions.strengthen(connection, caller.token_id, method, datetime.now(UTC))
-                await _tell(connection, request, caller, "session.verify", {"method": method})
+        email = (await self._user(caller)).email
+        async with self.attempts.at(request, email), self.desk.database.write() as connection:
+            user = await users.existing_user(connection, caller.principal_id)
+            method = await self.factors.accept(connection, user, body.code, datetime.now(UTC))
+            if method is None:
+                raise NotRecognized("The code is not valid.")
+            continued = await sessions.strengthen(connection, caller.token_id, method, datetime.now(UTC))
+            await _tell(connection, request, caller, "session.verify", {"method": method})
         self.desk.checks.bearer.forget_all()
         return json_response(self.issuer.material(continued, user))
 

@@ -1,0 +1,210 @@
+"""`/orgs/{orgSlug}/tokens`, and `/orgs/{orgSlug}/principals/{principalId}/tokens`: list, create, revoke."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta
+
+from chassis.access import bearer, reach
+from chassis.errors import Forbidden, NotFound
+from chassis.identity import registry
+from chassis.identity import tokens as store
+from chassis.identity.members import Member
+from chassis.identity.model import Reach
+from chassis.operation import Answer, Body, Operation, Parameter, json_content
+from chassis.relational import format_time
+from chassis.web import Route, json_response, request_id
+from control.audit.record import record
+from control.desk import Desk
+from control.identity.principals import TAG, visible
+from control.identity.shapes import PRINCIPAL_ID, TOKEN_ID
+from control.names import Moment, Name
+from control.paging import PAGE, NextCursor, page_body, requested_page
+from proto.identity import Scope
+
+MAX_DAYS: Final = 3_650
+
+
+class NewToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """A token to be made. Without `scopes` it has all that the minting one has, without `expiresInDays` no end."""
+
+    name: Name
+    scopes: Annotated[list[Scope], Meta(min_length=1, max_length=len(Scope))] | None = None
+    expires_in_days: Annotated[int, Meta(ge=1, le=MAX_DAYS)] | None = None
+
+
+class Token(msgspec.Struct, frozen=True, rename="camel"):
+    """A personal access token, without its secret. `scopes` null: all that the roles of its holder have."""
+
+    id: Annotated[str, Meta(pattern=f"^{TOKEN_ID.pattern}$")]
+    principal_id: Annotated[str, Meta(pattern=f"^{PRINCIPAL_ID.pattern}$")]
+    name: Name
+    hint: Annotated[str, Meta(description="The last four characters of the secret.")]
+    scopes: list[str] | None
+    on_behalf_of_principal_id: Annotated[str | None, Meta(description="For whom whoever holds it acts (RFC 8693).")]
+    act_chain: Annotated[list[str], Meta(description="Who acts for him, the holder first.")]
+    created_at: Moment
+    expires_at: Moment | None
+    last_used_at: Annotated[Moment | None, Meta(description="To the minute.")]
+    revoked_at: Moment | None
+
+
+class MadeToken(Token, frozen=True, rename="camel"):
+    """A token just made: the one answer that holds its secret."""
+
+    token: Annotated[str, Meta(description="The secret, for `Authorization: Bearer`. It is shown this once.")]
+
+
+class TokenPage(msgspec.Struct, rename="camel"):
+    """A page of tokens, newest first."""
+
+    data: list[Token]
+    next_cursor: NextCursor
+    has_more: bool
+
+
+_HOLDER: Final = Parameter("principalId", "path", Annotated[str, Meta(min_length=1)], "The holder.")
+_ID: Final = Parameter("tokenId", "path", Annotated[str, Meta(min_length=1)], "The token.")
+_PAGE_ANSWER: Final = (Answer("A page.", json_content(TokenPage)),)
+_MADE: Final = (Answer("The token, with its secret.", json_content(MadeToken), 201),)
+_GONE: Final = (Answer("It is revoked.", status=204),)
+_BODY: Final = Body(
+    json_content(NewToken),
+    example={"name": "CI", "scopes": ["approvals:read", "approvals:write"], "expiresInDays": 90},
+)
+LIST: Final = Operation("listTokens", TAG, _PAGE_ANSWER, PAGE)
+CREATE: Final = Operation("createToken", TAG, _MADE, body=_BODY, refused=(409,))
+REVOKE: Final = Operation("revokeToken", TAG, _GONE, (_ID,))
+LIST_OF: Final = Operation("listTokensOfPrincipal", TAG, _PAGE_ANSWER, (_HOLDER, *PAGE))
+CREATE_OF: Final = Operation("createTokenOfPrincipal", TAG, _MADE, (_HOLDER,), body=_BODY, refused=(409,))
+REVOKE_OF: Final = Operation("revokeTokenOfPrincipal", TAG, _GONE, (_HOLDER, _ID))
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The handlers, with what they need. Without a principal in the path they are about the caller."""
+
+    desk: Desk
+
+    def routes(self) -> list[Route]:
+        """Every route of this resource with its scope."""
+        own, of = "/orgs/{orgSlug}/tokens", "/orgs/{orgSlug}/principals/{principalId}/tokens"
+        access = bearer(Scope.TOKENS_WRITE)
+        return [
+            Route("GET", own, self.list, access, operation=LIST),
+            Route("POST", own, self.create, access, operation=CREATE),
+            Route("DELETE", own + "/{tokenId}", self.revoke, access, operation=REVOKE),
+            Route("GET", of, self.list_of, access, operation=LIST_OF),
+            Route("POST", of, self.create_of, access, operation=CREATE_OF),
+            Route("DELETE", of + "/{tokenId}", self.revoke_of, access, operation=REVOKE_OF),
+        ]
+
+    async def list(self, request: web.Request) -> web.StreamResponse:
+        """List one's tokens, newest first, those that work no more among them."""
+        return await self._list(request, reach(request).principal_id)
+
+    async def create(self, request: web.Request) -> web.StreamResponse:
+        """Create a token for oneself.
+
+        It reaches no further and lasts no longer than the token that it is created with. Its secret is in this answer
+        and nowhere after.
+        """
+        return await self._create(request, reach(request).principal_id)
+
+    async def revoke(self, request: web.Request) -> web.StreamResponse:
+        """Revoke one of one's tokens.
+
+        It stops working in this process at once, in others within five seconds. Again: the same answer.
+        """
+        return await self._revoke(request, reach(request).principal_id)
+
+    async def list_of(self, request: web.Request) -> web.StreamResponse:
+        """List the tokens of a principal: of what one owns, and with `members:read` of everybody."""
+        return await self._list(request, request.match_info["principalId"])
+
+    async def create_of(self, request: web.Request) -> web.StreamResponse:
+        """Create a token for an agent or service that one owns.
+
+        A user's agent acts on his behalf: whatever it does with the token says so. A token never reaches further or
+        lasts longer than the one that it is created with.
+        """
+        return await self._create(request, request.match_info["principalId"])
+
+    async def revoke_of(self, request: web.Request) -> web.StreamResponse:
+        """Revoke a token of a principal: of what one owns, and with `members:write` of everybody."""
+        return await self._revoke(request, request.match_info["principalId"])
+
+    async def _list(self, request: web.Request, principal_id: str) -> web.StreamResponse:
+        caller = reach(request)
+        async with self.desk.database.read() as connection:
+            holder = await visible(connection, caller, principal_id)
+            binding = f"tokens of {holder.id} in {caller.org_id}".encode()
+            page = requested_page(request, self.desk.cursors, binding)
+            found = await store.list_tokens(connection, caller.org_id, holder.id, page.after, page.limit + 1)
+        return json_response(page_body(found, page, token_body, lambda one: one.id, self.desk.cursors, binding))
+
+    async def _create(self, request: web.Request, principal_id: str) -> web.StreamResponse:
+        caller = reach(request)
+        async with self.desk.database.read() as connection:
+            await visible(connection, caller, principal_id)  # 404 comes before what is wrong with the body
+        body = await self.desk.read(request, NewToken)
+        days = body.expires_in_days
+        expires_at = None if days is None else datetime.now(UTC) + timedelta(days=days)
+        async with self.desk.database.write() as connection:
+            holder = await visible(connection, caller, principal_id)
+            made = await store.mint(connection, caller, holder, body.name, body.scopes, expires_at)
+            found = await store.find_token(connection, caller.org_id, holder.id, made.id)
+            if found is None:
+                raise LookupError(f"{made.id} was made a moment ago")
+            shown = token_body(found)
+            told = {
+                "holder": holder.id,
+                "name": body.name,
+                "scopes": shown.scopes or [],
+                "expiresAt": shown.expires_at or "",
+            }
+            await record(connection, caller, "token.create", made.id, told, request_id(request))
+        return json_response(MadeToken(**msgspec.structs.asdict(shown), token=made.secret), status=201)
+
+    async def _revoke(self, request: web.Request, principal_id: str) -> web.StreamResponse:
+        caller, token_id = reach(request), request.match_info["tokenId"]
+        if TOKEN_ID.fullmatch(token_id) is None:  # a path may hold what no database column takes
+            raise NotFound
+        async with self.desk.database.write() as connection:
+            holder = await visible(connection, caller, principal_id)
+            if await store.find_token(connection, caller.org_id, holder.id, token_id) is None:
+                raise NotFound
+            _require_revoker(caller, holder)
+            await registry.revoke_token(connection, caller.org_id, token_id)
+            await record(connection, caller, "token.revoke", token_id, {"holder": holder.id}, request_id(request))
+        self.desk.checks.bearer.forget_all()
+        return web.Response(status=204)
+
+
+def token_body(token: store.Token) -> Token:
+    """As the API shows it."""
+    return Token(
+        id=token.id,
+        principal_id=token.principal_id,
+        name=token.name,
+        hint=token.hint,
+        scopes=None if token.scopes is None else list(token.scopes),
+        on_behalf_of_principal_id=token.subject_id,
+        act_chain=list(token.chain),
+        created_at=format_time(token.created_at),
+        expires_at=_moment(token.expires_at),
+        last_used_at=_moment(token.last_used_at),
+        revoked_at=_moment(token.revoked_at),
+    )
+
+
+def _require_revoker(caller: Reach, holder: Member) -> None:
+    if caller.principal_id not in (holder.id, holder.owner_id) and Scope.MEMBERS_WRITE not in caller.scopes:
+        raise Forbidden(f"Tokens of others are revoked with the scope {Scope.MEMBERS_WRITE}.")
+
+
+def _moment(time: datetime | None) -> str | None:
+    return None if time is None else format_time(time)
