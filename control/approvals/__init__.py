@@ -6,7 +6,7 @@ channel in the same transaction, and channels are tried for three seconds after 
 
 A vote goes through `voting.approve` or `voting.reject`, one transaction each: the request is read anew, the voter's
 right is looked up in the store as it is then, the vote is written, and the votes of those who may still decide are
-counted (`tally`). The one vote that makes it enough decides the request; writers take turns (`chassis.relational`), and
-the update holds only for a request that waits. A request that nobody decided in time is EXPIRED, which is a fact of
-time: `Request.status_at` says so, whatever is in the store.
+counted (`model.count_votes`). The one vote that makes it enough decides the request; writers take turns
+(`chassis.relational`), and the update holds only for a request that waits. A request that nobody decided in time is
+EXPIRED, which is a fact of time: `Request.status_at` says so, whatever is in the store.
 """

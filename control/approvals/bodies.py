@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from chassis.relational import format_time
-from control.approvals.model import Request, Standing, Status
+from control.approvals.model import Request, Status, Tally
 from control.approvals.tables import MAX_REASON_LENGTH, MAX_TARGET_ID_LENGTH
 from control.deliveries.outbox import Delivery
 from control.names import Moment, Slug
@@ -153,8 +153,6 @@ def request_body(request: Request, now: datetime) -> ApprovalRequest:
     )
 
 
-def vote_body(request: Request, standing: Standing, idempotent: bool, now: datetime) -> VoteResult:
+def vote_body(request: Request, tally: Tally, idempotent: bool, now: datetime) -> VoteResult:
     """As the API shows it at that time."""
-    return VoteResult(
-        request_body(request, now), standing.approvals, standing.remaining, standing.independent, idempotent
-    )
+    return VoteResult(request_body(request, now), tally.approvals, tally.remaining, tally.independent, idempotent)

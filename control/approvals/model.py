@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from chassis.identity.standing import Standing
 from control.policies.model import RiskClass, Source
 from proto.identity import PrincipalKind, Role
 
@@ -28,7 +29,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """Who asks, or who votes: a principal, those it acts for, and everyone who owns one of them.
+    """Who asks, or who votes: a principal, whoever it acts for and through, and everyone who owns one of them.
 
     `circle` is all of these. Parties are independent of each other when their circles have nobody in common; so an
     agent is not independent of its owner, nor of another agent of the same owner.
@@ -42,7 +43,7 @@ class Party:
 
     @property
     def acting(self) -> frozenset[str]:
-        """The principal, and those it speaks or is spoken through for: without owners."""
+        """All of these but the owners."""
         behalf = () if self.on_behalf_of is None else (self.on_behalf_of,)
         return frozenset((self.principal_id, *self.act_chain, *behalf))
 
@@ -85,12 +86,19 @@ class Request:
         waits = self.status is Status.PENDING
         return Status.EXPIRED if waits and self.expires_at <= now else self.status
 
+    def may_decide(self, principal_id: str, kind: PrincipalKind, circle: Iterable[Standing]) -> bool:
+        """Whether somebody decides it whose circle stands so: all of them in one of its roles, and none disabled. Of
+        agents and services only those that are listed.
+        """
+        listed = kind is PrincipalKind.USER or principal_id in self.machine_approver_ids
+        return listed and all(not one.disabled and one.role in self.approver_roles for one in circle)
+
     def is_own(self, voter: Party) -> bool:
-        """Whether the voter asks, or it is asked in his name; also when somebody else votes in his."""
-        return self.requester_id in voter.acting or self.on_behalf_of in voter.acting
+        """Whether the requester votes; also when somebody else votes in his name, or through him."""
+        return self.requester_id in voter.acting
 
 
-class Standing(NamedTuple):
+class Tally(NamedTuple):
     """How the votes on a request stand. `independent`: whether somebody independent of the requester approves."""
 
     min_approvers: int
@@ -108,7 +116,7 @@ class Standing(NamedTuple):
         return self.remaining == 0
 
 
-def tally(min_approvers: int, requester: frozenset[str], approving: Iterable[frozenset[str]]) -> Standing:
+def count_votes(min_approvers: int, requester: frozenset[str], approving: Iterable[frozenset[str]]) -> Tally:
     """`requester` and each of `approving` are circles; the latter of those who approve and may still decide."""
     circles = list(approving)
-    return Standing(min_approvers, len(circles), any(requester.isdisjoint(circle) for circle in circles))
+    return Tally(min_approvers, len(circles), any(requester.isdisjoint(circle) for circle in circles))

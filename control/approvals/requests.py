@@ -179,7 +179,7 @@ class ApprovalRequests:
             outcome = await cast(connection, ballot)
             if outcome.decided:
                 await telling.tell_ended(connection, outcome.request, self._link(caller) + seen.id, now)
-        return json_response(vote_body(outcome.request, outcome.standing, outcome.idempotent, now))
+        return json_response(vote_body(outcome.request, outcome.tally, outcome.idempotent, now))
 
     async def _seen(self, request: web.Request) -> Request:
         wanted = request.match_info["requestId"]

@@ -3,25 +3,22 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.errors import NotFound
 from chassis.identity.minting import new_id
 from chassis.identity.model import Reach
-from chassis.identity.tables import memberships, principals
+from chassis.identity.standing import standings
+from chassis.identity.tables import principals
 from chassis.relational import to_milliseconds
 from control.approvals.model import Party, Request, Status, Verdict
 from control.approvals.tables import approval_requests, approval_votes
 from control.policies.engine import reason
 from control.policies.model import RiskClass, Rule, Source
 from proto.identity import PrincipalKind, Role
-
-MAX_OWNERS: Final = 8  # an owner's owner's owner and so on
-
-_owner: Final = principals.alias("owner")
-_owner_membership: Final = memberships.alias("owner_membership")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +33,12 @@ class Asked:
 
 
 async def party(connection: AsyncConnection, caller: Reach) -> Party:
-    """Who calls, with everyone who owns somebody in it."""
-    named = {caller.principal_id, *caller.act_chain} | ({caller.on_behalf_of} if caller.on_behalf_of else set())
-    circle = await _with_owners(connection, named | ({caller.owner_id} if caller.owner_id else set()))
-    return Party(caller.principal_id, caller.kind, caller.on_behalf_of, tuple(caller.act_chain), circle)
+    """Who calls, with everyone who owns somebody in it. Raises NotFound when one of them is no member any more."""
+    behalf = () if caller.on_behalf_of is None else (caller.on_behalf_of,)
+    found = await standings(connection, caller.org_id, (caller.principal_id, *caller.act_chain, *behalf))
+    if any(standing.role is None for standing in found.values()):
+        raise NotFound
+    return Party(caller.principal_id, caller.kind, caller.on_behalf_of, tuple(caller.act_chain), frozenset(found))
 
 
 async def ask(
@@ -177,69 +176,29 @@ async def cast(
     await connection.execute(approval_votes.insert().values(row))
 
 
-async def approving(connection: AsyncConnection, request: Request) -> dict[str, frozenset[str]]:
-    """Circles, by principal, of those who approve and may decide as things are now."""
+async def approving(connection: AsyncConnection, request: Request) -> list[frozenset[str]]:
+    """Circles of those who approve and may decide as things are now."""
     votes = approval_votes.c
-    found = sa.select(votes.principal_id, votes.circle).where(
+    found = sa.select(votes.principal_id, votes.kind, votes.circle).where(
         votes.request_id == request.id, votes.verdict == Verdict.APPROVE.value
     )
-    circles = {row.principal_id: frozenset(row.circle) for row in await connection.execute(found)}
-    able = await deciding(connection, request, circles)
-    return {one: circle for one, circle in circles.items() if one in able}
+    cast = [
+        (row.principal_id, PrincipalKind(row.kind), frozenset(row.circle)) for row in await connection.execute(found)
+    ]
+    now = await standings(connection, request.org_id, {one for _, _, circle in cast for one in circle})
+    return [circle for id_, kind, circle in cast if request.may_decide(id_, kind, [now[one] for one in circle])]
 
 
-async def deciding(connection: AsyncConnection, request: Request, principal_ids: Iterable[str]) -> set[str]:
-    """Those of them who may decide the request as things are now: members in one of its roles who are not disabled.
-
-    Agents and services only where the request lists them, and as long as their owner is such a member too.
-    """
-    roles = [role.value for role in request.approver_roles]
-    found = (
-        sa.select(principals.c.id)
-        .join_from(principals, memberships, memberships.c.principal_id == principals.c.id)
-        .join(_owner, _owner.c.id == principals.c.owner_id, isouter=True)
-        .join(
-            _owner_membership,
-            (_owner_membership.c.principal_id == _owner.c.id) & (_owner_membership.c.org_id == request.org_id),
-            isouter=True,
-        )
-        .where(
-            memberships.c.org_id == request.org_id,
-            memberships.c.role.in_(roles),
-            principals.c.id.in_(list(principal_ids)),
-            principals.c.disabled_at.is_(None),
-            (principals.c.kind == PrincipalKind.USER.value)
-            | (
-                principals.c.id.in_(sorted(request.machine_approver_ids))
-                & _owner.c.disabled_at.is_(None)
-                & _owner_membership.c.role.in_(roles)
-            ),
-        )
-    )
-    return set((await connection.execute(found)).scalars())
-
-
-async def is_member(connection: AsyncConnection, org_id: str, principal_id: str) -> bool:
-    """Whether the organization is in the principal's sight as things are now."""
-    where = (memberships.c.org_id == org_id) & (memberships.c.principal_id == principal_id)
-    return await connection.scalar(sa.select(memberships.c.role).where(where)) is not None
+async def may_decide(connection: AsyncConnection, request: Request, voter: Party) -> bool:
+    """Whether the voter may decide the request as things are now."""
+    now = await standings(connection, request.org_id, voter.circle)
+    return request.may_decide(voter.principal_id, voter.kind, now.values())
 
 
 async def names(connection: AsyncConnection, principal_ids: Iterable[str]) -> dict[str, str]:
     """Their names, by id."""
     found = sa.select(principals.c.id, principals.c.name).where(principals.c.id.in_(list(principal_ids)))
     return {row.id: row.name for row in await connection.execute(found)}
-
-
-async def _with_owners(connection: AsyncConnection, ids: set[str]) -> frozenset[str]:
-    known, fresh = set(ids), set(ids)
-    for _ in range(MAX_OWNERS):
-        found = sa.select(principals.c.owner_id).where(principals.c.id.in_(fresh), principals.c.owner_id.is_not(None))
-        fresh = set((await connection.execute(found)).scalars()) - known
-        if not fresh:
-            break
-        known |= fresh
-    return frozenset(known)
 
 
 def expiry(now: datetime, minutes: int) -> datetime:

@@ -9,18 +9,18 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.errors import Conflict, Forbidden, NotFound
 from chassis.identity.model import Reach
 from control.approvals import store
-from control.approvals.model import Party, Request, Standing, Status, Verdict, tally
+from control.approvals.model import Party, Request, Status, Tally, Verdict, count_votes
 from control.audit.record import record
 from proto.identity import PrincipalKind, Scope
 
 
 class Outcome(NamedTuple):
-    """The request afterwards and how its votes stand. `idempotent`: the vote had been there and changed nothing;
+    """The request afterwards and how the votes stand. `idempotent`: the vote had been there and changed nothing;
     `decided`: this vote decided the request.
     """
 
     request: Request
-    standing: Standing
+    tally: Tally
     idempotent: bool
     decided: bool
 
@@ -52,12 +52,12 @@ async def approve(connection: AsyncConnection, ballot: Ballot) -> Outcome:
     await _require_deciding(connection, request, voter)
     if earlier is None:
         await store.cast(connection, request, voter, Verdict.APPROVE, ballot.reason, ballot.caller.token_id, ballot.now)
-    standing = await _standing(connection, request)
+    tally = await _counted(connection, request)
     if earlier is None:
-        await _tell_audit(connection, ballot, "approval_request.vote", request, standing)
-    if standing.enough:
-        request = await _decide(connection, ballot, request, Status.APPROVED, standing)
-    return Outcome(request, standing, idempotent=earlier is not None and not standing.enough, decided=standing.enough)
+        await _tell_audit(connection, ballot, "approval_request.vote", request, tally)
+    if tally.enough:
+        request = await _decide(connection, ballot, request, Status.APPROVED, tally)
+    return Outcome(request, tally, idempotent=earlier is not None and not tally.enough, decided=tally.enough)
 
 
 async def reject(connection: AsyncConnection, ballot: Ballot) -> Outcome:
@@ -74,9 +74,9 @@ async def reject(connection: AsyncConnection, ballot: Ballot) -> Outcome:
         require_right_to_reject(ballot.caller, request)
         await _require_deciding(connection, request, voter)
     await store.cast(connection, request, voter, Verdict.REJECT, ballot.reason, ballot.caller.token_id, ballot.now)
-    standing = await _standing(connection, request)
-    request = await _decide(connection, ballot, request, Status.REJECTED, standing)
-    return Outcome(request, standing, idempotent=False, decided=True)
+    tally = await _counted(connection, request)
+    request = await _decide(connection, ballot, request, Status.REJECTED, tally)
+    return Outcome(request, tally, idempotent=False, decided=True)
 
 
 def require_right_to_reject(caller: Reach, request: Request) -> None:
@@ -92,7 +92,7 @@ async def _read(connection: AsyncConnection, ballot: Ballot) -> tuple[Request, P
     """As of this transaction: what the guard knows of the caller may be some seconds old."""
     caller = ballot.caller
     request = await store.find(connection, caller.org_id, ballot.request_id)
-    if request is None or not await store.is_member(connection, caller.org_id, caller.principal_id):
+    if request is None:
         raise NotFound
     return request, await store.party(connection, caller)
 
@@ -104,7 +104,7 @@ def _require_open(request: Request, now: datetime) -> None:
 
 
 async def _require_deciding(connection: AsyncConnection, request: Request, voter: Party) -> None:
-    if voter.principal_id in await store.deciding(connection, request, [voter.principal_id]):
+    if await store.may_decide(connection, request, voter):
         return
     if voter.kind is not PrincipalKind.USER and voter.principal_id not in request.machine_approver_ids:
         raise Forbidden("Agents and services decide only where the policy lists them.")
@@ -112,42 +112,39 @@ async def _require_deciding(connection: AsyncConnection, request: Request, voter
     raise Forbidden(f"This request is decided by {roles}.")
 
 
-async def _standing(connection: AsyncConnection, request: Request) -> Standing:
-    circles = await store.approving(connection, request)
-    return tally(request.min_approvers, request.circle, circles.values())
+async def _counted(connection: AsyncConnection, request: Request) -> Tally:
+    return count_votes(request.min_approvers, request.circle, await store.approving(connection, request))
 
 
-def _final(request: Request) -> Standing:
+def _final(request: Request) -> Tally:
     """As it was when the request was decided."""
-    return Standing(request.min_approvers, request.approvals or 0, bool(request.independent))
+    return Tally(request.min_approvers, request.approvals or 0, bool(request.independent))
 
 
 async def _decide(
-    connection: AsyncConnection, ballot: Ballot, request: Request, status: Status, standing: Standing
+    connection: AsyncConnection, ballot: Ballot, request: Request, status: Status, tally: Tally
 ) -> Request:
     values = {
         "status": status.value,
         "decider_id": ballot.caller.principal_id,
         "decided_at": ballot.now,
         "reason": ballot.reason,
-        "approvals": standing.approvals,
-        "independent": standing.independent,
+        "approvals": tally.approvals,
+        "independent": tally.independent,
     }
     if not await store.decide(connection, request, values, ballot.now):
         raise Conflict("The request is decided already.")
     verb = {Status.APPROVED: "approve", Status.REJECTED: "reject"}[status]
-    await _tell_audit(connection, ballot, f"approval_request.{verb}", request, standing)
+    await _tell_audit(connection, ballot, f"approval_request.{verb}", request, tally)
     return await store.existing(connection, request.org_id, request.id)
 
 
-async def _tell_audit(
-    connection: AsyncConnection, ballot: Ballot, action: str, request: Request, standing: Standing
-) -> None:
+async def _tell_audit(connection: AsyncConnection, ballot: Ballot, action: str, request: Request, tally: Tally) -> None:
     data: dict[str, Any] = {
         "action": request.action,
         "reason": ballot.reason,
-        "approvals": standing.approvals,
-        "minApprovers": standing.min_approvers,
-        "independent": standing.independent,
+        "approvals": tally.approvals,
+        "minApprovers": tally.min_approvers,
+        "independent": tally.independent,
     }
     await record(connection, ballot.caller, action, request.id, data, ballot.trace_id)

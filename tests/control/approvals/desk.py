@@ -1,0 +1,120 @@
+"""Approvals, policies and audit on a real socket, with a clock that tests move and channels that only note."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from chassis.identity import registry
+from chassis.identity.minting import new_id
+from chassis.relational import Database
+from control.channels.tables import notification_channels
+from control.deliveries.outbox import Delivery, Queued
+from proto.identity import PrincipalKind, Role, Scope
+from tests.chassis.identity.tenants import Clock, Tenant
+from tests.control.conftest import Control
+
+REQUESTS: Final = "/orgs/acme/approval-requests"
+POLICIES: Final = "/orgs/acme/approval-policies"
+AUDIT: Final = "/orgs/acme/audit"
+ASKED: Final = {"action": "deploy.production", "targetType": "service", "targetId": "checkout"}
+
+
+@dataclass
+class Attempts:
+    """Stands in for what sends: says what it was given, and delivers all that can be."""
+
+    seen: list[Sequence[Queued]] = field(default_factory=list)
+
+    async def attempt(self, queued: Sequence[Queued], budget_s: float = 3.0) -> list[Delivery]:
+        self.seen.append(queued)
+        return [Delivery(one.channel_id, one.kind, one.error is None, one.error) for one in queued]
+
+
+@dataclass
+class Member:
+    """Someone who can call."""
+
+    id: str
+    token: str
+
+
+@dataclass
+class Desk(Control):
+    """The service with two tenants in it."""
+
+    clock: Clock
+    attempts: Attempts
+
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    async def ask(self, by: Member | None = None, **body: Any) -> dict[str, Any]:
+        """An approval request that waits."""
+        status, answer, _ = await self.call("POST", REQUESTS, ASKED | body, None if by is None else by.token)
+        assert status == 201, answer
+        found: dict[str, Any] = answer["request"]
+        return found
+
+    async def vote(self, verb: str, asked: dict[str, Any], by: Member, **body: Any) -> tuple[int, Any]:
+        given: Any = body or (None if verb == "approve" else {"reason": "No."})
+        path = f"{REQUESTS}/{asked['id']}/{verb}"
+        if given is None:
+            headers = {"Content-Type": "application/json"}
+            status, answer, _ = await self.call("POST", path, token=by.token, data=b"null", headers=headers)
+        else:
+            status, answer, _ = await self.call("POST", path, given, by.token)
+        return status, answer
+
+    async def member(self, role: Role = Role.MEMBER, scopes: frozenset[Scope] | None = None) -> Member:
+        return await new_member(self.checks.database, self.acme, role, scopes)
+
+    async def machine(
+        self, owner: Member, kind: PrincipalKind = PrincipalKind.AGENT, role: Role = Role.MEMBER
+    ) -> Member:
+        return await new_machine(self.checks.database, self.acme, owner.id, kind, role)
+
+    async def policy(self, **body: Any) -> dict[str, Any]:
+        made = {"name": "Rule", "actionPattern": "deploy.**", "effect": "ASK", "riskClass": "HIGH"} | body
+        status, answer, _ = await self.call("POST", POLICIES, made)
+        assert status == 201, answer
+        found: dict[str, Any] = answer
+        return found
+
+    async def audit(self, **query: str) -> list[dict[str, Any]]:
+        """Events, oldest first."""
+        _, page, _ = await self.call("GET", AUDIT, params={"limit": "100"} | query)
+        return [*reversed(page["data"])]
+
+
+async def new_member(
+    database: Database, tenant: Tenant, role: Role = Role.MEMBER, scopes: frozenset[Scope] | None = None
+) -> Member:
+    async with database.write() as connection:
+        made = await registry.create_principal(connection, PrincipalKind.USER, role.title())
+        await registry.add_membership(connection, tenant.organization.id, made.id, role)
+        token = await registry.create_token(connection, tenant.organization.id, made.id, "t", scopes=scopes)
+    return Member(made.id, token.secret)
+
+
+async def new_machine(
+    database: Database, tenant: Tenant, owner_id: str, kind: PrincipalKind, role: Role = Role.MEMBER
+) -> Member:
+    """An agent or service with a token that acts for nobody."""
+    async with database.write() as connection:
+        made = await registry.create_principal(connection, kind, "Bot", owner_id)
+        await registry.add_membership(connection, tenant.organization.id, made.id, role)
+        token = await registry.create_token(connection, tenant.organization.id, made.id, "t")
+    return Member(made.id, token.secret)
+
+
+async def new_channel(
+    database: Database, tenant: Tenant, project_id: int | None = None, *, enabled: bool = True
+) -> str:
+    """A channel that nothing is sent to: its config is no config."""
+    row = {"id": new_id("chn"), "org_id": tenant.organization.id, "project_id": project_id, "enabled": enabled}
+    row |= {"name": "x", "kind": "webhook", "config": b"x"}
+    async with database.write() as connection:
+        now = tenant.organization.created_at
+        await connection.execute(notification_channels.insert().values(created_at=now, updated_at=now, **row))
+    return str(row["id"])
