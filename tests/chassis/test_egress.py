@@ -1,0 +1,308 @@
+"""The way out: which addresses, which URLs, and what an other end may do to us."""
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from chassis.egress import MAX_ANSWER, MAX_URL_LENGTH, Blocked, Egress, Policy, Unreached, is_public, literal, parse_url
+from tests.certificates import self_signed, server_context
+
+LOOPBACK = ipaddress.ip_network("127.0.0.0/8")
+HERE = Policy((LOOPBACK,), http=True)
+
+PRIVATE = [
+    "0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.100.100.200", "127.0.0.1", "127.255.255.254", "168.63.129.16",
+    "169.254.1.1", "169.254.169.254", "172.16.0.1", "172.31.255.255", "192.0.0.192", "192.0.2.1", "192.88.99.1",
+    "192.168.1.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1", "239.255.255.250", "240.0.0.1",
+    "255.255.255.255",
+    "::", "::1", "::127.0.0.1", "::8.8.8.8", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254",
+    "::ffff:0:127.0.0.1", "64:ff9b::127.0.0.1", "64:ff9b::10.0.0.1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::8.8.8.8",
+    "100::1", "2001::1", "2001:0:4136:e378:8000:63bf:3fff:fdd2", "2001:db8::1", "2002:7f00:1::", "2002:808:808::",
+    "3fff::1", "5f00::1", "fc00::1", "fd00:ec2::254", "fe80::1", "fe80::1%eth0", "fec0::1", "ff02::1", "ff0e::1",
+]  # fmt: skip
+PUBLIC = ["1.1.1.1", "8.8.8.8", "172.32.0.1", "192.0.1.1", "2606:4700::1111", "64:ff9b::8.8.8.8", "::ffff:8.8.8.8"]
+
+
+@pytest.mark.parametrize("address", PRIVATE)
+def test_addresses_of_nobody_on_the_internet_are_not_public(address: str) -> None:
+    assert not Policy().permits(address, 443)
+    assert not is_public(ipaddress.ip_address(address.partition("%")[0]))
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+def test_public_addresses_are_permitted_on_permitted_ports(address: str) -> None:
+    assert Policy().permits(address, 443)
+    assert not Policy().permits(address, 22)
+    assert Policy(ports=frozenset({22})).permits(address, 22)
+
+
+def test_a_network_of_the_operator_is_permitted_on_any_port_in_any_notation() -> None:
+    policy = Policy((ipaddress.ip_network("10.1.0.0/16"), ipaddress.ip_network("fd00::/8")))
+    for address in ("10.1.2.3", "::ffff:10.1.2.3", "64:ff9b::10.1.2.3", "fd00::1"):
+        assert policy.permits(address, 8_080)
+    for address in ("10.2.0.1", "127.0.0.1", "fc00::1"):
+        assert not policy.permits(address, 443)
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("127.0.0.1", "127.0.0.1"), ("127.1", "127.0.0.1"), ("0x7f000001", "127.0.0.1"), ("2130706433", "127.0.0.1"),
+        ("017700000001", "127.0.0.1"), ("0x7f.0.0.1", "127.0.0.1"), ("0", "0.0.0.0"), ("[::1]", "::1"), ("::1", "::1"),
+        ("fe80::1%eth0", "fe80::1"), ("example.org", None), ("localhost", None), ("1.2.3.4.example.org", None),
+        ("", None), ("127.0.0.1 x", None), ("１２７.０.０.１", None),
+    ],
+)  # fmt: skip
+def test_addresses_are_known_in_every_notation(host: str, address: str | None) -> None:
+    found = literal(host)
+    assert (None if found is None else str(found)) == address
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "", "example.org", "//example.org/x", "http://example.org/", "ftp://example.org/", "file:///etc/passwd",
+        "gopher://example.org/", "https://", "https:///x", "https://u@example.org/", "https://u:p@example.org/",
+        "https://example.org:0/", "https://example.org:65536/", "https://example.org:x/", "https://example.org/\n",
+        "https://example.org/ x", "https://[::1/", "https://example.org/" + "x" * MAX_URL_LENGTH, "https://exa\0mple.org/",
+    ],
+)  # fmt: skip
+def test_urls_that_are_none_of_ours_are_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="Must"):
+        parse_url(url, http=False)
+
+
+@pytest.mark.parametrize("url", ["https://example.org", "https://example.org:8443/a?b=c", "https://[2606:4700::1]/"])
+def test_urls_of_https_are_taken(url: str) -> None:
+    assert str(parse_url(url, http=False)).rstrip("/") == url.rstrip("/")
+
+
+def test_http_is_taken_when_the_operator_says_so_and_fragments_are_dropped() -> None:
+    assert str(parse_url("http://example.org/a#b", http=True)) == "http://example.org/a"
+
+
+@asynccontextmanager
+async def opened(policy: Policy = HERE, **options: Any) -> AsyncIterator[Egress]:
+    egress = Egress(policy, **options)
+    running = egress.running()
+    await anext(running)
+    yield egress
+    await anext(running, None)
+
+
+@asynccontextmanager
+async def serving(
+    handler: Callable[[web.Request], Awaitable[web.StreamResponse]], tls: ssl.SSLContext | None = None
+) -> AsyncIterator[TestServer]:
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handler)
+    server = TestServer(app, scheme="http" if tls is None else "https")
+    await server.start_server(ssl=tls)
+    yield server
+    await server.close()
+
+
+async def hello(_request: web.Request) -> web.StreamResponse:
+    return web.Response(text="hello", headers={"X": "y"})
+
+
+@asynccontextmanager
+async def speaking(answer: bytes | None, *, hang: bool = False) -> AsyncIterator[int]:
+    """A server that says `answer` to whatever comes, and closes; or hangs. Its port."""
+
+    under_way: set[asyncio.Task[None]] = set()
+
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await reader.read(1)
+            if answer is not None:
+                writer.write(answer)
+                await writer.drain()
+            await asyncio.sleep(60 if hang else 0)
+        finally:
+            writer.transport.abort() if hang else writer.close()
+
+    def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(speak(reader, writer))
+        under_way.add(task)
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    yield server.sockets[0].getsockname()[1]
+    server.close()
+    for task in under_way:
+        task.cancel()
+    await asyncio.gather(*under_way, return_exceptions=True)
+
+
+async def failure(egress: Egress, url: str) -> Unreached:
+    with pytest.raises(Unreached) as raised:
+        await egress.post(url, b"x", {})
+    return raised.value
+
+
+async def test_an_answer_comes_with_its_status_and_head() -> None:
+    async with serving(hello) as server, opened() as egress:
+        reply = await egress.post(str(server.make_url("/")), b"body", {"A": "b"})
+    assert (reply.status, reply.headers["X"], reply.body) == (200, "y", b"hello")
+
+
+@pytest.mark.parametrize(
+    ("host", "detail"),
+    [
+        *((host, "The address is not allowed.") for host in (
+            "127.0.0.1", "0x7f.1", "0x7f000001", "0.0.0.0", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]",
+            "[::127.0.0.1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "localhost", "LOCALHOST", "169.254.169.254",
+            "[fe80::1]",
+        )),
+        *((host, "The URL is not valid.") for host in ("127.1", "2130706433", "0177.0.0.1", "0")),
+    ],
+)  # fmt: skip
+async def test_no_notation_of_a_private_address_is_reached(host: str, detail: str) -> None:
+    async with serving(hello) as server, opened(Policy(http=True, ports=frozenset(range(65_536)))) as egress:
+        refused = await failure(egress, f"http://{host}:{server.port}/")
+    assert (refused.permanent, refused.detail) == (True, detail)
+
+
+async def test_ports_are_held_to_the_policy() -> None:
+    async with opened(Policy(http=True)) as egress:
+        assert isinstance(await failure(egress, "http://1.1.1.1:22/"), Blocked)
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]:
+    """DNS says these addresses, one list after the other, the last one again and again. The names that were asked."""
+    asked: list[str] = []
+    real = socket.getaddrinfo
+
+    def getaddrinfo(host: str, port: int, *args: Any, **options: Any) -> Any:
+        if not host.endswith(".test"):
+            return real(host, port, *args, **options)
+        found = answers[min(len(asked), len(answers) - 1)]
+        asked.append(host)
+        return [
+            (socket.AF_INET6 if ":" in one else socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, port, 0, 0)[: 4 if ":" in one else 2])
+            for one in found
+        ]  # fmt: skip
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    return asked
+
+
+@pytest.mark.parametrize("addresses", [["127.0.0.1"], ["1.1.1.1", "10.0.0.1"], ["1.1.1.1", "::1"], ["169.254.169.254"]])
+async def test_one_bad_address_of_a_name_blocks_the_name(
+    monkeypatch: pytest.MonkeyPatch, addresses: list[str]
+) -> None:
+    asked = answering(monkeypatch, addresses)
+    async with opened(Policy(http=True)) as egress:
+        assert isinstance(await failure(egress, "http://hook.test/"), Blocked)
+        with pytest.raises(Blocked):
+            await egress.connect("hook.test", 443)
+    assert asked == ["hook.test", "hook.test"]
+
+
+async def test_a_name_that_answers_otherwise_the_second_time_is_blocked_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DNS rebinding: what is checked is what is connected to, every time."""
+    async with serving(hello) as server, opened(Policy((ipaddress.ip_network("127.0.0.1/32"),), http=True)) as egress:
+        answering(monkeypatch, ["127.0.0.1"], ["127.0.0.2"])
+        url = f"http://hook.test:{server.port}/"
+        assert (await egress.post(url, b"", {})).status == 200
+        assert isinstance(await failure(egress, url), Blocked)
+
+
+async def test_redirects_cookies_and_proxies_are_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[dict[str, str]] = []
+
+    async def redirecting(request: web.Request) -> web.StreamResponse:
+        seen.append(dict(request.headers))
+        return web.Response(status=307, headers={"Location": "http://127.0.0.1:1/", "Set-Cookie": "a=b; Path=/"})
+
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    async with serving(redirecting) as server, opened() as egress:
+        for _ in range(2):
+            assert (await egress.post(str(server.make_url("/")), b"", {})).status == 307
+    assert len(seen) == 2
+    assert "Cookie" not in seen[1]
+    assert seen[0]["Accept-Encoding"] == "identity"
+
+
+async def test_a_huge_answer_is_read_so_far() -> None:
+    async def huge(_request: web.Request) -> web.StreamResponse:
+        return web.Response(body=b"x" * 10 * MAX_ANSWER)
+
+    async with serving(huge) as server, opened() as egress:
+        assert len((await egress.post(str(server.make_url("/")), b"", {})).body) == MAX_ANSWER
+
+
+async def test_a_compressed_answer_is_left_as_it_is() -> None:
+    async def bomb(_request: web.Request) -> web.StreamResponse:
+        return web.Response(body=b"\x1f\x8bnonsense", headers={"Content-Encoding": "gzip"})
+
+    async with serving(bomb) as server, opened() as egress:
+        assert (await egress.post(str(server.make_url("/")), b"", {})).body == b"\x1f\x8bnonsense"
+
+
+async def test_who_never_answers_is_waited_for_only_so_long() -> None:
+    async with speaking(None, hang=True) as port, opened(total_s=0.3) as egress:
+        silent = await failure(egress, f"http://127.0.0.1:{port}/")
+    assert (silent.permanent, silent.detail) == (False, "There was no answer in time.")
+
+
+@pytest.mark.parametrize(
+    "answer", [None, b"", b"HTTP/1.1 200", b"220 mail ready\r\n", b"HTTP/1.1 200 OK\r\n" + b"X: " + b"y" * 100_000]
+)
+async def test_an_answer_that_is_no_http_may_be_one_later(answer: bytes | None) -> None:
+    async with speaking(answer) as port, opened(total_s=2.0) as egress:
+        broken = await failure(egress, f"http://127.0.0.1:{port}/")
+    assert broken.permanent is False
+    assert str(port) not in broken.detail
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) -> None:
+    pem = self_signed(tmp_path)
+    async with serving(hello, server_context(pem)) as server, opened() as egress:
+        bad = await failure(egress, f"https://127.0.0.1:{server.port}/")
+    assert (bad.permanent, bad.detail) == (True, "The certificate of the other end is not valid.")
+
+
+async def test_a_certificate_that_is_trusted_must_be_of_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pem = self_signed(tmp_path)
+    answering(monkeypatch, ["127.0.0.1"])
+    async with (
+        serving(hello, server_context(pem)) as server,
+        opened(tls=ssl.create_default_context(cafile=pem)) as egress,
+    ):
+        assert (await egress.post(f"https://127.0.0.1:{server.port}/", b"", {})).status == 200
+        assert (await failure(egress, f"https://hook.test:{server.port}/")).permanent is True
+
+
+async def test_an_other_end_without_tls_may_have_it_later() -> None:
+    async with serving(hello) as server, opened() as egress:
+        assert (await failure(egress, f"https://127.0.0.1:{server.port}/")).permanent is False
+
+
+async def test_a_socket_for_other_protocols_is_guarded_too() -> None:
+    async with serving(hello) as server:
+        port = server.port or 0
+        with await Egress(HERE).connect("127.0.0.1", port) as connected:
+            assert connected.getpeername() == ("127.0.0.1", port)
+        with pytest.raises(Blocked):
+            await Egress(Policy()).connect("127.0.0.1", port)
+        with pytest.raises(Blocked):
+            await Egress(HERE).connect("::1", port)
+    with pytest.raises(Unreached, match="No|lost"):
+        await Egress(HERE).connect("127.0.0.1", port)
+
+
+async def test_nothing_goes_out_of_a_process_that_ends() -> None:
+    with pytest.raises(Unreached, match="shutting down"):
+        await Egress(HERE).post("http://127.0.0.1/", b"", {})
