@@ -1,0 +1,71 @@
+"""People with passwords in the organizations of the tests."""
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyotp
+import pytest
+from argon2 import PasswordHasher
+
+from control.identity import passwords
+from tests.control.conftest import Control
+
+PASSWORD = "correct horse battery"
+NewPerson = Callable[..., Awaitable["Person"]]
+
+
+@dataclass
+class Person:
+    """A user who is logged in."""
+
+    control: Control
+    email: str
+    id: str
+    access: str
+    refresh: str
+
+    async def call(self, method: str, path: str, body: object = None, **options: Any) -> tuple[int, Any, Any]:
+        """With the access token of the session."""
+        return await self.control.call(method, path, body, self.access, **options)
+
+    async def login(self, **more: Any) -> tuple[int, Any, Any]:
+        """Once more."""
+        return await self.control.call("POST", "/auth/login", {"email": self.email, "password": PASSWORD} | more)
+
+
+@pytest.fixture(autouse=True)
+def cheap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passwords hashed in a moment."""
+    monkeypatch.setattr(passwords, "HASHER", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+
+
+@pytest.fixture
+async def person(control: Control) -> NewPerson:
+    """Makes people, by invitation."""
+
+    async def made(email: str = "ada@example.org", role: str = "MEMBER", org: str = "acme") -> Person:
+        owner = control.acme if org == "acme" else control.globex
+        status, invitation, _ = await control.call(
+            "POST", f"/orgs/{org}/invitations", {"email": email, "role": role}, owner.token.secret
+        )
+        assert status == 201, invitation
+        body = {"inviteToken": invitation["inviteToken"], "name": email.partition("@")[0].title(), "password": PASSWORD}
+        status, material, _ = await control.call("POST", "/auth/invitations/accept", body)
+        assert status == 201, material
+        tokens = material["tokens"]
+        return Person(control, email, material["user"]["id"], tokens["accessToken"], tokens["refreshToken"])
+
+    return made
+
+
+async def enrol(person: Person) -> tuple[pyotp.TOTP, list[str]]:
+    """Give somebody a second factor: the app, as another program has it, and the recovery codes."""
+    status, proposal, _ = await person.call("POST", "/auth/totp", {"password": PASSWORD})
+    assert status == 201, proposal
+    app = pyotp.parse_uri(proposal["uri"])
+    assert isinstance(app, pyotp.TOTP)
+    status, confirmed, _ = await person.call("POST", "/auth/totp/confirm", {"code": app.at(time.time() - 30)})
+    assert status == 200, confirmed
+    return app, confirmed["recoveryCodes"]

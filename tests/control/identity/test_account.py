@@ -1,0 +1,86 @@
+"""One's own account: what is shown of it, what one may change, and the password."""
+
+import pytest
+
+from tests.control.conftest import Control
+from tests.control.identity.conftest import PASSWORD, NewPerson
+
+
+async def test_an_account_is_shown_and_changed(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    status, shown, _ = await ada.call("GET", "/auth/user")
+    assert (status, shown["name"], shown["avatarUrl"]) == (200, "Ada", None)
+    change = {"name": "Ada L.", "locale": "pt-BR", "theme": "dark", "avatarUrl": "https://example.org/a.png"}
+    status, changed, _ = await ada.call("PATCH", "/auth/user", change)
+    assert (status, changed) == (200, shown | change)
+    status, changed, _ = await ada.call("PATCH", "/auth/user", {"avatarUrl": None})
+    assert (status, changed) == (200, shown | change | {"avatarUrl": None})
+    assert (await ada.call("PATCH", "/auth/user", {}))[1] == changed
+    assert (await ada.call("GET", "/auth/user"))[1] == changed
+
+
+@pytest.mark.parametrize(
+    ("body", "issues"),
+    [
+        ({"name": ""}, [("body.name", "too_short")]),
+        ({"name": "x" * 201}, [("body.name", "too_long")]),
+        ({"locale": "e"}, [("body.locale", "too_short")]),
+        ({"locale": "en-" + "x" * 33}, [("body.locale", "too_long")]),
+        ({"locale": "en_US"}, [("body.locale", "format")]),
+        ({"theme": "blue"}, [("body.theme", "not_allowed")]),
+        ({"avatarUrl": "http://example.org"}, [("body.avatarUrl", "format")]),
+        ({"avatarUrl": "https://example.org/ a"}, [("body.avatarUrl", "format")]),
+        ({"avatarUrl": "https://" + "a" * 2_041}, [("body.avatarUrl", "too_long")]),
+        ({"email": "other@example.org"}, [("body.email", "unknown_field")]),
+        ({"name": None, "theme": None}, [("body.name", "type"), ("body.theme", "type")]),
+    ],
+)
+async def test_a_bad_change_names_its_fields(
+    control: Control, person: NewPerson, body: object, issues: list[tuple[str, str]]
+) -> None:
+    ada = await person()
+    status, answer, _ = await ada.call("PATCH", "/auth/user", body)
+    assert status == 400
+    assert [(issue["path"], issue["code"]) for issue in answer["error"]["details"]] == issues
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"name": "x" * 200},
+        {"locale": "en"},
+        {"locale": "abcdefgh-12345678-12345678-12345678"},
+        {"theme": "system"},
+        {"avatarUrl": "https://" + "a" * 2040},
+    ],
+)
+async def test_bounds_are_inclusive(control: Control, person: NewPerson, body: dict[str, str]) -> None:
+    ada = await person()
+    status, answer, _ = await ada.call("PATCH", "/auth/user", body)
+    assert (status, answer | body) == (200, answer)
+
+
+async def test_a_new_password_ends_every_other_session(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    other = (await ada.login())[1]["tokens"]["accessToken"]
+    body = {"current": PASSWORD, "password": "another horse battery"}
+    assert (await ada.call("POST", "/auth/password", body | {"current": "wrong"}))[0] == 403
+    status, answer, _ = await ada.call("POST", "/auth/password", body)
+    assert (status, answer) == (204, None)
+    assert (await ada.call("GET", "/auth/user"))[0] == 200
+    assert (await control.call("GET", "/auth/user", token=other))[0] == 401
+    assert (await ada.login())[0] == 401
+    assert (await ada.login(password="another horse battery"))[0] == 200
+
+
+@pytest.mark.parametrize(("length", "expected"), [(11, 400), (12, 204), (200, 204), (201, 400)])
+async def test_passwords_have_12_to_200_characters(
+    control: Control, person: NewPerson, length: int, expected: int
+) -> None:
+    ada = await person()
+    password = "pä" * (length // 2) + "x" * (length % 2)
+    assert (await ada.call("POST", "/auth/password", {"current": PASSWORD, "password": password}))[0] == expected
+    if expected == 204:
+        composed = password.replace("ä", "a\N{COMBINING DIAERESIS}")
+        status = (await ada.login(password=composed[:200]))[0]
+        assert status == (200 if len(composed) <= 200 else 401)

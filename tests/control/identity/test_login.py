@@ -1,0 +1,294 @@
+"""Log in, go on, log out: what a session is good for, and when it ends."""
+
+import asyncio
+import base64
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+import sqlalchemy as sa
+from argon2 import PasswordHasher
+from joserfc import jwt
+from joserfc.jwk import KeySet
+
+from chassis.identity import registry
+from chassis.identity.tables import refresh_tokens, sessions, users
+from control.audit.tables import audit_events
+from proto.identity import Role
+from tests.control.conftest import Control
+from tests.control.identity.conftest import PASSWORD, NewPerson
+
+TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
+
+
+async def test_a_login_answers_with_what_the_specification_shows(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    status, body, headers = await ada.login()
+    assert (status, headers["Content-Type"]) == (200, "application/json")
+    assert list(body) == ["tokens", "user"]
+    assert list(body["tokens"]) == ["accessToken", "refreshToken", "expiresIn", "tokenType"]
+    assert (body["tokens"]["expiresIn"], body["tokens"]["tokenType"]) == (900, "Bearer")
+    created = body["user"].pop("createdAt")
+    assert TIME.fullmatch(created)
+    assert body["user"] == {
+        "id": ada.id,
+        "email": "ada@example.org",
+        "name": "Ada",
+        "avatarUrl": None,
+        "locale": "en",
+        "theme": "system",
+        "emailVerified": False,
+        "mfaEnabled": False,
+    }
+
+
+async def test_an_access_token_is_a_jwt_that_anybody_can_verify(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    status, keys, headers = await control.call("GET", "/auth/keys")
+    assert (status, headers["Cache-Control"]) == (200, "public, max-age=300")
+    assert [sorted(key) for key in keys["keys"]] == [["alg", "crv", "kid", "kty", "use", "x"]]
+    token = jwt.decode(ada.access, KeySet.import_key_set(keys), algorithms=["Ed25519"])
+    assert token.header == {"alg": "Ed25519", "typ": "at+jwt", "kid": keys["keys"][0]["kid"]}
+    assert (token.claims["sub"], token.claims["org"], token.claims["amr"]) == (
+        ada.id,
+        control.acme.organization.id,
+        ["pwd"],
+    )
+    assert token.claims["exp"] - token.claims["iat"] == 900
+
+
+async def test_a_session_reaches_what_its_users_role_has(control: Control, person: NewPerson) -> None:
+    ada = await person(role="VIEWER")
+    assert (await ada.call("GET", "/orgs/acme/projects"))[0] == 200
+    assert (await ada.call("POST", "/orgs/acme/projects", {"slug": "x", "name": "x"}))[0] == 403
+    assert (await ada.call("GET", "/orgs/globex/projects"))[0] == 404
+    async with control.checks.database.write() as connection:
+        await registry.set_role(connection, control.acme.organization.id, ada.id, Role.ADMIN)
+    control.checks.bearer.forget_all()
+    assert (await ada.call("POST", "/orgs/acme/projects", {"slug": "x", "name": "x"}))[0] == 201
+
+
+@pytest.mark.parametrize(
+    "change", [{"password": "wrong horse battery"}, {"email": "eve@example.org"}, {"password": PASSWORD + " "}]
+)
+async def test_wrong_and_unknown_look_the_same(control: Control, person: NewPerson, change: dict[str, str]) -> None:
+    await person()
+    body = {"email": "ada@example.org", "password": PASSWORD} | change
+    status, answer, headers = await control.call("POST", "/auth/login", body)
+    assert (status, headers["WWW-Authenticate"]) == (401, "Bearer")
+    assert answer["error"] | {"requestId": ""} == {
+        "code": "unauthorized",
+        "message": "The e-mail address, the password or the second factor is not valid.",
+        "requestId": "",
+    }
+
+
+async def test_an_address_is_the_same_in_whatever_case(control: Control, person: NewPerson) -> None:
+    await person("Ada@Example.org")
+    status, body, _ = await control.call("POST", "/auth/login", {"email": "aDA@example.ORG", "password": PASSWORD})
+    assert (status, body["user"]["email"]) == (200, "ada@example.org")
+
+
+@pytest.mark.parametrize(
+    ("body", "issues"),
+    [
+        ({}, [("body.email", "missing"), ("body.password", "missing")]),
+        ({"email": "ada", "password": ""}, [("body.email", "format"), ("body.password", "too_short")]),
+        ({"email": "a@", "password": "x" * 201}, [("body.email", "too_short"), ("body.password", "too_long")]),
+        ({"email": "a" * 250 + "@b.c", "password": "x"}, [("body.email", "format")]),
+        ({"email": "a@" + "b" * 253, "password": "x"}, [("body.email", "too_long")]),
+        ({"email": "a@b.c\n", "password": "x"}, [("body.email", "format")]),
+        ({"email": "a@b", "password": "x", "totp": "12345"}, [("body.totp", "too_short")]),
+        ({"email": "a@b", "password": "x", "totp": "1" * 18}, [("body.totp", "too_long")]),
+        ({"email": "a@b", "password": "x", "orgSlug": "A"}, [("body.orgSlug", "format")]),
+        ({"email": "a@b", "password": "x", "user": "y"}, [("body.user", "unknown_field")]),
+        ([], [("body", "type")]),
+    ],
+)
+async def test_a_bad_body_names_its_fields(control: Control, body: Any, issues: Any) -> None:
+    status, answer, _ = await control.call("POST", "/auth/login", body)
+    assert status == 400
+    assert [(issue["path"], issue["code"]) for issue in answer["error"]["details"]] == issues
+
+
+async def test_five_failures_close_an_account_also_to_who_knows_the_password(
+    control: Control, person: NewPerson
+) -> None:
+    ada = await person()
+    await person("bob@example.org")
+    for _ in range(4):
+        assert (await ada.login(password="wrong"))[0] == 401
+    assert (await ada.login())[0] == 200, "what is right is not counted"
+    assert (await ada.login(password="wrong"))[0] == 401
+    status, body, headers = await ada.login()
+    assert (status, body["error"]["code"]) == (429, "rate_limited")
+    assert 0 < int(headers["Retry-After"]) <= 180
+    assert (headers["x-ratelimit-limit"], headers["x-ratelimit-remaining"]) == ("5", "0")
+    assert (await control.call("POST", "/auth/login", {"email": "bob@example.org", "password": PASSWORD}))[0] == 200
+
+
+async def test_an_unknown_account_is_closed_like_any_other(control: Control) -> None:
+    body = {"email": "nobody@example.org", "password": "wrong"}
+    answers = [(await control.call("POST", "/auth/login", body))[0] for _ in range(7)]
+    assert answers == [401] * 5 + [429] * 2
+
+
+async def test_nobody_gets_more_guesses_by_making_them_at_once(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    answers = await asyncio.gather(*(ada.login(password="wrong") for _ in range(12)))
+    assert sorted(status for status, _, _ in answers) == [401] * 5 + [429] * 7
+
+
+async def test_who_is_in_several_organizations_says_which(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    await person(org="globex", role="VIEWER")
+    status, body, _ = await ada.login()
+    assert status == 400
+    assert body["error"]["details"] == [
+        {
+            "path": "body.orgSlug",
+            "message": "Must name one of your organizations: acme, globex.",
+            "code": "missing",
+        }
+    ]
+    status, body, _ = await ada.login(orgSlug="globex")
+    assert status == 200
+    assert (await control.call("GET", "/orgs/globex/projects", token=body["tokens"]["accessToken"]))[0] == 200
+    assert (await control.call("GET", "/orgs/acme/projects", token=body["tokens"]["accessToken"]))[0] == 404
+    assert (await ada.login(orgSlug="initech"))[0] == 403
+
+
+async def test_who_is_in_no_organization_is_refused(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    assert (await control.call("DELETE", f"/orgs/acme/members/{ada.id}"))[0] == 204
+    assert (await ada.login())[0] == 403
+    assert (await ada.call("GET", "/orgs/acme/projects"))[0] == 401, "its session was ended with its membership"
+    assert (await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh}))[0] == 401
+
+
+async def test_a_refresh_token_is_good_once(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    status, first, _ = await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh})
+    assert (status, list(first), first["user"]["id"]) == (200, ["tokens", "user"], ada.id)
+    assert first["tokens"]["refreshToken"] != ada.refresh
+    assert (await control.call("GET", "/orgs/acme/projects", token=first["tokens"]["accessToken"]))[0] == 200
+    status, second, _ = await control.call("POST", "/auth/refresh", {"refreshToken": first["tokens"]["refreshToken"]})
+    assert status == 200
+    await age(control, timedelta(seconds=10, milliseconds=1))
+    status, body, _ = await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh})
+    assert (status, body["error"]["code"]) == (401, "unauthorized")
+    for token in (ada.refresh, first["tokens"]["refreshToken"], second["tokens"]["refreshToken"]):
+        assert (await control.call("POST", "/auth/refresh", {"refreshToken": token}))[0] == 401, "the family is over"
+    for token in (ada.access, first["tokens"]["accessToken"], second["tokens"]["accessToken"]):
+        assert (await control.call("GET", "/orgs/acme/projects", token=token))[0] == 401
+    assert (await ada.login())[0] == 200, "other sessions are not concerned"
+    assert "session.end" in await actions(control)
+
+
+async def test_within_ten_seconds_a_refresh_token_passes_again(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    answers = [await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh}) for _ in range(2)]
+    await age(control, timedelta(seconds=9))
+    answers.append(await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh}))
+    assert [status for status, _, _ in answers] == [200] * 3
+    for _, body, _ in answers:
+        token = body["tokens"]["refreshToken"]
+        assert (await control.call("POST", "/auth/refresh", {"refreshToken": token}))[0] == 200
+
+
+@pytest.mark.parametrize(("left", "expected"), [(timedelta(minutes=1), 200), (timedelta(minutes=-1), 401)])
+@pytest.mark.parametrize(("table", "days"), [(refresh_tokens, 14), (sessions, 90)])
+async def test_what_is_not_used_for_long_is_over(
+    control: Control, person: NewPerson, table: sa.Table, days: int, left: timedelta, expected: int
+) -> None:
+    ada = await person()
+    async with control.checks.database.write() as connection:
+        row = (await connection.execute(sa.select(table.c.expires_at, table.c.created_at))).one()
+        assert row.expires_at - row.created_at == timedelta(days=days)
+        await connection.execute(table.update().values(expires_at=datetime.now(UTC) + left))
+    assert (await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh}))[0] == expected
+
+
+@pytest.mark.parametrize("token", ["", "x", "x" * 129, "ref_" + "0" * 49, "PAT", "ACCESS", "\x00", "ref_é"])
+async def test_what_is_no_refresh_token_is_refused(control: Control, person: NewPerson, token: str) -> None:
+    ada = await person()
+    token = token.replace("PAT", control.acme.token.secret)
+    status, _, _ = await control.call(
+        "POST", "/auth/refresh", {"refreshToken": token if token != "ACCESS" else ada.access}
+    )
+    assert status == (400 if token in ("", "x" * 129, "ACCESS") else 401)
+
+
+async def test_a_logout_ends_the_session_at_once(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    other = (await ada.login())[1]["tokens"]["accessToken"]
+    assert (await ada.call("GET", "/orgs/acme/projects"))[0] == 200
+    for _ in range(2):
+        status, body, _ = await control.call("POST", "/auth/logout", {"refreshToken": ada.refresh})
+        assert (status, body) == (204, None)
+    assert (await ada.call("GET", "/orgs/acme/projects"))[0] == 401
+    assert (await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh}))[0] == 401
+    assert (await control.call("GET", "/orgs/acme/projects", token=other))[0] == 200
+    assert (await control.call("POST", "/auth/logout", {"refreshToken": "ref_none"}))[0] == 204
+    assert (await actions(control)).count("session.end") == 1
+
+
+async def test_tokens_that_somebody_else_made_or_altered_are_401(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    head, body, signature = ada.access.split(".")
+    none = encoded({"alg": "none", "typ": "at+jwt", "kid": decoded(head)["kid"]})
+    admin = encoded(decoded(body) | {"exp": decoded(body)["exp"] + 1})
+    for token in (
+        f"{none}.{body}.",
+        f"{none}.{body}.{signature}",
+        f"{head}.{admin}.{signature}",
+        f"{head}.{body}.",
+        f"{head}.{body}",
+        f"{head}.{body}.{signature}.",
+        f"{encoded(decoded(head) | {'kid': chr(0) * 43})}.{body}.{signature}",
+        f"{encoded(decoded(head) | {'kid': 'A' * 43})}.{body}.{signature}",
+        "a.b.c",
+        "." * 2,
+        "x" * 3_000 + ".b.c",
+    ):
+        assert (await control.call("GET", "/orgs/acme/projects", token=token))[0] == 401, token[:80]
+    assert (await ada.call("GET", "/orgs/acme/projects"))[0] == 200
+
+
+async def test_a_dated_hash_is_renewed_at_the_next_login(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    dated = PasswordHasher(time_cost=2, memory_cost=16, parallelism=1).hash(PASSWORD)
+    async with control.checks.database.write() as connection:
+        await connection.execute(users.update().values(password_hash=dated))
+    assert (await ada.login())[0] == 200
+    async with control.checks.database.read() as connection:
+        stored = await connection.scalar(sa.select(users.c.password_hash))
+    assert stored is not None
+    assert "m=8,t=1,p=1" in stored
+    assert (await ada.login())[0] == 200
+
+
+def decoded(part: str) -> Any:
+    return msgspec.json.decode(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+
+
+def encoded(value: object) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(value)).rstrip(b"=").decode()
+
+
+async def age(control: Control, by: timedelta) -> None:
+    """As if the refresh tokens that were used had been used so much earlier."""
+    async with control.checks.database.write() as connection:
+        found = sa.select(refresh_tokens.c.hash, refresh_tokens.c.used_at).where(refresh_tokens.c.used_at.is_not(None))
+        for row in (await connection.execute(found)).all():
+            earlier = refresh_tokens.update().where(refresh_tokens.c.hash == row.hash)
+            await connection.execute(earlier.values(used_at=row.used_at - by))
+
+
+async def actions(control: Control) -> list[str]:
+    """What the audit of acme tells."""
+    async with control.checks.database.read() as connection:
+        found = sa.select(audit_events.c.action).where(audit_events.c.org_id == control.acme.organization.id)
+        return list((await connection.scalars(found.order_by(audit_events.c.seq))).all())
