@@ -14,6 +14,7 @@ from control.deliveries.deliveries import Deliveries
 from control.desk import Desk
 from control.identity.routes import routes as identity_routes
 from control.keys import Keys
+from control.organizations import Organizations
 from control.policies.policies import Policies
 from control.projects import Projects
 from control.settings import ControlSettings
@@ -29,8 +30,8 @@ def service(
     cursors = cursor_signer(settings.cursor_key, chassis.data_dir / "cursor.key")
     sealer = configured_sealer(settings.sealing_keys, chassis.data_dir / "sealing.keys")
     telling = assemble(settings, checks.database, sealer, metrics)
-    projects = Projects(checks, cursors, settings.max_body_bytes, chassis.body_timeout_s)
-    keys = Keys(checks, cursors, chassis.base_url, settings.max_body_bytes, chassis.body_timeout_s)
+    desk = Desk(checks, cursors, settings.max_body_bytes, chassis.body_timeout_s)
+    projects, keys = Projects(desk), Keys(desk, chassis.base_url)
     policies = Policies(checks.database, cursors, settings.max_body_bytes, chassis.body_timeout_s)
     audit = Audit(checks.database, cursors)
     channels = Channels(
@@ -43,8 +44,7 @@ def service(
         chassis.body_timeout_s,
     )
     deliveries = Deliveries(checks, cursors)
-    desk = Desk(checks, cursors, settings.max_body_bytes, chassis.body_timeout_s)
     routes = identity_routes(desk, sealer, chassis.data_dir)
-    routes += [*projects.routes(), *keys.routes(), *policies.routes(), *audit.routes()]
+    routes += [*Organizations(desk).routes(), *projects.routes(), *keys.routes(), *policies.routes(), *audit.routes()]
     routes += [*channels.routes(), *deliveries.routes()]
     return Service(name="control", routes=routes, resources=telling.resources, readiness=[checks.database])

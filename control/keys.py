@@ -1,26 +1,31 @@
-"""`/orgs/{orgSlug}/projects/{projectSlug}/keys`: list, create, revoke."""
+"""`/orgs/{orgSlug}/projects/{projectSlug}/keys`: list, create, change, rotate, revoke."""
 
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
 import msgspec
 from aiohttp import web
 from msgspec import Meta
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.access import bearer, reach
-from chassis.cursor import CursorSigner
-from chassis.errors import NotFound
+from chassis.errors import Conflict, NotFound
 from chassis.identity import registry
-from chassis.identity.checks import Checks
 from chassis.identity.model import Reach
 from chassis.operation import Answer, Body, Operation, Parameter, Tag, json_content
 from chassis.relational import format_time
-from chassis.validation import read_json
-from chassis.web import Route, json_response
+from chassis.web import Route, json_response, request_id
+from control.audit.record import record
+from control.desk import Desk
 from control.names import Moment, Name
 from control.paging import PAGE, NextCursor, page_body, requested_page
-from proto.identity import Scope, format_dsn
+from proto.identity import MAX_KEY_RATE, Scope, format_dsn
+
+DAY_MINUTES: Final = 24 * 60
+MAX_GRACE_MINUTES: Final = 30 * DAY_MINUTES
+Rate = Annotated[int, Meta(ge=0, le=MAX_KEY_RATE)]
 
 _KEY_ID: Final = re.compile(r"key_[0-9a-z]{26}")
 
@@ -31,6 +36,20 @@ class NewKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: Name
 
 
+class KeyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What changes of a key; what is not given stays. `rate` null: that of the settings."""
+
+    name: Name | msgspec.UnsetType = msgspec.UNSET
+    enabled: bool | msgspec.UnsetType = msgspec.UNSET
+    rate: Rate | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class Rotation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """How long the key still works beside the one that takes its place."""
+
+    grace_minutes: Annotated[int, Meta(ge=0, le=MAX_GRACE_MINUTES)] = DAY_MINUTES
+
+
 class ProjectKey(msgspec.Struct, frozen=True, rename="camel"):
     """A project key, without its secret."""
 
@@ -38,8 +57,9 @@ class ProjectKey(msgspec.Struct, frozen=True, rename="camel"):
     name: Name
     hint: Annotated[str, Meta(description="The last four characters of the secret.")]
     enabled: bool
+    rate: Annotated[int | None, Meta(description="Requests per second. Null: that of the settings, 0: no limit.")]
     created_at: Moment
-    revoked_at: Moment | None
+    revoked_at: Annotated[Moment | None, Meta(description="It works until then, which may be a time to come.")]
 
 
 class MadeKey(ProjectKey, frozen=True, rename="camel"):
@@ -66,6 +86,21 @@ CREATE: Final = Operation(
     body=Body(json_content(NewKey), example={"name": "checkout in production"}),
 )
 _ID: Final = Parameter("keyId", "path", Annotated[str, Meta(min_length=1)], "The key.")
+CHANGE: Final = Operation(
+    "changeKey",
+    TAG,
+    (Answer("The key as it is now.", json_content(ProjectKey)),),
+    (_ID,),
+    body=Body(json_content(KeyChange), example={"enabled": False}),
+)
+ROTATE: Final = Operation(
+    "rotateKey",
+    TAG,
+    (Answer("The key that takes its place, with its secret.", json_content(MadeKey), 201),),
+    (_ID,),
+    body=Body(json_content(Rotation), example={"graceMinutes": 60}),
+    refused=(409,),
+)
 REVOKE: Final = Operation("revokeKey", TAG, (Answer("It is revoked.", status=204),), (_ID,))
 
 
@@ -73,60 +108,110 @@ REVOKE: Final = Operation("revokeKey", TAG, (Answer("It is revoked.", status=204
 class Keys:
     """The handlers, with what they need. `base_url` is the address that DSNs carry."""
 
-    checks: Checks
-    cursors: CursorSigner
+    desk: Desk
     base_url: str
-    max_body_bytes: int
-    body_timeout_s: float
 
     def routes(self) -> list[Route]:
         """Every route of this resource with its scope."""
-        every = "/orgs/{orgSlug}/projects/{projectSlug}/keys"
+        every, one = (
+            "/orgs/{orgSlug}/projects/{projectSlug}/keys",
+            "/orgs/{orgSlug}/projects/{projectSlug}/keys/{keyId}",
+        )
         return [
             Route("GET", every, self.list, bearer(Scope.KEYS_READ), operation=LIST),
             Route("POST", every, self.create, bearer(Scope.KEYS_WRITE), operation=CREATE),
-            Route("DELETE", every + "/{keyId}", self.revoke, bearer(Scope.KEYS_WRITE), operation=REVOKE),
+            Route("PATCH", one, self.change, bearer(Scope.KEYS_WRITE), operation=CHANGE),
+            Route("POST", one + "/rotate", self.rotate, bearer(Scope.KEYS_WRITE), operation=ROTATE),
+            Route("DELETE", one, self.revoke, bearer(Scope.KEYS_WRITE), operation=REVOKE),
         ]
 
     async def list(self, request: web.Request) -> web.StreamResponse:
         """List keys, newest first, revoked ones among them."""
         project_id = _project_id(reach(request))
         binding = f"keys of {project_id}".encode()
-        page = requested_page(request, self.cursors, binding)
-        async with self.checks.database.read() as connection:
+        page = requested_page(request, self.desk.cursors, binding)
+        async with self.desk.database.read() as connection:
             found = await registry.list_project_keys(connection, project_id, page.after, page.limit + 1)
-        return json_response(page_body(found, page, key_body, lambda one: one.id, self.cursors, binding))
+        return json_response(page_body(found, page, key_body, lambda one: one.id, self.desk.cursors, binding))
 
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Create a key.
 
         Its secret is in this answer and nowhere after.
         """
-        body = await read_json(request, NewKey, max_bytes=self.max_body_bytes, timeout_s=self.body_timeout_s)
+        body = await self.desk.read(request, NewKey)
         caller = reach(request)
-        project_id = _project_id(caller)
-        async with self.checks.database.write() as connection:
+        async with self.desk.database.write() as connection:
             made = await registry.create_project_key(
-                connection, caller.org_id, project_id, body.name, caller.principal_id
+                connection, caller.org_id, _project_id(caller), body.name, caller.principal_id
             )
-        shown = msgspec.structs.asdict(key_body(made.key))
-        dsn = format_dsn(self.base_url, made.secret, project_id)
-        return json_response(MadeKey(**shown, key=made.secret, dsn=dsn), status=201)
+            await record(connection, caller, "key.create", made.key.id, _told(made.key), request_id(request))
+        return self._made(made)
+
+    async def change(self, request: web.Request) -> web.StreamResponse:
+        """Change a key.
+
+        One that is switched off, or has another rate, is so in this process at once, in others within five seconds.
+        """
+        await self._see(request)
+        body = await self.desk.read(request, KeyChange)
+        caller = reach(request)
+        async with self.desk.database.write() as connection:
+            key = await _existing(connection, request)
+            key_hash = await _change(connection, caller, key, body)
+            changed = await _existing(connection, request)
+            await record(connection, caller, "key.update", key.id, _told(changed), request_id(request))
+        if key_hash is not None:
+            self.desk.checks.project_keys.forget(key_hash)
+        return json_response(key_body(changed))
+
+    async def rotate(self, request: web.Request) -> web.StreamResponse:
+        """Put another key in the place of one.
+
+        The other has its name and its rate; this one works until `graceMinutes` have passed, a day unless said
+        otherwise, and so long there is time to bring the other to every program.
+        """
+        await self._see(request)
+        body = await self.desk.read(request, Rotation)
+        caller = reach(request)
+        now = datetime.now(UTC)
+        async with self.desk.database.write() as connection:
+            key = await _existing(connection, request)
+            if key.revoked_at is not None:
+                raise Conflict("The key is revoked, or rotated already.")
+            ends_at = now + timedelta(minutes=body.grace_minutes)
+            key_hash = await registry.revoke_project_key(connection, key.project_id, key.id, ends_at)
+            made = await registry.create_project_key(
+                connection, caller.org_id, key.project_id, key.name, caller.principal_id, key.rate
+            )
+            told = _told(made.key) | {"replaces": key.id, "until": format_time(ends_at)}
+            await record(connection, caller, "key.rotate", made.key.id, told, request_id(request))
+        if key_hash is not None:
+            self.desk.checks.project_keys.forget(key_hash)
+        return self._made(made)
 
     async def revoke(self, request: web.Request) -> web.StreamResponse:
         """Revoke a key.
 
         It stops working in this process at once, in others within five seconds. Again: the same answer.
         """
-        key_id = request.match_info["keyId"]
-        if _KEY_ID.fullmatch(key_id) is None:  # a path may hold what no database column takes
-            raise NotFound
-        async with self.checks.database.write() as connection:
-            key_hash = await registry.revoke_project_key(connection, _project_id(reach(request)), key_id)
-        if key_hash is None:
-            raise NotFound
-        self.checks.project_keys.forget(key_hash)
+        async with self.desk.database.write() as connection:
+            key = await _existing(connection, request)
+            key_hash = await registry.revoke_project_key(connection, key.project_id, key.id)
+            await record(connection, reach(request), "key.revoke", key.id, {"name": key.name}, request_id(request))
+        if key_hash is not None:
+            self.desk.checks.project_keys.forget(key_hash)
         return web.Response(status=204)
+
+    async def _see(self, request: web.Request) -> None:
+        """A key that is none is said before what is wrong with the body. Raises NotFound."""
+        async with self.desk.database.read() as connection:
+            await _existing(connection, request)
+
+    def _made(self, made: registry.NewProjectKey) -> web.Response:
+        shown = msgspec.structs.asdict(key_body(made.key))
+        dsn = format_dsn(self.base_url, made.secret, made.key.project_id)
+        return json_response(MadeKey(**shown, key=made.secret, dsn=dsn), status=201)
 
 
 def key_body(key: registry.ProjectKey) -> ProjectKey:
@@ -136,9 +221,41 @@ def key_body(key: registry.ProjectKey) -> ProjectKey:
         name=key.name,
         hint=key.hint,
         enabled=key.enabled,
+        rate=key.rate,
         created_at=format_time(key.created_at),
         revoked_at=None if key.revoked_at is None else format_time(key.revoked_at),
     )
+
+
+async def _existing(connection: AsyncConnection, request: web.Request) -> registry.ProjectKey:
+    """The key of the path. Raises NotFound."""
+    key_id = request.match_info["keyId"]
+    if _KEY_ID.fullmatch(key_id) is None:  # a path may hold what no database column takes
+        raise NotFound
+    found = await registry.find_project_key(connection, _project_id(reach(request)), key_id)
+    if found is None:
+        raise NotFound
+    return found
+
+
+async def _change(
+    connection: AsyncConnection, caller: Reach, key: registry.ProjectKey, body: KeyChange
+) -> bytes | None:
+    """Its hash when guards have something to forget."""
+    key_hash = None
+    if body.name is not msgspec.UNSET:
+        await registry.rename_project_key(connection, key.project_id, key.id, body.name)
+    if body.enabled is not msgspec.UNSET:
+        key_hash = await registry.enable_project_key(connection, key.project_id, key.id, body.enabled)
+    if body.rate is not msgspec.UNSET:
+        key_hash = await registry.set_key_rate(connection, caller.org_id, key.id, body.rate)
+    return key_hash
+
+
+def _told(key: registry.ProjectKey) -> dict[str, object]:
+    """For the audit."""
+    told: dict[str, object] = {"name": key.name, "enabled": key.enabled, "projectId": str(key.project_id)}
+    return told if key.rate is None else told | {"rate": key.rate}
 
 
 def _project_id(caller: Reach) -> int:

@@ -1,27 +1,24 @@
 """`/orgs/{orgSlug}/projects`: list, create, show, change."""
 
 from dataclasses import dataclass
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final
 
 import msgspec
 from aiohttp import web
 from msgspec import Meta
 
 from chassis.access import bearer, reach
-from chassis.cursor import CursorSigner
 from chassis.errors import NotFound
 from chassis.identity import registry
-from chassis.identity.checks import Checks
 from chassis.identity.registry import MAX_SENSITIVE_WORDS
 from chassis.operation import Answer, Body, Operation, Tag, json_content
 from chassis.relational import format_time
-from chassis.validation import read_json
-from chassis.web import Route, json_response
+from chassis.web import Route, json_response, request_id
+from control.audit.record import record
+from control.desk import Desk
 from control.names import Moment, Name, SensitiveWord, Slug
 from control.paging import PAGE, NextCursor, page_body, requested_page
 from proto.identity import Scope
-
-B = TypeVar("B")
 
 
 class NewProject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -83,10 +80,7 @@ CHANGE: Final = Operation(
 class Projects:
     """The handlers, with what they need."""
 
-    checks: Checks
-    cursors: CursorSigner
-    max_body_bytes: int
-    body_timeout_s: float
+    desk: Desk
 
     def routes(self) -> list[Route]:
         """Every route of this resource with its scope."""
@@ -102,44 +96,49 @@ class Projects:
         """List projects, by slug."""
         org_id = reach(request).org_id
         binding = f"projects of {org_id}".encode()
-        page = requested_page(request, self.cursors, binding)
-        async with self.checks.database.read() as connection:
+        page = requested_page(request, self.desk.cursors, binding)
+        async with self.desk.database.read() as connection:
             found = await registry.list_projects(connection, org_id, page.after or "", page.limit + 1)
-        return json_response(page_body(found, page, project_body, lambda one: one.slug, self.cursors, binding))
+        return json_response(page_body(found, page, project_body, lambda one: one.slug, self.desk.cursors, binding))
 
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Create a project.
 
         409 when the organization has one of this slug.
         """
-        body = await self._read(request, NewProject)
-        async with self.checks.database.write() as connection:
-            made = await registry.create_project(connection, reach(request).org_id, body.slug, body.name)
-        self.checks.bearer.forget_all()  # it may remember that there was no such project
+        body = await self.desk.read(request, NewProject)
+        caller = reach(request)
+        async with self.desk.database.write() as connection:
+            made = await registry.create_project(connection, caller.org_id, body.slug, body.name)
+            told = {"slug": made.slug, "name": made.name}
+            await record(connection, caller, "project.create", str(made.id), told, request_id(request))
+        self.desk.checks.bearer.forget_all()  # it may remember that there was no such project
         return json_response(project_body(made), status=201)
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Show a project."""
-        async with self.checks.database.read() as connection:
+        async with self.desk.database.read() as connection:
             found = await registry.find_project(connection, reach(request).org_id, request.match_info["projectSlug"])
         return json_response(project_body(_existing(found)))
 
     async def change(self, request: web.Request) -> web.StreamResponse:
         """Change a project."""
-        body = await self._read(request, ProjectChange)
-        async with self.checks.database.write() as connection:
-            changed = await registry.change_project(
-                connection,
-                reach(request).org_id,
-                request.match_info["projectSlug"],
-                name=None if body.name is msgspec.UNSET else body.name,
-                sensitive_words=None if body.sensitive_words is msgspec.UNSET else body.sensitive_words,
+        body = await self.desk.read(request, ProjectChange)
+        caller = reach(request)
+        async with self.desk.database.write() as connection:
+            changed = _existing(
+                await registry.change_project(
+                    connection,
+                    caller.org_id,
+                    request.match_info["projectSlug"],
+                    name=None if body.name is msgspec.UNSET else body.name,
+                    sensitive_words=None if body.sensitive_words is msgspec.UNSET else body.sensitive_words,
+                )
             )
-        self.checks.project_keys.forget_all()  # they carry the words
-        return json_response(project_body(_existing(changed)))
-
-    async def _read(self, request: web.Request, shape: type[B]) -> B:
-        return await read_json(request, shape, max_bytes=self.max_body_bytes, timeout_s=self.body_timeout_s)
+            told = {"name": changed.name, "sensitiveWords": list(changed.sensitive_words)}
+            await record(connection, caller, "project.update", str(changed.id), told, request_id(request))
+        self.desk.checks.project_keys.forget_all()  # they carry the words
+        return json_response(project_body(changed))
 
 
 def project_body(project: registry.Project) -> Project:

@@ -6,11 +6,13 @@
     agree           project_id and a DSN's project must be the key's                                       -> 403
 
 A key that was revoked or disabled stops working within FRESH_S everywhere, and at once in the process that did it
-(`forget`). While the database is away, keys seen within STALE_S keep working as they last were.
+(`forget`); one that is revoked at a time to come, within FRESH_S of that. While the database is away, keys seen within
+STALE_S keep working as they last were.
 """
 
 import time
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -20,7 +22,7 @@ from chassis.errors import BadRequest, Forbidden, Issue, Unauthorized
 from chassis.identity.cache import CacheMetrics, Limits, LookupCache
 from chassis.identity.model import ProjectIdentity
 from chassis.identity.tables import organizations, project_keys, projects
-from chassis.relational import Database
+from chassis.relational import Database, UtcTime
 from proto.identity import Dsn, hash_secret, is_project_key, parse_dsn
 
 FRESH_S: Final = 5.0
@@ -43,7 +45,11 @@ _LOOKUP: Final = (
     )
     .join_from(project_keys, projects, projects.c.id == project_keys.c.project_id)
     .join(organizations, organizations.c.id == projects.c.org_id)
-    .where(project_keys.c.hash == sa.bindparam("hash"), project_keys.c.enabled, project_keys.c.revoked_at.is_(None))
+    .where(
+        project_keys.c.hash == sa.bindparam("hash"),
+        project_keys.c.enabled,
+        project_keys.c.revoked_at.is_(None) | (project_keys.c.revoked_at > sa.bindparam("now", type_=UtcTime)),
+    )
 )
 
 
@@ -63,8 +69,10 @@ class ProjectKeyGuard:
         *,
         limits: Limits = LIMITS,
         clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._database = database
+        self._now = now
         self._cache: LookupCache[bytes, ProjectIdentity] = LookupCache(
             "project_key", self._fetch, limits, clock, metrics
         )
@@ -117,7 +125,7 @@ class ProjectKeyGuard:
 
     async def _fetch(self, digest: bytes) -> ProjectIdentity | None:
         async with self._database.read() as connection:
-            row = (await connection.execute(_LOOKUP, {"hash": digest})).one_or_none()
+            row = (await connection.execute(_LOOKUP, {"hash": digest, "now": self._now()})).one_or_none()
         if row is None:
             return None
         project_id, project_slug, org_id, org_slug, key_id, words, monthly_items, rate = row

@@ -122,6 +122,11 @@ async def find_organization(connection: AsyncConnection, slug: str) -> Organizat
     return None if row is None else Organization(**row)
 
 
+async def rename_organization(connection: AsyncConnection, org_id: str, name: str) -> None:
+    """ValueError for a name that is none."""
+    await connection.execute(organizations.update().where(organizations.c.id == org_id).values(name=_name(name)))
+
+
 async def set_quota(connection: AsyncConnection, org_id: str, monthly_items: int) -> None:
     """From now on, also for the month that has begun; guards learn of it in FRESH_S. ValueError for what is none."""
     values = {"monthly_items": _up_to(MAX_MONTHLY_ITEMS, monthly_items)}
@@ -184,11 +189,17 @@ async def change_project(
 
 
 async def create_project_key(
-    connection: AsyncConnection, org_id: str, project_id: int, name: str, created_by: str | None = None
+    connection: AsyncConnection,
+    org_id: str,
+    project_id: int,
+    name: str,
+    created_by: str | None = None,
+    rate: int | None = None,
 ) -> NewProjectKey:
-    """A new, enabled key of the project. ValueError for a name that is none."""
+    """A new, enabled key of the project. ValueError for a name or rate that is none."""
     secret = new_project_key()
-    key = ProjectKey(new_id("key"), project_id, _name(name), secret_hint(secret), True, None, _now())
+    rate = None if rate is None else _up_to(MAX_KEY_RATE, rate)
+    key = ProjectKey(new_id("key"), project_id, _name(name), secret_hint(secret), True, None, _now(), rate)
     row = {
         "id": key.id,
         "org_id": org_id,
@@ -199,6 +210,7 @@ async def create_project_key(
         "enabled": True,
         "created_at": key.created_at,
         "created_by": created_by,
+        "rate": rate,
     }
     await connection.execute(project_keys.insert().values(row))
     return NewProjectKey(key, secret)
@@ -215,11 +227,30 @@ async def list_project_keys(
     return [ProjectKey(**row) for row in (await connection.execute(page.limit(limit))).mappings()]
 
 
-async def revoke_project_key(connection: AsyncConnection, project_id: int, key_id: str) -> bytes | None:
-    """End the key for good; again changes nothing. Its hash, for the guards; None when there is no such key."""
+async def find_project_key(connection: AsyncConnection, project_id: int, key_id: str) -> ProjectKey | None:
+    """The project's key with this id."""
+    columns = [project_keys.c[name] for name in ProjectKey.__slots__]
+    found = sa.select(*columns).where(project_keys.c.project_id == project_id, project_keys.c.id == key_id)
+    row = (await connection.execute(found)).mappings().one_or_none()
+    return None if row is None else ProjectKey(**row)
+
+
+async def rename_project_key(connection: AsyncConnection, project_id: int, key_id: str, name: str) -> None:
+    """ValueError for a name that is none."""
     where = (project_keys.c.project_id == project_id) & (project_keys.c.id == key_id)
-    live = project_keys.c.revoked_at.is_(None)
-    await connection.execute(project_keys.update().where(where, live).values(revoked_at=_now()))
+    await connection.execute(project_keys.update().where(where).values(name=_name(name)))
+
+
+async def revoke_project_key(
+    connection: AsyncConnection, project_id: int, key_id: str, at: datetime | None = None
+) -> bytes | None:
+    """End the key for good, now or `at` a time to come; one that has ended, or ends sooner, stays as it is. Its hash,
+    for the guards; None when there is no such key.
+    """
+    where = (project_keys.c.project_id == project_id) & (project_keys.c.id == key_id)
+    ends_at = _now() if at is None else to_milliseconds(at)
+    later = project_keys.c.revoked_at.is_(None) | (project_keys.c.revoked_at > ends_at)
+    await connection.execute(project_keys.update().where(where, later).values(revoked_at=ends_at))
     return await connection.scalar(sa.select(project_keys.c.hash).where(where))
 
 
@@ -245,7 +276,7 @@ async def list_rated_keys(connection: AsyncConnection, org_id: str, limit: int) 
     columns = [project_keys.c[name] for name in ProjectKey.__slots__]
     found = (
         sa.select(*columns)
-        .where(project_keys.c.org_id == org_id, project_keys.c.rate.is_not(None), project_keys.c.revoked_at.is_(None))
+        .where(project_keys.c.org_id == org_id, project_keys.c.rate.is_not(None), works_at(_now()))
         .order_by(project_keys.c.id.desc())
         .limit(limit)
     )
@@ -326,6 +357,11 @@ async def revoke_token(connection: AsyncConnection, org_id: str, token_id: str) 
     live = access_tokens.c.revoked_at.is_(None)
     await connection.execute(access_tokens.update().where(where, live).values(revoked_at=_now()))
     return await connection.scalar(sa.select(access_tokens.c.id).where(where)) is not None
+
+
+def works_at(now: datetime) -> sa.ColumnElement[bool]:
+    """Of a project key: not revoked yet."""
+    return project_keys.c.revoked_at.is_(None) | (project_keys.c.revoked_at > now)
 
 
 async def _insert_slug(connection: AsyncConnection, table: sa.Table, row: dict[str, Any]) -> None:

@@ -140,7 +140,7 @@ users: Final = sa.Table(
     sa.Column("email", text(MAX_EMAIL_LENGTH), nullable=False, unique=True),  # in lower case
     sa.Column("email_verified", sa.Boolean, nullable=False),
     sa.Column("password_hash", text(200)),  # of argon2id, with its parameters
-    sa.Column("totp_secret", sa.LargeBinary(512)),  # sealed
+    sa.Column("totp_secret", sa.LargeBinary(512), info={"sealed": True}),
     sa.Column("totp_confirmed_at", UtcTime),  # NULL: no second factor is asked for
     sa.Column("totp_step", sa.BigInteger),  # the last one that was accepted
     sa.Column("locale", text(MAX_LOCALE_LENGTH), nullable=False),

@@ -103,8 +103,10 @@ class Members:
         Owners are made, changed and removed by owners; nobody gives a role that reaches further than his own token.
         409 for the last owner.
         """
-        body = await self.desk.read(request, RoleChange)
         caller = reach(request)
+        async with self.desk.database.read() as connection:
+            await existing(connection, caller.org_id, request.match_info["principalId"])  # 404 comes before 400
+        body = await self.desk.read(request, RoleChange)
         async with self.desk.database.write() as connection:
             found = await existing(connection, caller.org_id, request.match_info["principalId"])
             await store.change_role(connection, caller, found, body.role)

@@ -114,8 +114,10 @@ class Principals:
 
         Its owner may, and who has `members:write`; another owner is given by the latter alone.
         """
-        body = await self.desk.read(request, PrincipalChange)
         caller = reach(request)
+        async with self.desk.database.read() as connection:
+            await visible_worker(connection, caller, request.match_info["principalId"])  # 404 comes before 400
+        body = await self.desk.read(request, PrincipalChange)
         async with self.desk.database.write() as connection:
             found = await visible_worker(connection, caller, request.match_info["principalId"])
             values = await _values(connection, caller, found, body)

@@ -13,7 +13,7 @@ KEYS = "/orgs/acme/projects/web/keys"
 async def test_a_key_is_shown_once_and_works(control: Control) -> None:
     status, made, _ = await control.call("POST", KEYS, {"name": "Browser"})
     assert status == 201
-    assert list(made) == ["id", "name", "hint", "enabled", "createdAt", "revokedAt", "key", "dsn"]
+    assert list(made) == ["id", "name", "hint", "enabled", "rate", "createdAt", "revokedAt", "key", "dsn"]
     assert is_project_key(made["key"])
     assert made["hint"] == made["key"][-4:]
     dsn = parse_dsn(made["dsn"])

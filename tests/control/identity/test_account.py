@@ -51,7 +51,7 @@ async def test_a_bad_change_names_its_fields(
         {"locale": "en"},
         {"locale": "abcdefgh-12345678-12345678-12345678"},
         {"theme": "system"},
-        {"avatarUrl": "https://" + "a" * 2040},
+        {"avatarUrl": "https://" + "a" * 2_040},
     ],
 )
 async def test_bounds_are_inclusive(control: Control, person: NewPerson, body: dict[str, str]) -> None:
