@@ -53,7 +53,9 @@ class KeyRing:
         return next(iter(self.keys))
 
     def with_new_key(self) -> "KeyRing":
-        """A fresh key in front."""
+        """A fresh key in front. Raises KeyRingUnusable when there are MAX_KEYS."""
+        if len(self.keys) >= MAX_KEYS:
+            raise KeyRingUnusable(f"The key ring holds {MAX_KEYS} keys; `sluice secrets retire` takes unused ones out.")
         kid, key = new_key()
         return KeyRing({kid: key, **self.keys})
 

@@ -22,6 +22,7 @@ _COMMANDS: Final = (
     ("init", "sluice.init", "make an organization with a project, a project key and an access token"),
     ("limits", "sluice.limits", "the quota of an organization and the rates of its keys: shown, or set"),
     ("audit", "sluice.audit", "whether the audit of every organization is what was written"),
+    ("secrets", "sluice.secrets", "the keys that stored secrets are encrypted with: shown, rotated, taken out"),
     ("config", "sluice.config", "every setting: name, unit, default, what 0 means, current value"),
     ("doctor", "sluice.doctor", "what is reachable, which schemas, which decoder, which versions"),
     ("journal", "sluice.journal", "what the journals of a gateway hold, whether it can be read, what was set aside"),
@@ -110,6 +111,15 @@ def _doctor(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="print as JSON")
 
 
+def _secrets(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "action",
+        choices=("show", "rotate", "retire"),
+        help="show: keys of the ring, and how many secrets each has encrypted; rotate: draw a new key where the ring is "
+        "a file, encrypt every secret with the first one; retire: take unused keys out of the file",
+    )
+
+
 def _journal(command: argparse.ArgumentParser) -> None:
     actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
     inspect = actions.add_parser("inspect", help="journals, quarantine and damage; quick, also while the gateway runs")
@@ -176,6 +186,7 @@ _OPTIONS: Final = {
     "init": _init,
     "limits": _limits,
     "audit": _audit,
+    "secrets": _secrets,
     "config": _config,
     "doctor": _doctor,
     "journal": _journal,

@@ -1,0 +1,70 @@
+"""Sealed values of the whole store: counted by key, and brought to the key that seals now.
+
+A column says that it is sealed (`info={"sealed": True}`); its values are bound to the name of the table, the primary
+key of the row, its `org_id` (empty where there is none) and the name of the column. Whoever seals keeps to that.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.sealing import Sealer, kid_of
+
+BATCH: Final = 200  # values of a transaction, so that others get their turn
+
+
+@dataclass(frozen=True, slots=True)
+class SealedColumn:
+    """A column of sealed values, with what they are bound to."""
+
+    table: sa.Table
+    column: sa.Column[bytes]
+    key: sa.Column[str]
+    org: sa.Column[str] | None
+
+
+def sealed_columns(metadata: sa.MetaData) -> Iterator[SealedColumn]:
+    """ValueError for a table whose primary key is not one column."""
+    for table in metadata.sorted_tables:
+        for column in table.columns:
+            if column.info.get("sealed"):
+                (key,) = table.primary_key.columns
+                yield SealedColumn(table, column, key, table.columns.get("org_id"))
+
+
+async def count_by_key(connection: AsyncConnection, metadata: sa.MetaData) -> Counter[str]:
+    """How many values each key has sealed, by its id. Raises SealBroken for what is no sealed value."""
+    counted: Counter[str] = Counter()
+    for sealed in sealed_columns(metadata):
+        found = await connection.stream_scalars(sa.select(sealed.column).where(sealed.column.is_not(None)))
+        async for value in found:
+            counted[kid_of(bytes(value))] += 1
+    return counted
+
+
+async def reseal(connection: AsyncConnection, sealer: Sealer, sealed: SealedColumn, after: str) -> tuple[int, str]:
+    """Bring a batch of a column to the current key, in the order of the primary key, from the row behind `after`.
+
+    How many were changed, and the last row that was looked at, empty at the end. Raises SealBroken.
+    """
+    org = sa.literal("") if sealed.org is None else sealed.org
+    page = (
+        sa.select(sealed.key.label("row"), org.label("org"), sealed.column.label("value"))
+        .where(sealed.column.is_not(None), sealed.key > after)
+        .order_by(sealed.key)
+        .limit(BATCH)
+    )
+    rows = (await connection.execute(page)).all()
+    changed = 0
+    for row in rows:
+        if kid_of(bytes(row.value)) == sealer.current:
+            continue
+        place = {"table": sealed.table.name, "row": row.row, "org": row.org, "column": sealed.column.name}
+        value = sealer.seal(sealer.open(bytes(row.value), **place), **place)
+        await connection.execute(sealed.table.update().where(sealed.key == row.row).values({sealed.column: value}))
+        changed += 1
+    return changed, rows[-1].row if len(rows) == BATCH else ""

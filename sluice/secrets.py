@@ -1,0 +1,84 @@
+"""`sluice secrets`: the keys that secrets are stored under. `show`, `rotate` to a new key, `retire` unused ones.
+
+With a key ring file, which is the default, a rotation needs no restart: processes see the new file at their next use of
+it. With a ring in the settings the operator puts the new key behind the others everywhere, then in front everywhere,
+runs `rotate`, and takes the old one out.
+"""
+
+import argparse
+from collections import Counter
+
+from chassis import migrations
+from chassis.errors import StartupError
+from chassis.identity.tables import metadata
+from chassis.relational import Database
+from chassis.resealing import count_by_key, reseal, sealed_columns
+from chassis.sealing import KeyFile, KeySource, SealBroken, Sealer, configured_keys
+from chassis.settings import ChassisSettings
+from sluice import process
+from sluice.options import Options
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do it and print what was done; the exit code."""
+    from control.channels import tables  # noqa: F401  # its sealed columns are among those of the metadata then
+    from control.settings import ControlSettings
+
+    options = Options.of(arguments)
+    settings = options.chassis()
+    process.log_to_stderr(settings)
+    migrations.check(settings.database)
+    keys = configured_keys(options.load(ControlSettings).sealing_keys, settings.data_dir / "sealing.keys")
+    try:
+        process.run(_work(arguments.action, settings, keys))
+    except SealBroken as error:
+        raise StartupError(f"A stored secret does not open, nothing was lost: {error}.") from error
+    return 0
+
+
+async def _work(action: str, settings: ChassisSettings, keys: KeySource) -> None:
+    database = Database.configured(settings)
+    await database.start()
+    try:
+        if action == "rotate":
+            await _rotate(database, keys)
+        elif action == "retire":
+            await _retire(database, keys)
+        await _show(database, keys)
+    finally:
+        await database.close()
+
+
+async def _rotate(database: Database, keys: KeySource) -> None:
+    """A fresh key where the ring is a file; then every value under the first key."""
+    if isinstance(keys, KeyFile):
+        keys.replace(keys.ring().with_new_key())
+    sealer, changed = Sealer(keys), 0
+    for column in sealed_columns(metadata):
+        after, more = "", True
+        while more:
+            async with database.write() as connection:
+                number, after = await reseal(connection, sealer, column, after)
+            changed, more = changed + number, bool(after)
+    print(f"{changed} secrets were encrypted anew with the key {sealer.current}.")
+
+
+async def _retire(database: Database, keys: KeySource) -> None:
+    """In a writing transaction: while it lasts, nobody stores what an old key has sealed."""
+    if not isinstance(keys, KeyFile):
+        raise StartupError("The key ring is a setting: take keys out of SLUICE_CONTROL_SEALING_KEYS yourself.")
+    async with database.write() as connection:
+        used, ring = await count_by_key(connection, metadata), keys.ring()
+        unused = frozenset(kid for kid in ring.keys if not used[kid] and kid != ring.current)
+        keys.replace(ring.without(unused))
+    print(f"{len(unused)} keys were taken out of {keys.path}.")
+
+
+async def _show(database: Database, keys: KeySource) -> None:
+    async with database.read() as connection:
+        used: Counter[str] = await count_by_key(connection, metadata)
+    ring = keys.ring()
+    for kid in ring.keys:
+        print(f"key {kid}: {used[kid]} secrets{', encrypts' if kid == ring.current else ''}")
+    for kid in used.keys() - ring.keys.keys():
+        print(f"key {kid}: {used[kid]} secrets, MISSING: they cannot be opened")

@@ -1,0 +1,156 @@
+"""Secrets at rest: what opens, what does not, where the keys come from, how they are rotated."""
+
+import base64
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chassis.sealing import (
+    ConfiguredKeys,
+    KeyFile,
+    KeyRing,
+    KeyRingUnusable,
+    SealBroken,
+    Sealer,
+    configured_keys,
+    configured_sealer,
+    format_ring,
+    kid_of,
+    new_key,
+    parse_ring,
+)
+
+PLACE = {"table": "t", "row": "r", "org": "o", "column": "c"}
+RING = KeyRing({"k1": b"1" * 32})
+SEALER = Sealer(ConfiguredKeys(RING))
+
+
+@given(st.binary(max_size=300), st.dictionaries(st.sampled_from(list(PLACE)), st.text(max_size=20)))
+def test_what_was_sealed_opens_in_its_place(plain: bytes, changed: dict[str, str]) -> None:
+    place = PLACE | changed
+    sealed = SEALER.seal(plain, **place)
+    assert SEALER.open(sealed, **place) == plain
+    assert len(sealed) == len(plain) + 2 + 2 + 12 + 16
+    assert plain not in sealed or len(plain) < 4
+    if place != PLACE:
+        with pytest.raises(SealBroken):
+            SEALER.open(sealed, **PLACE)
+
+
+@pytest.mark.parametrize("part", list(PLACE))
+def test_a_value_does_not_open_in_another_place(part: str) -> None:
+    sealed = SEALER.seal(b"secret", **PLACE)
+    with pytest.raises(SealBroken):
+        SEALER.open(sealed, **PLACE | {part: PLACE[part] + "x"})
+
+
+def test_parts_of_a_place_do_not_run_into_each_other() -> None:
+    sealed = SEALER.seal(b"secret", table="ab", row="c", org="", column="d")
+    with pytest.raises(SealBroken):
+        SEALER.open(sealed, table="a", row="bc", org="", column="d")
+
+
+def test_every_altered_byte_and_every_cut_is_noticed() -> None:
+    sealed = SEALER.seal(b"secret", **PLACE)
+    for position in range(len(sealed)):
+        altered = bytearray(sealed)
+        altered[position] ^= 1
+        with pytest.raises(SealBroken):
+            SEALER.open(bytes(altered), **PLACE)
+        with pytest.raises(SealBroken):
+            SEALER.open(sealed[:position], **PLACE)
+
+
+def test_the_same_value_is_sealed_differently_each_time() -> None:
+    assert len({SEALER.seal(b"secret", **PLACE) for _ in range(100)}) == 100
+
+
+def test_it_is_aes_256_gcm_as_documented() -> None:
+    """Against the primitive itself: a later release must open what this one wrote."""
+    sealed = SEALER.seal(b"secret", **PLACE)
+    assert sealed[:4] == b"\x01\x02k1"
+    parts = b"".join(len(part).to_bytes(4, "big") + part for part in (b"k1", b"t", b"r", b"o", b"c"))
+    aad = b"sluice sealed 1\0" + parts
+    assert AESGCM(b"1" * 32).decrypt(sealed[4:16], sealed[16:], aad) == b"secret"
+
+
+def test_the_first_key_seals_and_all_open() -> None:
+    kid, key = new_key()
+    old, new = Sealer(ConfiguredKeys(RING)), Sealer(ConfiguredKeys(KeyRing({kid: key, **RING.keys})))
+    assert new.open(old.seal(b"secret", **PLACE), **PLACE) == b"secret"
+    assert kid_of(new.seal(b"secret", **PLACE)) == kid == new.current
+    with pytest.raises(SealBroken, match=f"sealed with the key {kid}, which is not in the ring"):
+        old.open(new.seal(b"secret", **PLACE), **PLACE)
+
+
+KEY = base64.b64encode(b"k" * 32).decode()
+
+
+@pytest.mark.parametrize("text", [f"a:{KEY}", f"a:{KEY},b:{KEY}", f"a:{KEY}\nb:{KEY}\n", f" a:{KEY} , b:{KEY} "])
+def test_a_ring_is_read_from_text(text: str) -> None:
+    ring = parse_ring(text, "the ring")
+    assert ring.current == "a"
+    assert set(ring.keys.values()) == {b"k" * 32}
+    assert parse_ring(format_ring(ring), "it") == ring
+    assert KEY not in repr(ring)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "a", f":{KEY}", KEY, "a:", f"a:{KEY[:-4]}", f"a:{KEY}x", f"a:{KEY},a:{KEY}", f"a b:{KEY}", f"{'a' * 33}:{KEY}",
+        f"ä:{KEY}", ",".join(f"k{n}:{KEY}" for n in range(33)),
+    ],
+)  # fmt: skip
+def test_a_bad_ring_is_refused_without_showing_it(text: str) -> None:
+    with pytest.raises(KeyRingUnusable) as raised:
+        parse_ring(text, "The ring")
+    assert KEY[:20] not in str(raised.value)
+
+
+def test_the_file_is_made_once_private_and_shared(tmp_path: Path) -> None:
+    path = tmp_path / "sealing.keys"
+    with ThreadPoolExecutor(8) as threads:
+        rings = list(threads.map(lambda _: KeyFile(path).ring(), range(8)))
+    assert len({ring.current for ring in rings}) == 1
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert os.listdir(tmp_path) == ["sealing.keys"]
+    assert configured_sealer("", path).current == rings[0].current
+
+
+def test_a_ring_of_the_settings_comes_before_the_file(tmp_path: Path) -> None:
+    assert configured_keys(f"a:{KEY}", tmp_path / "sealing.keys").ring().current == "a"
+    assert not (tmp_path / "sealing.keys").exists()
+
+
+def test_a_running_process_takes_over_a_new_ring(tmp_path: Path) -> None:
+    running, command = KeyFile(tmp_path / "keys"), KeyFile(tmp_path / "keys")
+    sealer = Sealer(running)
+    sealed = sealer.seal(b"secret", **PLACE)
+    command.replace(command.ring().with_new_key())
+    assert sealer.current == command.ring().current != kid_of(sealed)
+    assert sealer.open(sealed, **PLACE) == b"secret"
+    command.replace(command.ring().without(frozenset(command.ring().keys)))
+    assert len(running.ring().keys) == 1  # the first one stays
+    with pytest.raises(SealBroken):
+        sealer.open(sealed, **PLACE)
+
+
+def test_a_file_that_will_not_do_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "sealing.keys"
+    path.write_text("nonsense")
+    with pytest.raises(KeyRingUnusable, match=r"The key ring .*sealing.keys is not usable: item 1"):
+        configured_sealer("", path)
+    path.write_bytes(b"\xff")
+    with pytest.raises(KeyRingUnusable, match="it is no text"):
+        configured_sealer("", path)
+    with pytest.raises(KeyRingUnusable, match="cannot be used"):
+        configured_sealer("", tmp_path / "missing" / "sealing.keys")
+    with pytest.raises(KeyRingUnusable, match="SLUICE_CONTROL_SEALING_KEYS is not usable"):
+        configured_sealer("nonsense", path)

@@ -1,0 +1,91 @@
+"""`sluice secrets`: after a rotation every secret opens with the new key alone, on both databases."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from chassis.identity import users
+from chassis.relational import Database
+from chassis.sealing import KeyFile, Sealer, configured_sealer, kid_of
+from control.channels import store
+from control.channels.config import EmailConfig, Kind
+from control.channels.tables import notification_channels
+from tests.chassis.identity.tenants import new_tenant
+
+from .conftest import ROOT
+
+CHANNELS = 450  # more than two batches
+
+
+def command(data: Path, url: str, action: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "sluice", "secrets", action, "--data", str(data)],
+        cwd=ROOT, env={**os.environ, "SLUICE_DATABASE_URL": url}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+async def fill(url: str, sealer: Sealer) -> str:
+    """Many configs and the second factor of a user, whose id is the answer."""
+    database = Database(url)
+    await database.start()
+    tenant = await new_tenant(database, "acme")
+    async with database.write() as connection:
+        for number in range(CHANNELS):
+            await store.create(
+                connection, sealer, org_id=tenant.organization.id, project_id=None, name="x", kind=Kind.EMAIL,
+                config=EmailConfig([f"a{number}@example.org"]), enabled=True, created_by=tenant.owner_id,
+            )  # fmt: skip
+        user = await users.create_user(connection, "ada@example.org", "Ada", "hash")
+        sealed = sealer.seal(b"totp", table="users", row=user.id, org="", column="totp_secret")
+        await users.propose_factor(connection, user.id, sealed)
+    await database.close()
+    return str(user.id)
+
+
+async def open_all(url: str, sealer: Sealer) -> set[str]:
+    """Every config opens; the keys that they are sealed with."""
+    database = Database(url)
+    await database.start()
+    async with database.read() as connection:
+        rows = (await connection.execute(notification_channels.select())).all()
+    await database.close()
+    opened = [store.opened_config(sealer, row.org_id, row.id, Kind.EMAIL, bytes(row.config)) for row in rows]
+    assert len(rows) == CHANNELS
+    assert len({config.to[0] for config in opened if isinstance(config, EmailConfig)}) == CHANNELS
+    return {kid_of(bytes(row.config)) for row in rows}
+
+
+def test_secrets_are_brought_to_a_new_key_and_the_old_one_goes(migrated_url: str, tmp_path: Path) -> None:
+    ring = tmp_path / "sealing.keys"
+    sealer = configured_sealer("", ring)
+    old = sealer.current
+    asyncio.run(fill(migrated_url, sealer))
+    assert command(tmp_path, migrated_url, "show").stdout == f"key {old}: {CHANNELS + 1} secrets, encrypts\n"
+    rotated = command(tmp_path, migrated_url, "rotate")
+    new = KeyFile(ring).ring().current
+    assert rotated.stdout.splitlines() == [
+        f"{CHANNELS + 1} secrets were encrypted anew with the key {new}.",
+        f"key {new}: {CHANNELS + 1} secrets, encrypts",
+        f"key {old}: 0 secrets",
+    ]
+    assert asyncio.run(open_all(migrated_url, sealer)) == {new} != {old}
+    retired = command(tmp_path, migrated_url, "retire")
+    assert retired.stdout.splitlines()[1:] == [f"key {new}: {CHANNELS + 1} secrets, encrypts"]
+    assert asyncio.run(open_all(migrated_url, Sealer(KeyFile(ring)))) == {new}
+    for done in (rotated, retired):
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("migrated_url", ["sqlite"], indirect=True)
+def test_a_secret_that_does_not_open_stops_the_rotation(migrated_url: str, tmp_path: Path) -> None:
+    asyncio.run(fill(migrated_url, configured_sealer("", tmp_path / "sealing.keys")))
+    (tmp_path / "sealing.keys").unlink()
+    missing = command(tmp_path, migrated_url, "show")
+    assert "MISSING: they cannot be opened" in missing.stdout
+    done = command(tmp_path, migrated_url, "rotate")
+    assert done.returncode == 1
+    assert "A stored secret does not open, nothing was lost" in done.stderr
