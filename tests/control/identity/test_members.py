@@ -1,0 +1,266 @@
+"""Members and invitations: who may make whom what, and what is left of who goes."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from chassis.identity import registry
+from chassis.identity.tables import invitations, users
+from proto.identity import PrincipalKind, Role, Scope
+from tests.chassis.identity.tenants import new_member_token
+from tests.control.conftest import Control
+from tests.control.identity.conftest import PASSWORD, NewPerson
+
+INVITATIONS = "/orgs/acme/invitations"
+MEMBERS = "/orgs/acme/members"
+ACCEPT = "/auth/invitations/accept"
+
+
+def acceptance(token: str, **more: str) -> dict[str, str]:
+    return {"inviteToken": token, "name": "Ada", "password": PASSWORD} | more
+
+
+async def test_an_invitation_is_shown_once_and_accepted_once(control: Control) -> None:
+    status, made, _ = await control.call("POST", INVITATIONS, {"email": "Ada@example.org", "role": "MEMBER"})
+    assert status == 201
+    assert list(made) == [
+        "id", "email", "role", "state", "invitedByPrincipalId", "createdAt", "expiresAt", "inviteToken",
+    ]  # fmt: skip
+    assert (made["email"], made["role"], made["state"]) == ("ada@example.org", "MEMBER", "OPEN")
+    assert made["invitedByPrincipalId"] == control.acme.owner_id
+    assert moment(made["expiresAt"]) - moment(made["createdAt"]) == timedelta(days=7)
+    shown = {name: value for name, value in made.items() if name != "inviteToken"}
+    assert (await control.call("GET", INVITATIONS))[1]["data"] == [shown]
+    status, material, _ = await control.call("POST", ACCEPT, acceptance(made["inviteToken"]))
+    assert (status, list(material), material["user"]["email"]) == (201, ["tokens", "user"], "ada@example.org")
+    assert (await control.call("GET", "/orgs/acme/projects", token=material["tokens"]["accessToken"]))[0] == 200
+    assert (await control.call("POST", ACCEPT, acceptance(made["inviteToken"])))[0] == 401
+    assert (await control.call("GET", INVITATIONS))[1]["data"] == [shown | {"state": "ACCEPTED"}]
+    _, page, _ = await control.call("GET", MEMBERS)
+    assert [(one["principalId"], one["role"], one["email"]) for one in page["data"]] == [
+        (control.acme.owner_id, "OWNER", None),
+        (material["user"]["id"], "MEMBER", "ada@example.org"),
+    ]
+    assert list(page["data"][0]) == [
+        "principalId", "kind", "name", "email", "role", "ownerPrincipalId", "mfaEnabled", "createdAt",
+    ]  # fmt: skip
+
+
+async def test_of_many_who_accept_at_once_one_does(control: Control) -> None:
+    _, made, _ = await control.call("POST", INVITATIONS, {"email": "ada@example.org", "role": "MEMBER"})
+    body = acceptance(made["inviteToken"])
+    answers = await asyncio.gather(*(control.call("POST", ACCEPT, body) for _ in range(8)))
+    statuses = [status for status, _, _ in answers]
+    assert statuses.count(201) == 1
+    assert set(statuses) <= {201, 401, 409}
+    assert len((await control.call("GET", MEMBERS))[1]["data"]) == 2
+
+
+async def test_an_invitation_that_was_revoked_replaced_or_not_accepted_in_time_is_void(control: Control) -> None:
+    made = [
+        (await control.call("POST", INVITATIONS, {"email": "ada@example.org", "role": "MEMBER"}))[1] for _ in range(2)
+    ]
+    assert (await control.call("POST", ACCEPT, acceptance(made[0]["inviteToken"])))[0] == 401
+    for _ in range(2):
+        assert (await control.call("DELETE", f"{INVITATIONS}/{made[1]['id']}"))[0] == 204
+    assert (await control.call("POST", ACCEPT, acceptance(made[1]["inviteToken"])))[0] == 401
+    _, late, _ = await control.call("POST", INVITATIONS, {"email": "bob@example.org", "role": "MEMBER"})
+    async with control.checks.database.write() as connection:
+        of_late = invitations.update().where(invitations.c.id == late["id"])
+        await connection.execute(of_late.values(expires_at=datetime.now(UTC) - timedelta(seconds=1)))
+    assert (await control.call("POST", ACCEPT, acceptance(late["inviteToken"])))[0] == 401
+    _, page, _ = await control.call("GET", INVITATIONS)
+    assert [one["state"] for one in page["data"]] == ["EXPIRED", "REVOKED", "REVOKED"]
+
+
+async def test_an_invitation_is_worth_what_its_maker_may_still_give(control: Control, person: NewPerson) -> None:
+    boss = await person("boss@example.org", "ADMIN")
+    _, made, _ = await boss.call("POST", INVITATIONS, {"email": "ada@example.org", "role": "ADMIN"})
+    assert (await control.call("PATCH", f"{MEMBERS}/{boss.id}", {"role": "MEMBER"}))[0] == 200
+    assert (await control.call("POST", ACCEPT, acceptance(made["inviteToken"])))[0] == 401
+    assert (await control.call("PATCH", f"{MEMBERS}/{boss.id}", {"role": "ADMIN"}))[0] == 200
+    assert (await control.call("POST", ACCEPT, acceptance(made["inviteToken"])))[0] == 201
+
+
+async def test_a_user_who_is_there_already_proves_it_with_his_password(control: Control, person: NewPerson) -> None:
+    ada = await person(org="globex")
+    _, made, _ = await control.call("POST", INVITATIONS, {"email": ada.email, "role": "VIEWER"})
+    for _ in range(2):
+        answer = await control.call("POST", ACCEPT, acceptance(made["inviteToken"], password="another password"))
+        assert answer[0] == 401
+    status, material, _ = await control.call("POST", ACCEPT, acceptance(made["inviteToken"], name="Eve"))
+    assert (status, material["user"]["id"], material["user"]["name"]) == (201, ada.id, "Ada")
+    assert (await control.call("POST", INVITATIONS, {"email": ada.email, "role": "VIEWER"}))[0] == 409
+    assert (await control.call("GET", f"{MEMBERS}/{ada.id}"))[1]["role"] == "VIEWER"
+
+
+@pytest.mark.parametrize("role", list(Role))
+async def test_nobody_gives_more_than_he_has(control: Control, role: Role) -> None:
+    database = control.checks.database
+    _, admin = await new_member_token(database, control.acme, Role.ADMIN)
+    _, narrow = await new_member_token(database, control.acme, Role.OWNER, frozenset({Scope.MEMBERS_WRITE}))
+    _, member = await new_member_token(database, control.acme, Role.MEMBER)
+    body = {"email": "ada@example.org", "role": role}
+    expected = {admin: 403 if role is Role.OWNER else 201, narrow: 403, member: 403, control.acme.token.secret: 201}
+    for token, status in expected.items():
+        assert (await control.call("POST", INVITATIONS, body, token))[0] == status
+    changed, _ = await new_member_token(database, control.acme, Role.VIEWER)
+    for token, status in expected.items():
+        answer = await control.call("PATCH", f"{MEMBERS}/{changed}", {"role": role}, token)
+        assert answer[0] == (200 if status == 201 else status)
+
+
+async def test_owners_are_changed_and_removed_by_owners(control: Control) -> None:
+    _, admin = await new_member_token(control.checks.database, control.acme, Role.ADMIN)
+    second, _ = await new_member_token(control.checks.database, control.acme, Role.OWNER)
+    assert (await control.call("PATCH", f"{MEMBERS}/{second}", {"role": "VIEWER"}, admin))[0] == 403
+    assert (await control.call("DELETE", f"{MEMBERS}/{second}", token=admin))[0] == 403
+    assert (await control.call("PATCH", f"{MEMBERS}/{second}", {"role": "VIEWER"}))[0] == 200
+    assert (await control.call("DELETE", f"{MEMBERS}/{second}", token=admin))[0] == 204
+
+
+async def test_the_last_owner_stays(control: Control) -> None:
+    owner = f"{MEMBERS}/{control.acme.owner_id}"
+    agent, _ = await new_member_token(control.checks.database, control.acme, Role.ADMIN)
+    async with control.checks.database.write() as connection:
+        gone = await registry.create_principal(connection, PrincipalKind.USER, "Gone")
+        await registry.add_membership(connection, control.acme.organization.id, gone.id, Role.OWNER)
+        await registry.disable_principal(connection, gone.id)
+    for method, body in (("PATCH", {"role": "ADMIN"}), ("DELETE", None)):
+        status, answer, _ = await control.call(method, owner, body)
+        assert (status, answer["error"]["code"]) == (409, "conflict")
+    assert (await control.call("PATCH", owner, {"role": "OWNER"}))[0] == 200
+    assert (await control.call("PATCH", f"{MEMBERS}/{agent}", {"role": "OWNER"}))[0] == 200
+    assert (await control.call("DELETE", owner))[0] == 204
+    assert (await control.call("GET", MEMBERS))[0] == 401, "its tokens are gone with it"
+
+
+async def test_of_two_owners_who_remove_each_other_one_stays(control: Control) -> None:
+    for _ in range(3):
+        second, token = await new_member_token(control.checks.database, control.acme, Role.OWNER)
+        answers = await asyncio.gather(
+            control.call("PATCH", f"{MEMBERS}/{second}", {"role": "VIEWER"}),
+            control.call("PATCH", f"{MEMBERS}/{control.acme.owner_id}", {"role": "VIEWER"}, token),
+        )
+        assert sorted(status for status, _, _ in answers) == [200, 409]
+        async with control.checks.database.write() as connection:
+            await registry.set_role(connection, control.acme.organization.id, control.acme.owner_id, Role.OWNER)
+            await registry.set_role(connection, control.acme.organization.id, second, Role.VIEWER)
+        control.checks.bearer.forget_all()
+
+
+async def test_who_is_removed_and_comes_back_has_nothing_of_before(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    _, made, _ = await ada.call("POST", "/orgs/acme/tokens", {"name": "x"})
+    assert (await control.call("DELETE", f"{MEMBERS}/{ada.id}"))[0] == 204
+    assert (await control.call("DELETE", f"{MEMBERS}/{ada.id}"))[0] == 404
+    _, invitation, _ = await control.call("POST", INVITATIONS, {"email": ada.email, "role": "MEMBER"})
+    assert (await control.call("POST", ACCEPT, acceptance(invitation["inviteToken"])))[0] == 201
+    assert (await control.call("GET", "/orgs/acme/projects", token=made["token"]))[0] == 401
+    assert (await ada.call("GET", "/orgs/acme/projects"))[0] == 401
+
+
+@pytest.mark.parametrize("member_id", ["none", "prn_" + "0" * 26, "%00", "FOREIGN", "x" * 500])
+async def test_who_is_no_member_is_404(control: Control, member_id: str) -> None:
+    path = f"{MEMBERS}/{member_id.replace('FOREIGN', control.globex.owner_id)}"
+    for method, body in (("GET", None), ("PATCH", {"role": "VIEWER"}), ("PATCH", {}), ("DELETE", None)):
+        status, answer, _ = await control.call(method, path, body)
+        assert (status, answer["error"]["message"]) == (404, "Not found.")
+
+
+@pytest.mark.parametrize("invitation_id", ["none", "inv_" + "0" * 26, "%00", "FOREIGN"])
+async def test_an_invitation_that_is_none_is_404(control: Control, invitation_id: str) -> None:
+    _, foreign, _ = await control.call(
+        "POST", "/orgs/globex/invitations", {"email": "a@b", "role": "VIEWER"}, control.globex.token.secret
+    )
+    path = f"{INVITATIONS}/{invitation_id.replace('FOREIGN', foreign['id'])}"
+    assert (await control.call("DELETE", path))[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "issues"),
+    [
+        (INVITATIONS, {}, [("body.email", "missing"), ("body.role", "missing")]),
+        (INVITATIONS, {"email": "a", "role": "KING"}, [("body.email", "too_short"), ("body.role", "not_allowed")]),
+        (INVITATIONS, {"email": "a@b c", "role": "VIEWER"}, [("body.email", "format")]),
+        (INVITATIONS, {"email": "a@b.", "role": "VIEWER"}, [("body.email", "format")]),
+        (INVITATIONS, {"email": "a@" + "b" * 253, "role": "VIEWER"}, [("body.email", "too_long")]),
+        (ACCEPT, {}, [("body.inviteToken", "missing"), ("body.name", "missing"), ("body.password", "missing")]),
+        (
+            ACCEPT,
+            {"inviteToken": "x" * 129, "name": "", "password": "x" * 11},
+            [("body.inviteToken", "too_long"), ("body.name", "too_short"), ("body.password", "too_short")],
+        ),
+        (ACCEPT, {"inviteToken": "x", "name": "x", "password": "x" * 201}, [("body.password", "too_long")]),
+    ],
+)
+async def test_a_bad_body_names_its_fields(
+    control: Control, path: str, body: object, issues: list[tuple[str, str]]
+) -> None:
+    status, answer, _ = await control.call("POST", path, body)
+    assert status == 400
+    assert [(issue["path"], issue["code"]) for issue in answer["error"]["details"]] == issues
+
+
+async def test_the_longest_address_is_taken(control: Control) -> None:
+    label = "b" * 63
+    email = "a" * 62 + f"@{label}.{label}.{label}"
+    assert len(email) == 254
+    status, made, _ = await control.call("POST", INVITATIONS, {"email": email, "role": "VIEWER"})
+    assert (status, made["email"]) == (201, email)
+
+
+@pytest.mark.parametrize("token", ["x", "inv_" + "0" * 49, "é", "\x00", "PAT"])
+async def test_what_is_no_invitation_is_401_whatever_it_is(control: Control, token: str) -> None:
+    token = token.replace("PAT", control.acme.token.secret)
+    status, answer, _ = await control.call("POST", ACCEPT, acceptance(token))
+    assert (status, answer["error"]["message"]) == (401, "The invitation is not valid.")
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.BILLING, Role.MEMBER])
+async def test_members_are_for_administrators(control: Control, role: Role) -> None:
+    _, token = await new_member_token(control.checks.database, control.acme, role)
+    for method, path, body in (
+        ("GET", MEMBERS, None),
+        ("GET", f"{MEMBERS}/{control.acme.owner_id}", None),
+        ("PATCH", f"{MEMBERS}/{control.acme.owner_id}", {"role": "VIEWER"}),
+        ("DELETE", f"{MEMBERS}/{control.acme.owner_id}", None),
+        ("GET", INVITATIONS, None),
+        ("POST", INVITATIONS, {"email": "a@b", "role": "VIEWER"}),
+        ("DELETE", f"{INVITATIONS}/none", None),
+    ):
+        assert (await control.call(method, path, body, token))[0] == 403
+
+
+async def test_pages_hold_every_member_and_every_invitation_once(control: Control) -> None:
+    for number in range(4):
+        await new_member_token(control.checks.database, control.acme, Role.VIEWER)
+        await control.call("POST", INVITATIONS, {"email": f"a{number}@b", "role": "VIEWER"})
+    for path, key, expected in ((MEMBERS, "principalId", 5), (INVITATIONS, "id", 4)):
+        seen: list[str] = []
+        cursor: dict[str, str] = {}
+        while True:
+            _, page, _ = await control.call("GET", path, params={"limit": "3"} | cursor)
+            seen += [one[key] for one in page["data"]]
+            if not page["hasMore"]:
+                break
+            cursor = {"cursor": page["nextCursor"]}
+        assert len(seen) == len(set(seen)) == expected
+
+
+async def test_a_disabled_user_neither_logs_in_nor_goes_on(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    async with control.checks.database.write() as connection:
+        await registry.disable_principal(connection, ada.id)
+    control.checks.bearer.forget_all()
+    assert (await ada.login())[0] == 401
+    assert (await ada.call("GET", "/auth/user"))[0] == 401
+    assert (await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh}))[0] == 401
+    async with control.checks.database.read() as connection:
+        assert await connection.scalar(sa.select(users.c.principal_id)) == ada.id
+
+
+def moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)

@@ -1,0 +1,327 @@
+"""Agents, services and tokens: never wider than who makes them, and on whose behalf they act."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from chassis.identity import members as members_store
+from chassis.identity import registry
+from chassis.identity.model import Reach
+from proto.identity import ROLE_SCOPES, PrincipalKind, Role, Scope, is_token
+from tests.chassis.identity.tenants import new_member_token
+from tests.control.conftest import Control
+from tests.control.identity.conftest import NewPerson, Person
+
+TOKENS = "/orgs/acme/tokens"
+PRINCIPALS = "/orgs/acme/principals"
+
+
+async def reached(control: Control, token: str) -> Reach:
+    """What the guard says of a token."""
+    bearer = control.checks.bearer
+    return await bearer.authorize(await bearer.authenticate(f"Bearer {token}"), "acme", None, "projects:read")
+
+
+async def new_agent(person: Person, kind: str = "agent", role: str = "MEMBER", token: str | None = None) -> Any:
+    status, made, _ = await person.control.call(
+        "POST", PRINCIPALS, {"kind": kind, "name": "Bot", "role": role}, token or person.access
+    )
+    assert status == 201, made
+    return made
+
+
+async def test_a_token_is_shown_once_and_works(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    body = {"name": "CI", "scopes": ["projects:read", "approvals:write"], "expiresInDays": 30}
+    status, made, _ = await ada.call("POST", TOKENS, body)
+    assert status == 201
+    assert list(made) == [
+        "id", "principalId", "name", "hint", "scopes", "onBehalfOfPrincipalId", "actChain", "createdAt", "expiresAt",
+        "lastUsedAt", "revokedAt", "token",
+    ]  # fmt: skip
+    assert is_token(made["token"])
+    assert made["hint"] == made["token"][-4:]
+    assert (made["principalId"], made["scopes"]) == (ada.id, ["approvals:write", "projects:read"])
+    assert (made["onBehalfOfPrincipalId"], made["actChain"], made["lastUsedAt"], made["revokedAt"]) == (
+        None,
+        [],
+        None,
+        None,
+    )
+    length = datetime.fromisoformat(made["expiresAt"]) - datetime.fromisoformat(made["createdAt"])
+    assert abs(length - timedelta(days=30)) < timedelta(seconds=5)
+    reach = await reached(control, made["token"])
+    assert (reach.principal_id, reach.token_id, reach.kind) == (ada.id, made["id"], PrincipalKind.USER)
+    assert reach.scopes == {Scope.PROJECTS_READ, Scope.APPROVALS_WRITE}
+    _, page, _ = await ada.call("GET", TOKENS)
+    [listed] = page["data"]
+    assert "token" not in listed
+    assert listed | {"lastUsedAt": None} == {name: value for name, value in made.items() if name != "token"}
+
+
+async def test_without_scopes_a_token_has_what_its_maker_has(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    _, made, _ = await ada.call("POST", TOKENS, {"name": "all"})
+    assert (made["scopes"], made["expiresAt"]) == (None, None)
+    assert (await reached(control, made["token"])).scopes == ROLE_SCOPES[Role.MEMBER]
+    _, narrow, _ = await ada.call("POST", TOKENS, {"name": "n", "scopes": ["tokens:write", "projects:read"]})
+    _, child, _ = await control.call("POST", TOKENS, {"name": "child"}, narrow["token"])
+    assert child["scopes"] == ["projects:read", "tokens:write"], "it does not grow with the role"
+
+
+async def test_a_token_is_never_wider_or_longer_than_the_one_it_is_made_with(
+    control: Control, person: NewPerson
+) -> None:
+    ada = await person()
+    status, body, _ = await ada.call("POST", TOKENS, {"name": "x", "scopes": ["keys:write", "projects:read"]})
+    assert (status, "keys:write" in body["error"]["message"]) == (403, True)
+    _, brief, _ = await ada.call("POST", TOKENS, {"name": "brief", "expiresInDays": 2})
+    for days, expected in ((None, 2), (1, 1), (3, 2)):
+        asked = {"name": "x"} | ({} if days is None else {"expiresInDays": days})
+        _, made, _ = await control.call("POST", TOKENS, asked, brief["token"])
+        left = datetime.fromisoformat(made["expiresAt"]) - datetime.now(UTC)
+        assert timedelta(days=expected, minutes=-1) < left <= timedelta(days=expected)
+
+
+async def test_a_users_agent_acts_on_his_behalf(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    agent = await new_agent(ada)
+    assert (agent["kind"], agent["ownerPrincipalId"], agent["role"]) == ("agent", ada.id, "MEMBER")
+    status, made, _ = await ada.call("POST", f"{PRINCIPALS}/{agent['principalId']}/tokens", {"name": "run"})
+    assert (status, made["onBehalfOfPrincipalId"], made["actChain"]) == (201, ada.id, [agent["principalId"]])
+    reach = await reached(control, made["token"])
+    assert (reach.principal_id, reach.kind, reach.owner_id) == (agent["principalId"], PrincipalKind.AGENT, ada.id)
+    assert (reach.on_behalf_of, reach.act_chain) == (ada.id, (agent["principalId"],))
+    status, own, _ = await control.call("POST", TOKENS, {"name": "own"}, made["token"])
+    assert (own["onBehalfOfPrincipalId"], own["actChain"]) == (ada.id, [agent["principalId"]]), "it cannot shed that"
+    helper = await new_agent(ada, "agent", token=made["token"])
+    assert helper["ownerPrincipalId"] == agent["principalId"]
+    path = f"{PRINCIPALS}/{helper['principalId']}/tokens"
+    _, second, _ = await control.call("POST", path, {"name": "x"}, made["token"])
+    assert second["actChain"] == [helper["principalId"], agent["principalId"]]
+    deep = await reached(control, second["token"])
+    assert (deep.on_behalf_of, deep.act_chain) == (ada.id, (helper["principalId"], agent["principalId"]))
+    assert (await ada.call("POST", path, {"name": "x"}))[0] == 404, "what one's agent owns is the agent's"
+
+
+async def test_a_service_speaks_for_itself_unless_its_maker_acts_for_somebody(
+    control: Control, person: NewPerson
+) -> None:
+    ada = await person()
+    service = await new_agent(ada, "service")
+    _, made, _ = await ada.call("POST", f"{PRINCIPALS}/{service['principalId']}/tokens", {"name": "x"})
+    assert (made["onBehalfOfPrincipalId"], made["actChain"]) == (None, [])
+    assert (await reached(control, made["token"])).kind is PrincipalKind.SERVICE
+    agent = await new_agent(ada)
+    _, run, _ = await ada.call("POST", f"{PRINCIPALS}/{agent['principalId']}/tokens", {"name": "x"})
+    made = await new_agent(ada, "service", token=run["token"])
+    _, of_agent, _ = await control.call(
+        "POST", f"{PRINCIPALS}/{made['principalId']}/tokens", {"name": "x"}, run["token"]
+    )
+    assert of_agent["onBehalfOfPrincipalId"] == ada.id
+
+
+async def test_an_agent_reaches_no_further_than_its_owner_and_stops_with_him(
+    control: Control, person: NewPerson
+) -> None:
+    ada = await person(role="ADMIN")
+    agent = await new_agent(ada, role="ADMIN")
+    _, made, _ = await ada.call("POST", f"{PRINCIPALS}/{agent['principalId']}/tokens", {"name": "x"})
+    keys = "/orgs/acme/projects/web/keys"
+    assert (await control.call("GET", keys, token=made["token"]))[0] == 200
+    assert (await control.call("PATCH", f"/orgs/acme/members/{ada.id}", {"role": "MEMBER"}))[0] == 200
+    assert (await control.call("GET", keys, token=made["token"]))[0] == 403
+    assert (await control.call("GET", "/orgs/acme/projects", token=made["token"]))[0] == 200
+    assert (await control.call("DELETE", f"/orgs/acme/members/{ada.id}"))[0] == 204
+    assert (await control.call("GET", "/orgs/acme/projects", token=made["token"]))[0] == 404
+    change = {"ownerPrincipalId": control.acme.owner_id}
+    assert (await control.call("PATCH", f"{PRINCIPALS}/{agent['principalId']}", change))[0] == 200
+    assert (await control.call("GET", "/orgs/acme/projects", token=made["token"]))[0] == 404, "it still acts for ada"
+    _, fresh, _ = await control.call("POST", f"{PRINCIPALS}/{agent['principalId']}/tokens", {"name": "x"})
+    assert (await control.call("GET", keys, token=fresh["token"]))[0] == 200
+
+
+async def test_tokens_are_minted_for_oneself_and_what_one_owns(control: Control, person: NewPerson) -> None:
+    ada, bob = await person(), await person("bob@example.org")
+    agent = await new_agent(ada)
+    of_agent, of_ada = (f"{PRINCIPALS}/{one}/tokens" for one in (agent["principalId"], ada.id))
+    assert (await ada.call("POST", of_ada, {"name": "x"}))[0] == 201
+    for path in (of_agent, of_ada):
+        assert (await bob.call("POST", path, {"name": "x"}))[0] == 404
+        assert (await bob.call("GET", path))[0] == 404
+        assert (await control.call("POST", path, {"name": "x"}))[0] == 403, "nor does an owner of the organization"
+        assert (await control.call("GET", path))[0] == 200
+
+
+async def test_a_token_is_revoked_by_its_holder_the_owner_and_administrators(
+    control: Control, person: NewPerson
+) -> None:
+    ada = await person()
+    agent = await new_agent(ada)
+    path = f"{PRINCIPALS}/{agent['principalId']}/tokens"
+    made = [(await ada.call("POST", path, {"name": "x"}))[1] for _ in range(3)]
+    _, reader = await new_member_token(
+        control.checks.database, control.acme, Role.ADMIN, frozenset({Scope.TOKENS_WRITE, Scope.MEMBERS_READ})
+    )
+    assert (await control.call("DELETE", f"{path}/{made[0]['id']}", token=reader))[0] == 403
+    assert (await control.call("DELETE", f"{TOKENS}/{made[0]['id']}", token=made[0]["token"]))[0] == 204
+    assert (await ada.call("DELETE", f"{TOKENS}/{made[1]['id']}"))[0] == 404, "it is not hers but her agent's"
+    for _ in range(2):
+        assert (await ada.call("DELETE", f"{path}/{made[1]['id']}"))[0] == 204
+    assert (await control.call("DELETE", f"{path}/{made[2]['id']}"))[0] == 204
+    for one in made:
+        assert (await control.call("GET", "/orgs/acme/projects", token=one["token"]))[0] == 401
+    _, page, _ = await ada.call("GET", path)
+    assert all(one["revokedAt"] is not None for one in page["data"])
+    assert [one["id"] for one in page["data"]] == sorted((one["id"] for one in made), reverse=True)
+
+
+async def test_a_retired_agent_is_gone_with_its_tokens(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    agent = await new_agent(ada)
+    path = f"{PRINCIPALS}/{agent['principalId']}"
+    _, made, _ = await ada.call("POST", f"{path}/tokens", {"name": "x"})
+    assert (await ada.call("DELETE", path))[0] == 204
+    assert (await control.call("GET", "/orgs/acme/projects", token=made["token"]))[0] == 401
+    for method in ("GET", "DELETE"):
+        assert (await ada.call(method, path))[0] == 404
+
+
+async def test_agents_are_listed_to_their_owner_and_to_administrators(control: Control, person: NewPerson) -> None:
+    ada, bob = await person(), await person("bob@example.org")
+    first, second = await new_agent(ada), await new_agent(bob, "service")
+    assert (await ada.call("GET", PRINCIPALS))[1]["data"] == [first]
+    assert (await bob.call("GET", PRINCIPALS))[1]["data"] == [second]
+    assert (await control.call("GET", PRINCIPALS))[1]["data"] == [first, second]
+    assert (await ada.call("GET", f"{PRINCIPALS}/{second['principalId']}"))[0] == 404
+    status, shown, _ = await control.call("GET", f"{PRINCIPALS}/{second['principalId']}")
+    assert (status, shown) == (200, second)
+    assert (await ada.call("GET", f"{PRINCIPALS}/{ada.id}"))[0] == 404, "users are members"
+
+
+async def test_an_agent_is_renamed_by_its_owner_and_handed_over_by_administrators(
+    control: Control, person: NewPerson
+) -> None:
+    ada, bob = await person(), await person("bob@example.org")
+    agent = await new_agent(ada)
+    path = f"{PRINCIPALS}/{agent['principalId']}"
+    status, changed, _ = await ada.call("PATCH", path, {"name": "Robot"})
+    assert (status, changed) == (200, agent | {"name": "Robot"})
+    assert (await ada.call("PATCH", path, {"ownerPrincipalId": bob.id}))[0] == 403
+    for owner in (agent["principalId"], control.globex.owner_id, "prn_" + "0" * 26):
+        status, answer, _ = await control.call("PATCH", path, {"ownerPrincipalId": owner})
+        assert (status, answer["error"]["details"][0]["path"]) == (400, "body.ownerPrincipalId")
+    status, changed, _ = await control.call("PATCH", path, {"ownerPrincipalId": bob.id})
+    assert (status, changed["ownerPrincipalId"]) == (200, bob.id)
+    assert (await ada.call("GET", path))[0] == 404
+
+
+async def test_what_one_makes_reaches_no_further(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    for role, expected in (("VIEWER", 201), ("BILLING", 201), ("MEMBER", 201), ("ADMIN", 403)):
+        assert (await ada.call("POST", PRINCIPALS, {"kind": "agent", "name": "x", "role": role}))[0] == expected
+    assert (await ada.call("POST", PRINCIPALS, {"kind": "agent", "name": "x", "role": "OWNER"}))[0] == 400
+    _, narrow = await new_member_token(
+        control.checks.database, control.acme, Role.ADMIN, frozenset({Scope.TOKENS_WRITE})
+    )
+    assert (await control.call("POST", PRINCIPALS, {"kind": "agent", "name": "x"}, narrow))[0] == 403
+    agent = await new_agent(ada)
+    change = await control.call("PATCH", f"/orgs/acme/members/{agent['principalId']}", {"role": "OWNER"})
+    assert change[0] == 409, "agents are not owners"
+
+
+async def test_what_one_owns_is_bounded(control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch) -> None:
+    ada = await person()
+    monkeypatch.setattr(members_store, "MAX_OWNED", 2)
+    monkeypatch.setattr("chassis.identity.tokens.MAX_TOKENS", 2)
+    agents = [await new_agent(ada) for _ in range(2)]
+    assert (await ada.call("POST", PRINCIPALS, {"kind": "agent", "name": "x"}))[0] == 409
+    made = [await ada.call("POST", TOKENS, {"name": "x"}) for _ in range(3)]
+    assert [status for status, _, _ in made] == [201, 201, 409]
+    assert (await ada.call("DELETE", f"{TOKENS}/{made[0][1]['id']}"))[0] == 204
+    assert (await ada.call("POST", TOKENS, {"name": "x"}))[0] == 201
+    assert (await ada.call("DELETE", f"{PRINCIPALS}/{agents[0]['principalId']}"))[0] == 204
+    assert (await ada.call("POST", PRINCIPALS, {"kind": "agent", "name": "x"}))[0] == 201
+
+
+async def test_owners_in_a_row_are_bounded(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    token = ada.access
+    for depth in range(16):
+        status, agent, _ = await control.call("POST", PRINCIPALS, {"kind": "agent", "name": "x"}, token)
+        assert status == (201 if depth < 15 else 409)
+        if status == 201:
+            path = f"{PRINCIPALS}/{agent['principalId']}/tokens"
+            _, made, _ = await control.call("POST", path, {"name": "x"}, token)
+            token = made["token"]
+    assert len((await reached(control, token)).act_chain) == 15
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "issues"),
+    [
+        (TOKENS, {}, [("body.name", "missing")]),
+        (TOKENS, {"name": "", "expiresInDays": 0}, [("body.name", "too_short"), ("body.expiresInDays", "too_small")]),
+        (TOKENS, {"name": "x", "expiresInDays": 3_651}, [("body.expiresInDays", "too_large")]),
+        (TOKENS, {"name": "x", "expiresInDays": 1.5}, [("body.expiresInDays", "type")]),
+        (TOKENS, {"name": "x", "scopes": []}, [("body.scopes", "too_short")]),
+        (TOKENS, {"name": "x", "scopes": ["projects:read"] * 26}, [("body.scopes", "too_long")]),
+        (TOKENS, {"name": "x", "scopes": ["all"]}, [("body.scopes[0]", "not_allowed")]),
+        (TOKENS, {"name": "x", "token": "mine"}, [("body.token", "unknown_field")]),
+        (PRINCIPALS, {}, [("body.kind", "missing"), ("body.name", "missing")]),
+        (PRINCIPALS, {"kind": "user", "name": "x"}, [("body.kind", "not_allowed")]),
+        (PRINCIPALS, {"kind": "agent", "name": "x" * 201}, [("body.name", "too_long")]),
+        (PRINCIPALS, {"kind": "agent", "name": "x", "ownerId": "x"}, [("body.ownerId", "unknown_field")]),
+    ],
+)
+async def test_a_bad_body_names_its_fields(
+    control: Control, path: str, body: object, issues: list[tuple[str, str]]
+) -> None:
+    status, answer, _ = await control.call("POST", path, body)
+    assert status == 400
+    assert [(issue["path"], issue["code"]) for issue in answer["error"]["details"]] == issues
+
+
+@pytest.mark.parametrize("days", [1, 3_650])
+async def test_bounds_of_expiry_are_inclusive(control: Control, days: int) -> None:
+    body = {"name": "x", "expiresInDays": days, "scopes": [scope.value for scope in Scope]}
+    assert (await control.call("POST", TOKENS, body))[0] == 201
+
+
+@pytest.mark.parametrize("odd", ["none", "prn_" + "0" * 26, "%00", "FOREIGN", "x" * 500])
+async def test_what_is_not_there_is_404_before_what_is_wrong_with_the_body(control: Control, odd: str) -> None:
+    one = f"{PRINCIPALS}/{odd.replace('FOREIGN', control.globex.owner_id)}"
+    for method, path, body in (
+        ("GET", one, None),
+        ("PATCH", one, {"x": 1}),
+        ("DELETE", one, None),
+        ("GET", one + "/tokens", None),
+        ("POST", one + "/tokens", {}),
+        ("DELETE", f"{one}/tokens/{control.acme.token.id}", None),
+        ("DELETE", f"{TOKENS}/{odd.replace('FOREIGN', control.globex.token.id)}", None),
+    ):
+        status, answer, _ = await control.call(method, path, body)
+        assert (status, answer["error"]["message"]) == (404, "Not found."), path
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.BILLING])
+async def test_who_may_not_hold_tokens_makes_none(control: Control, role: Role) -> None:
+    _, token = await new_member_token(control.checks.database, control.acme, role)
+    for method, path, body in (
+        ("GET", TOKENS, None),
+        ("POST", TOKENS, {"name": "x"}),
+        ("GET", PRINCIPALS, None),
+        ("POST", PRINCIPALS, {"kind": "agent", "name": "x"}),
+    ):
+        assert (await control.call(method, path, body, token))[0] == 403
+
+
+async def test_a_disabled_owner_takes_his_agents_with_him(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    service = await new_agent(ada, "service")
+    _, made, _ = await ada.call("POST", f"{PRINCIPALS}/{service['principalId']}/tokens", {"name": "x"})
+    async with control.checks.database.write() as connection:
+        await registry.disable_principal(connection, ada.id)
+    control.checks.bearer.forget_all()
+    assert (await control.call("GET", "/orgs/acme/projects", token=made["token"]))[0] == 401
