@@ -1,0 +1,114 @@
+"""A sender over a store of its own, with a receiver within its reach."""
+
+import ipaddress
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from chassis.egress import Egress, Policy
+from chassis.relational import Database, to_milliseconds
+from chassis.sealing import Sealer, configured_sealer
+from control.channels import store as channels
+from control.channels.config import Kind, WebhookConfig
+from control.channels.store import Channel
+from control.deliveries import listing
+from control.deliveries.kinds.send import Ways
+from control.deliveries.listing import Filter, Listed
+from control.deliveries.message import Message
+from control.deliveries.outbox import Everyone, Named, Queued, enqueue
+from control.deliveries.sending import DeliveryMetrics, Sender
+from tests.chassis.identity.tenants import Tenant, new_tenant
+from tests.control.receiver import SECRET, Receiver, new_receiver
+
+POLICY = Policy((ipaddress.ip_network("127.0.0.0/8"),), http=True)
+MESSAGE = Message(type="approval.requested", subject="apr_1", title="Approve it?")
+
+
+@dataclass
+class Clock:
+    """Moves when a test says so."""
+
+    at: datetime = field(default_factory=lambda: to_milliseconds(datetime.now(UTC)))
+
+    def __call__(self) -> datetime:
+        return self.at
+
+    def pass_by(self, seconds: float) -> None:
+        self.at += timedelta(seconds=seconds)
+
+
+@dataclass
+class Post:
+    """What tests of deliveries need, of one organization."""
+
+    database: Database
+    sealer: Sealer
+    tenant: Tenant
+    sender: Sender
+    clock: Clock
+    ways: Ways
+
+    async def channel(self, url: str, *, project: bool = False, enabled: bool = True) -> Channel:
+        async with self.database.write() as connection:
+            return await channels.create(
+                connection,
+                self.sealer,
+                org_id=self.tenant.organization.id,
+                project_id=self.tenant.project.id if project else None,
+                name="x",
+                kind=Kind.WEBHOOK,
+                config=WebhookConfig(url=url, secret=SECRET),
+                enabled=enabled,
+                created_by=self.tenant.owner_id,
+            )
+
+    async def queue(self, target: Named | Everyone | None = None, message: Message = MESSAGE) -> list[Queued]:
+        async with self.database.write() as connection:
+            return await enqueue(connection, self.tenant.organization.id, target or Everyone(), message)
+
+    async def listed(self, **wanted: object) -> list[Listed]:
+        """Oldest first."""
+        async with self.database.read() as connection:
+            found = await listing.list_deliveries(
+                connection, self.tenant.organization.id, Filter(**wanted), None, 20_000  # type: ignore[arg-type]
+            )
+        return found[::-1]
+
+    async def one(self) -> Listed:
+        (found,) = await self.listed()
+        return found
+
+    async def found(self, channel: Channel) -> Channel:
+        async with self.database.read() as connection:
+            found = await channels.find(
+                connection, channel.org_id, channel.project_id or self.tenant.project.id, channel.id
+            )
+        if found is None:
+            raise LookupError(channel.id)
+        return found
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    made = await new_receiver()
+    yield made
+    await made.server.close()
+
+
+@pytest.fixture
+async def post(migrated_url: str, tmp_path: Path) -> AsyncIterator[Post]:
+    database, clock = Database(migrated_url, max_wait_s=2.0), Clock()
+    await database.start()
+    egress = Egress(POLICY, total_s=2.0)
+    running = egress.running()
+    await anext(running)
+    sealer = configured_sealer("", tmp_path / "sealing.keys")
+    ways = Ways(egress, Egress(POLICY), None, "http://127.0.0.1:9", "http://127.0.0.1:9")
+    sender = Sender(database, sealer, ways, DeliveryMetrics(None), now=clock, draw=lambda: 0.5)
+    yield Post(database, sealer, await new_tenant(database, "acme"), sender, clock, ways)
+    await sender.finish(5)
+    await anext(running, None)
+    await database.close()
