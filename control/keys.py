@@ -162,7 +162,7 @@ class Keys:
             changed = await _existing(connection, request)
             await record(connection, caller, "key.update", key.id, _told(changed), request_id(request))
         if key_hash is not None:
-            self.desk.checks.project_keys.forget(key_hash)
+            self.desk.checks.forget_key(key_hash)
         return json_response(key_body(changed))
 
     async def rotate(self, request: web.Request) -> web.StreamResponse:
@@ -187,7 +187,7 @@ class Keys:
             told = _told(made.key) | {"replaces": key.id, "until": format_time(ends_at)}
             await record(connection, caller, "key.rotate", made.key.id, told, request_id(request))
         if key_hash is not None:
-            self.desk.checks.project_keys.forget(key_hash)
+            self.desk.checks.forget_key(key_hash)
         return self._made(made)
 
     async def revoke(self, request: web.Request) -> web.StreamResponse:
@@ -200,7 +200,7 @@ class Keys:
             key_hash = await registry.revoke_project_key(connection, key.project_id, key.id)
             await record(connection, reach(request), "key.revoke", key.id, {"name": key.name}, request_id(request))
         if key_hash is not None:
-            self.desk.checks.project_keys.forget(key_hash)
+            self.desk.checks.forget_key(key_hash)
         return web.Response(status=204)
 
     async def _see(self, request: web.Request) -> None:

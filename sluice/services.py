@@ -83,14 +83,16 @@ def assemble(
 ) -> web.Application:
     """The named services in one application. `after_opening` is done once with ClickHouse, before anything uses it."""
     telemetry.describe(__version__, _decoder(names))
-    checks = Checks.over(Database.configured(chassis), telemetry.registry)
     redis = configured_redis(chassis, telemetry.registry)
+    checks = Checks.over(Database.configured(chassis), telemetry.registry, redis)
     parts = _Parts(options, chassis, telemetry, checks, redis, after_opening)
     parts.resources.append(checks.running)
     # A gateway alone goes on with the keys that it knows.
     parts.readiness.append(Tolerated(checks.database) if names == ("gateway",) else checks.database)
     if redis is not None:
         parts.resources.append(redis.running)
+        if checks.broadcast is not None:
+            parts.resources.append(checks.broadcast.running)
         parts.readiness.append(Tolerated(redis))
     for name in names:
         _ADD[name](parts)

@@ -5,10 +5,13 @@ on by what the process knows itself; nobody is refused because Redis is away, un
 failure closes the door; a probe in the background, which writes as the scripts do, opens it again. So an outage costs
 the requests that find out about it their wait, and all others nothing.
 
+`Broadcast` tells all processes of something at once that they would find out a little later.
+
 `client` is the driver; it is imported where an address is configured, and nowhere else.
 """
 
+from chassis.redis.broadcast import Broadcast
 from chassis.redis.scripts import RedisAway, Script
 from chassis.redis.shared import Redis, open_redis
 
-__all__ = ["Redis", "RedisAway", "Script", "open_redis"]
+__all__ = ["Broadcast", "Redis", "RedisAway", "Script", "open_redis"]

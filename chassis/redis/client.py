@@ -1,6 +1,6 @@
 """The driver: a few connections to one Redis, made when they are needed."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, Self
 
 from redis.asyncio import BlockingConnectionPool
@@ -15,6 +15,7 @@ from redis.maint_notifications import MaintNotificationsConfig
 from chassis.redis.scripts import RedisFailure, Script
 
 CONNECTIONS: Final = 16  # at once; a call for which there is none waits
+QUIET_S: Final = 10.0  # without a message, until a subscription is tried out, and again until it counts as lost
 SILENCE_S: Final = 1.0  # to connect, and for an answer: whoever asked has stopped waiting long before
 
 
@@ -51,6 +52,26 @@ class Client:
         except Exception as error:  # whatever the driver raises: nobody's request is to fail of it
             raise _failure(error) from error
 
+    async def messages(self, channel: str) -> AsyncIterator[str | None]:
+        """What is published there; None each time that it can be heard from now on."""
+        async with self._driver.pubsub() as subscription:
+            try:
+                await subscription.subscribe(channel)
+                silent = False
+                while True:
+                    found = await subscription.get_message(timeout=QUIET_S)
+                    if found is None and silent:
+                        raise RedisFailure("timeout", f"not even an answer to a ping within {QUIET_S:g} s")
+                    silent = found is None
+                    if found is None:
+                        await subscription.ping()
+                    elif found["type"] == "subscribe":
+                        yield None
+                    elif found["type"] == "message":
+                        yield found["data"].decode("utf-8", "replace")
+            except Exception as error:
+                raise _failure(error) from error
+
     async def version(self) -> str:
         """`7.0.15`; empty where this user may not ask."""
         try:
@@ -67,6 +88,8 @@ class Client:
 
 
 def _failure(error: Exception) -> RedisFailure:
+    if isinstance(error, RedisFailure):
+        return error
     reason = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, (NoAnswer, TimeoutError)):
         return RedisFailure("timeout", reason)

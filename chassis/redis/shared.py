@@ -29,6 +29,8 @@ class Connected(Protocol):
 
     async def evaluate(self, script: Script, keys: Sequence[str], arguments: Sequence[str | int]) -> Any: ...
 
+    def messages(self, channel: str) -> AsyncIterator[str | None]: ...
+
     async def version(self) -> str: ...
 
     async def close(self) -> None: ...
@@ -99,6 +101,12 @@ class Redis:
         except RedisFailure as failure:
             self._close_door(failure)
             raise RedisAway from failure
+
+    def messages(self, channel: str) -> AsyncIterator[str | None]:
+        """What is published there until the connection ends, on a connection of its own; None each time that it can be
+        heard from now on. Raises RedisFailure.
+        """
+        return self._client.messages(channel)
 
     async def probe(self) -> None:
         """For `/readyz`: raises while it is not used, else when it does not answer."""

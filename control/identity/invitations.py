@@ -181,7 +181,7 @@ class Invitations:
         async with self.desk.database.write() as connection:
             user = known or await users.create_user(connection, found.email, body.name, hashed)
             continued = await _join(connection, request, found, user)
-        self.desk.checks.bearer.forget_all()
+        self.desk.checks.forget_bearers()
         return json_response(self.issuer.material(continued, user), status=201)
 
 

@@ -153,7 +153,7 @@ class Logins:
         if session is None:
             await request.app[ADMISSION].charge_address(request, LimitClass.FAILED_BEARER)
         else:
-            self.desk.checks.bearer.forget_all()
+            self.desk.checks.forget_bearers()
         return web.Response(status=204)
 
     async def keys(self, _request: web.Request) -> web.StreamResponse:
@@ -211,7 +211,7 @@ class Logins:
             if why is Ended.REUSED and session is not None:
                 await self._end(connection, request, session, "a refresh token was used twice")
         if why is Ended.REUSED:
-            self.desk.checks.bearer.forget_all()
+            self.desk.checks.forget_bearers()
         return None, None
 
     async def _end(self, connection: AsyncConnection, request: web.Request, session: Session, reason: str) -> None:

@@ -124,7 +124,7 @@ class Principals:
             await store.change_worker(connection, found.id, values)
             changed = await existing(connection, caller.org_id, found.id)
             await record(connection, caller, "principal.update", found.id, values, request_id(request))
-        self.desk.checks.bearer.forget_all()
+        self.desk.checks.forget_bearers()
         return json_response(member_body(changed))
 
     async def retire(self, request: web.Request) -> web.StreamResponse:
@@ -138,7 +138,7 @@ class Principals:
             _require_manager(caller, found)
             await store.retire_worker(connection, caller.org_id, found.id, datetime.now(UTC))
             await record(connection, caller, "principal.retire", found.id, {"name": found.name}, request_id(request))
-        self.desk.checks.bearer.forget_all()
+        self.desk.checks.forget_bearers()
         return web.Response(status=204)
 
 
