@@ -101,7 +101,7 @@ bench: $(VENV)/.dev $(VENV)/load/.made ## what the claims in README.md are measu
 
 LOCK := --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras \
 	--allow-unsafe --no-header --no-annotate
-RUN_EXTRAS := --extra embedded --extra gateway --extra postgresql --extra redis --extra send --extra uvloop
+RUN_EXTRAS := --extra control --extra embedded --extra gateway --extra postgresql --extra redis --extra send --extra uvloop
 
 lock: $(VENV)/.build ## choose new versions for requirements/*.lock
 	$(PIP) install 'pip-tools>=7.5'
