@@ -1,5 +1,7 @@
 """Project keys over HTTP."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from chassis.errors import Unauthorized
@@ -43,11 +45,99 @@ async def test_a_revoked_key_stops_at_once_and_stays_listed(control: Control) ->
     ]
 
 
+async def test_a_key_is_renamed_switched_off_and_on_and_given_a_rate(control: Control) -> None:
+    _, made, _ = await control.call("POST", KEYS, {"name": "Browser"})
+    path, secret = f"{KEYS}/{made['id']}", made["key"]
+    shown = {name: value for name, value in made.items() if name not in ("key", "dsn")}
+    assert (shown["rate"], shown["enabled"]) == (None, True)
+    await control.checks.project_keys.check(legacy_key=secret)
+    for change in ({"name": "Web"}, {"enabled": False}, {}, {"enabled": True, "rate": 0}, {"rate": 7}, {"rate": None}):
+        status, changed, _ = await control.call("PATCH", path, change)
+        shown |= change
+        assert (status, changed) == (200, shown)
+        if shown["enabled"]:
+            assert (await control.checks.project_keys.check(legacy_key=secret)).rate == shown["rate"]
+        else:
+            with pytest.raises(Unauthorized):
+                await control.checks.project_keys.check(legacy_key=secret)
+    assert (await control.call("GET", KEYS))[1]["data"][0] == shown
+
+
+@pytest.mark.parametrize(
+    ("body", "issues"),
+    [
+        ({"name": ""}, [("body.name", "too_short")]),
+        ({"enabled": 1}, [("body.enabled", "type")]),
+        ({"rate": -1}, [("body.rate", "too_small")]),
+        ({"rate": 10_000_001}, [("body.rate", "too_large")]),
+        ({"rate": 1.5, "hint": "x"}, [("body.rate", "type"), ("body.hint", "unknown_field")]),
+    ],
+)
+async def test_a_bad_change_names_its_fields(control: Control, body: object, issues: list[tuple[str, str]]) -> None:
+    status, answer, _ = await control.call("PATCH", f"{KEYS}/{control.acme.key.key.id}", body)
+    assert status == 400
+    assert [(issue["path"], issue["code"]) for issue in answer["error"]["details"]] == issues
+
+
+async def test_bounds_of_rates_are_inclusive(control: Control) -> None:
+    for rate in (0, 10_000_000):
+        assert (await control.call("PATCH", f"{KEYS}/{control.acme.key.key.id}", {"rate": rate}))[0] == 200
+
+
+async def test_a_rotated_key_works_beside_the_new_one_for_as_long_as_was_said(control: Control) -> None:
+    old = control.acme.key
+    path = f"{KEYS}/{old.key.id}"
+    await control.call("PATCH", path, {"rate": 9})
+    status, made, _ = await control.call("POST", f"{path}/rotate", {"graceMinutes": 60})
+    assert (status, made["name"], made["rate"], made["id"] == old.key.id) == (201, old.key.name, 9, False)
+    for secret in (old.secret, made["key"]):
+        assert (await control.checks.project_keys.check(legacy_key=secret)).rate == 9
+    _, page, _ = await control.call("GET", KEYS)
+    left = datetime.fromisoformat(page["data"][1]["revokedAt"]) - datetime.now(UTC)
+    assert timedelta(minutes=59) < left <= timedelta(minutes=60)
+    assert (await control.call("POST", f"{path}/rotate", {}))[0] == 409
+    assert (await control.call("DELETE", path))[0] == 204, "it can be ended sooner"
+    with pytest.raises(Unauthorized):
+        await control.checks.project_keys.check(legacy_key=old.secret)
+    await control.checks.project_keys.check(legacy_key=made["key"])
+
+
+async def test_a_rotated_key_stops_when_its_time_has_come(control: Control) -> None:
+    path = f"{KEYS}/{control.acme.key.key.id}/rotate"
+    status, made, _ = await control.call("POST", path, {"graceMinutes": 0})
+    assert status == 201
+    with pytest.raises(Unauthorized):
+        await control.checks.project_keys.check(legacy_key=control.acme.key.secret)
+    assert (await control.call("POST", f"{KEYS}/{made['id']}/rotate", {}))[0] == 201
+    for secret, late, works in (
+        (made["key"], timedelta(days=1, seconds=-5), True),
+        (made["key"], timedelta(days=1), False),
+    ):
+        now = datetime.now(UTC) + late
+        control.checks.project_keys._now = lambda now=now: now  # type: ignore[misc]
+        control.checks.project_keys.forget_all()
+        if works:
+            await control.checks.project_keys.check(legacy_key=secret)
+        else:
+            with pytest.raises(Unauthorized):
+                await control.checks.project_keys.check(legacy_key=secret)
+
+
+@pytest.mark.parametrize(("minutes", "expected"), [(-1, 400), (0, 201), (43_200, 201), (43_201, 400)])
+async def test_bounds_of_the_grace_of_a_rotation(control: Control, minutes: int, expected: int) -> None:
+    path = f"{KEYS}/{control.acme.key.key.id}/rotate"
+    status, answer, _ = await control.call("POST", path, {"graceMinutes": minutes})
+    assert status == expected
+    if expected == 400:
+        assert answer["error"]["details"][0]["path"] == "body.graceMinutes"
+
+
 @pytest.mark.parametrize("key_id", ["none", "key_" + "0" * 26, "%00", "FOREIGN", "x" * 500])
 async def test_a_key_that_is_not_the_projects_is_404(control: Control, key_id: str) -> None:
     path = f"{KEYS}/{key_id.replace('FOREIGN', control.globex.key.key.id)}"
-    status, body, _ = await control.call("DELETE", path)
-    assert (status, body["error"]["message"]) == (404, "Not found.")
+    for method, below, sent in (("DELETE", "", None), ("PATCH", "", {"x": 1}), ("POST", "/rotate", [])):
+        status, body, _ = await control.call(method, path + below, sent)
+        assert (status, body["error"]["message"]) == (404, "Not found.")
     foreign = await control.checks.project_keys.check(legacy_key=control.globex.key.secret)
     assert foreign.org_slug == "globex"
 
@@ -87,7 +177,9 @@ async def test_keys_are_for_administrators(control: Control, role: Role) -> None
     _, token = await new_member_token(control.checks.database, control.acme, role)
     assert (await control.call("GET", KEYS, token=token))[0] == 403
     assert (await control.call("POST", KEYS, {"name": "x"}, token))[0] == 403
-    assert (await control.call("DELETE", f"{KEYS}/{control.acme.key.key.id}", token=token))[0] == 403
+    one = f"{KEYS}/{control.acme.key.key.id}"
+    for method, path, sent in (("DELETE", one, None), ("PATCH", one, {}), ("POST", f"{one}/rotate", {})):
+        assert (await control.call(method, path, sent, token))[0] == 403
 
 
 async def test_keys_of_a_foreign_project_are_out_of_sight(control: Control) -> None:

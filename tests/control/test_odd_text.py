@@ -22,6 +22,12 @@ async def test_odd_text_in_a_path_is_not_found(control: Control, text: str) -> N
         ("PATCH", f"/orgs/acme/projects/{quoted}"),
         ("GET", f"/orgs/acme/projects/{quoted}/keys"),
         ("DELETE", f"/orgs/acme/projects/web/keys/{quoted}"),
+        ("PATCH", f"/orgs/acme/projects/web/keys/{quoted}"),
+        ("GET", f"/orgs/acme/members/{quoted}"),
+        ("DELETE", f"/orgs/acme/invitations/{quoted}"),
+        ("PATCH", f"/orgs/acme/principals/{quoted}"),
+        ("GET", f"/orgs/acme/principals/{quoted}/tokens"),
+        ("DELETE", f"/orgs/acme/tokens/{quoted}"),
     ):
         body = {"name": "x"} if method == "PATCH" else None
         status, answer, _ = await control.call(method, str(URL(path, encoded=True)), body)
@@ -36,6 +42,11 @@ async def test_odd_text_in_a_body_is_400(control: Control, text: str) -> None:
         *(("POST", "/orgs/acme/projects", body) for body in project),
         ("PATCH", "/orgs/acme/projects/web", f'{{"sensitiveWords": [{escaped}]}}'),
         ("POST", "/orgs/acme/projects/web/keys", f'{{"name": {escaped}}}'),
+        ("PATCH", "/orgs/acme", f'{{"name": {escaped}}}'),
+        ("POST", "/orgs/acme/invitations", f'{{"email": {escaped}, "role": "VIEWER"}}'),
+        ("POST", "/orgs/acme/principals", f'{{"kind": "agent", "name": {escaped}}}'),
+        ("POST", "/orgs/acme/tokens", f'{{"name": {escaped}}}'),
+        ("POST", "/auth/login", f'{{"email": {escaped}, "password": "x"}}'),
     ]
     for method, path, body in sent:
         answer: tuple[int, Any, Any] = await control.call(

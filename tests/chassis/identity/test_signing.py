@@ -1,0 +1,141 @@
+"""Access tokens of sessions: signed as RFC 8037 says, and believed as long as their key is."""
+
+import base64
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from joserfc import jwt
+from joserfc.jwk import OKPKey
+
+from chassis.errors import Unauthorized
+from chassis.identity.bearer import BearerGuard
+from chassis.identity.cache import CacheMetrics
+from chassis.identity.jwt_check import JwtCheck
+from chassis.identity.signing import Claims, PublicKey, Signer, claimed_key, verified
+from chassis.identity.signing_keys import find_key, list_keys, publish_key
+from chassis.relational import Database
+from tests.chassis.identity.tenants import Clock, Tenant
+
+# RFC 8037, appendix A: the key, its public half and its thumbprint.
+SEED = bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
+X = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"
+THUMBPRINT = "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def test_a_key_has_the_name_that_the_rfc_gives_it() -> None:
+    public = Signer.of(SEED).public
+    assert public.kid == THUMBPRINT
+    assert public.jwk() == {
+        "kty": "OKP", "crv": "Ed25519", "x": X, "kid": THUMBPRINT, "use": "sig", "alg": "Ed25519",
+    }  # fmt: skip
+
+
+def test_what_was_signed_is_verified_and_nothing_else() -> None:
+    signer, other = Signer.of(SEED), Signer.of(bytes(32))
+    token = signer.sign("ses_1", "prn_1", "org_1", ["pwd", "otp"], NOW)
+    assert claimed_key(token) == THUMBPRINT
+    claims = verified(token, signer.public)
+    assert claims is not None
+    assert (claims.sid, claims.sub, claims.org, claims.amr) == ("ses_1", "prn_1", "org_1", ["pwd", "otp"])
+    assert claims.expires_at == NOW + timedelta(minutes=15)
+    assert verified(token, other.public) is None
+    assert verified(token, PublicKey(THUMBPRINT, other.public.raw)) is None
+
+
+@pytest.mark.parametrize(
+    ("header", "claims"),
+    [
+        ({"typ": "JWT"}, {}),
+        ({"kid": "x"}, {}),
+        ({"kid": "\x00" * 43}, {}),
+        ({}, {"iss": "other"}),
+        ({}, {"aud": "other"}),
+        ({}, {"sid": None}),
+        ({}, {"exp": "soon"}),
+    ],
+)
+def test_a_token_of_another_kind_is_none_of_ours(header: dict[str, str], claims: dict[str, object]) -> None:
+    signer = Signer.of(SEED)
+    key = OKPKey.import_key(signer.public.jwk() | {"d": "nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A"})
+    said = {
+        "iss": "sluice", "aud": "sluice", "sub": "p", "org": "o", "sid": "s", "amr": [], "iat": 1, "exp": 2, "jti": "j",
+    }  # fmt: skip
+    whole = {"alg": "Ed25519", "typ": "at+jwt", "kid": THUMBPRINT} | header
+    token = jwt.encode(whole, said | claims, key, algorithms=["Ed25519"])
+    assert claimed_key(token) is None or verified(token, signer.public) is None
+    good = jwt.encode({"alg": "Ed25519", "typ": "at+jwt", "kid": THUMBPRINT}, said, key, algorithms=["Ed25519"])
+    assert isinstance(verified(good, signer.public), Claims)
+
+
+@pytest.mark.parametrize("algorithm", ["none", "EdDSA", "HS256", "RS256", "ed25519", ""])
+def test_a_token_of_another_algorithm_names_no_key(algorithm: str) -> None:
+    header = msgspec.json.encode({"alg": algorithm, "typ": "at+jwt", "kid": THUMBPRINT})
+    head = base64.urlsafe_b64encode(header).rstrip(b"=").decode()
+    assert claimed_key(f"{head}.e30.AAAA") is None
+
+
+@given(st.text(max_size=300) | st.from_regex(r"[A-Za-z0-9_-]{0,80}\.[A-Za-z0-9_-]{0,80}\.[A-Za-z0-9_-]{0,86}"))
+def test_whatever_is_sent_is_answered_without_a_fault(text: str) -> None:
+    claimed_key(text)
+    assert verified(text, Signer.of(SEED).public) is None
+
+
+async def test_keys_are_believed_for_a_week_after_they_were_last_heard_of(database: Database) -> None:
+    first, second = Signer.of(SEED).public, Signer.of(bytes(32)).public
+    async with database.write() as connection:
+        await publish_key(connection, first, NOW)
+        await publish_key(connection, second, NOW + timedelta(seconds=1))
+        await publish_key(connection, second, NOW + timedelta(days=3))
+    async with database.read() as connection:
+        for later, believed in (
+            (timedelta(days=7, seconds=-1), [first, second]),
+            (timedelta(days=7), [second]),
+            (timedelta(days=10), []),
+        ):
+            assert await list_keys(connection, NOW + later) == believed
+            found = [await find_key(connection, key.kid, NOW + later) for key in (first, second)]
+            assert [key for key in found if key is not None] == believed
+
+
+async def test_a_key_that_is_published_later_counts_within_a_minute(database: Database, clock: Clock) -> None:
+    signer = Signer.of(SEED)
+    check = JwtCheck(database, CacheMetrics(None), clock=clock, now=clock.now)
+    token = signer.sign("ses_1", "prn_1", "org_1", ["pwd"], clock.now())
+    with pytest.raises(Unauthorized):
+        await check.session_id(token)
+    async with database.write() as connection:
+        await publish_key(connection, signer.public, clock.now())
+    clock.seconds += 60
+    assert await check.session_id(token) == "ses_1"
+    clock.seconds += 15 * 60
+    with pytest.raises(Unauthorized):
+        await check.session_id(token)
+    await check.close()
+
+
+async def test_a_good_token_of_no_session_is_401(bearer: BearerGuard, database: Database, acme: Tenant) -> None:
+    signer = Signer.of(SEED)
+    async with database.write() as connection:
+        await publish_key(connection, signer.public, datetime.now(UTC))
+    token = signer.sign("ses_none", acme.owner_id, acme.organization.id, ["pwd"], datetime.now(UTC))
+    with pytest.raises(Unauthorized):
+        await bearer.authenticate(f"Bearer {token}")
+
+
+async def test_a_signature_is_checked_once(database: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    signer = Signer.of(SEED)
+    check = JwtCheck(database, CacheMetrics(None), clock=clock, now=clock.now)
+    async with database.write() as connection:
+        await publish_key(connection, signer.public, clock.now())
+    token = signer.sign("ses_1", "prn_1", "org_1", ["pwd"], clock.now())
+    assert await check.session_id(token) == "ses_1"
+    monkeypatch.setattr("chassis.identity.jwt_check.verified", None)
+    assert [await check.session_id(token) for _ in range(3)] == ["ses_1"] * 3
+    monkeypatch.setattr("chassis.identity.jwt_check.MAX_REMEMBERED", 0)
+    check._remember(b"other", check._checked.popitem()[1])
+    assert not check._checked, "what is remembered is bounded"
+    await check.close()
