@@ -81,7 +81,10 @@ class Principals:
         ]
 
     async def list(self, request: web.Request) -> web.StreamResponse:
-        """List agents and services: one's own, and with `members:read` all of the organization."""
+        """List agents and services.
+
+        One's own, and with `members:read` all of the organization.
+        """
         caller = reach(request)
         owner_id = None if Scope.MEMBERS_READ in caller.scopes else caller.principal_id
         binding = f"principals of {owner_id or 'all'} in {caller.org_id}".encode()

@@ -122,7 +122,10 @@ class Tokens:
         return await self._revoke(request, reach(request).principal_id)
 
     async def list_of(self, request: web.Request) -> web.StreamResponse:
-        """List the tokens of a principal: of what one owns, and with `members:read` of everybody."""
+        """List the tokens of a principal.
+
+        Of what one owns, and with `members:read` of everybody.
+        """
         return await self._list(request, request.match_info["principalId"])
 
     async def create_of(self, request: web.Request) -> web.StreamResponse:
@@ -134,7 +137,10 @@ class Tokens:
         return await self._create(request, request.match_info["principalId"])
 
     async def revoke_of(self, request: web.Request) -> web.StreamResponse:
-        """Revoke a token of a principal: of what one owns, and with `members:write` of everybody."""
+        """Revoke a token of a principal.
+
+        Of what one owns, and with `members:write` of everybody.
+        """
         return await self._revoke(request, request.match_info["principalId"])
 
     async def _list(self, request: web.Request, principal_id: str) -> web.StreamResponse:

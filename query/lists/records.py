@@ -7,7 +7,18 @@ import msgspec
 
 from query.asking.instant import format_instant, format_millis
 from query.fields import SPAN_KINDS, STATUS_CODES
-from query.lists.shapes import TIME_SOURCES, Event, Link, Log, LogPage, Resource, Scope, Span, SpanPage, SpanRecord
+from query.lists.shapes import (
+    TIME_SOURCES,
+    InstrumentationScope,
+    Link,
+    Log,
+    LogPage,
+    Resource,
+    Span,
+    SpanEvent,
+    SpanPage,
+    SpanRecord,
+)
 from query.rows import Carried, LogCore, Origin, SpanCore, SpanExtra
 from query.values import json_value, listed, merged
 
@@ -141,8 +152,8 @@ def _resource(carried: Carried, origin: Origin) -> Resource:
     )
 
 
-def _scope(carried: Carried, origin: Origin) -> Scope:
-    return Scope(
+def _scope(carried: Carried, origin: Origin) -> InstrumentationScope:
+    return InstrumentationScope(
         name=carried.scope_name or None,
         version=carried.scope_version or None,
         attributes=listed(carried.scope),
@@ -151,8 +162,8 @@ def _scope(carried: Carried, origin: Origin) -> Scope:
     )
 
 
-def _event(stored: StoredEvent) -> Event:
-    return Event(
+def _event(stored: StoredEvent) -> SpanEvent:
+    return SpanEvent(
         time=format_instant(stored.time_unix_nano),
         name=stored.name,
         attributes=stored.attributes,

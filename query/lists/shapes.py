@@ -57,7 +57,7 @@ class Resource(msgspec.Struct, rename="camel"):
     entity_refs: Annotated[msgspec.Raw, raw("Which attributes identify the entity.", type="array")]
 
 
-class Scope(msgspec.Struct, rename="camel"):
+class InstrumentationScope(msgspec.Struct, rename="camel"):
     """The instrumentation that made an item."""
 
     name: _OptionalText
@@ -67,7 +67,7 @@ class Scope(msgspec.Struct, rename="camel"):
     schema_url: _OptionalText
 
 
-class Event(msgspec.Struct, rename="camel"):
+class SpanEvent(msgspec.Struct, rename="camel"):
     """An event of a span."""
 
     time: Instant
@@ -93,12 +93,12 @@ class SpanRecord(Span, rename="camel"):
     trace_state: _OptionalText
     flags: Count
     dropped_attributes_count: _Dropped
-    events: list[Event]
+    events: list[SpanEvent]
     dropped_events_count: Count
     links: list[Link]
     dropped_links_count: Count
     resource: Resource
-    scope: Scope
+    scope: InstrumentationScope
 
 
 class Log(msgspec.Struct, rename="camel"):
@@ -127,7 +127,7 @@ class Log(msgspec.Struct, rename="camel"):
     attributes: MergedAttributes
     dropped_attributes_count: _Dropped
     resource: Resource
-    scope: Scope
+    scope: InstrumentationScope
 
 
 _Cursor = Annotated[

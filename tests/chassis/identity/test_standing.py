@@ -70,7 +70,7 @@ def test_a_token_reaches_as_far_as_everyone_it_depends_on(
         ids, secret = await populate(database, org_id, people, holder, granted)
         if subject is not None:
             async with database.write() as connection:
-                row = {"token_id": secret[0], "org_id": org_id, "subject_id": ids[subject]}
+                row: dict[str, object] = {"token_id": secret[0], "org_id": org_id, "subject_id": ids[subject]}
                 row |= {"chain": [ids[place] for place in chain], "created_at": tenants[0].organization.created_at}
                 await connection.execute(delegations.insert().values(row))
         try:
