@@ -21,6 +21,7 @@ _COMMANDS: Final = (
     ("migrate", "sluice.migrate", "bring both schemas to this release; does nothing when they are"),
     ("init", "sluice.init", "make an organization with a project, a project key and an access token"),
     ("limits", "sluice.limits", "the quota of an organization and the rates of its keys: shown, or set"),
+    ("password", "sluice.password", "a new password for a user who has lost his"),
     ("audit", "sluice.audit", "whether the audit of every organization is what was written"),
     ("secrets", "sluice.secrets", "the keys that stored secrets are encrypted with: shown, rotated, taken out"),
     ("config", "sluice.config", "every setting: name, unit, default, what 0 means, current value"),
@@ -88,6 +89,13 @@ def _limits(command: argparse.ArgumentParser) -> None:
     command.add_argument("--key", metavar="ID", help="the key that --rate is for, by its id (not the secret)")
     command.add_argument("--rate", metavar="R", type=_rate, help="set its requests a second; 0: no limit, or `default`")
     command.add_argument("--json", action="store_true", help="print as JSON")
+
+
+def _password(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--email", metavar="ADDRESS", required=True, help="whose; the password is read, never an option"
+    )
+    command.add_argument("--without-factor", action="store_true", help="take the second factor away as well")
 
 
 def _audit(command: argparse.ArgumentParser) -> None:
@@ -185,6 +193,7 @@ _OPTIONS: Final = {
     "control": _serving,
     "init": _init,
     "limits": _limits,
+    "password": _password,
     "audit": _audit,
     "secrets": _secrets,
     "config": _config,

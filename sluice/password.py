@@ -1,0 +1,79 @@
+"""`sluice password`: a new password for a user who has lost his, from the keyboard or from standard input.
+
+Every session of the user ends by it; with `--without-factor` the second factor goes, too, for who has lost the device
+and the recovery codes. Personal access tokens stay: revoke them where they are not trusted.
+"""
+
+import argparse
+import getpass
+import sys
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis import migrations
+from chassis.errors import StartupError
+from chassis.identity import sessions, users
+from chassis.identity.tables import memberships
+from chassis.identity.users import User
+from chassis.relational import Database
+from chassis.settings import ChassisSettings
+from sluice import process
+from sluice.options import Options
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Set it; the exit code. Raises StartupError for an address of nobody, and a password of a length that is none."""
+    settings = Options.of(arguments).chassis()
+    process.log_to_stderr(settings)
+    migrations.check(settings.database)
+    user = process.run(_set(settings, arguments.email, _password(), arguments.without_factor))
+    print(f"{user.email} has a new password, and no sessions.")
+    return 0
+
+
+def _password() -> str:
+    """Asked for twice at a keyboard, else the first line of what is piped in."""
+    from control.identity.passwords import MAX_LENGTH, MIN_LENGTH
+
+    if sys.stdin.isatty():
+        given = getpass.getpass("New password: ")
+        if getpass.getpass("Once more: ") != given:
+            raise StartupError("The two are not the same.", exit_code=2)
+    else:
+        given = sys.stdin.readline().rstrip("\r\n")
+    if not MIN_LENGTH <= len(given) <= MAX_LENGTH:
+        raise StartupError(f"A password has {MIN_LENGTH} to {MAX_LENGTH} characters.", exit_code=2)
+    return given
+
+
+async def _set(settings: ChassisSettings, email: str, password: str, without_factor: bool) -> User:
+    from control.identity.passwords import Passwords
+
+    database = Database.configured(settings)
+    await database.start()
+    try:
+        hashed = await Passwords().hash(password)
+        async with database.write() as connection:
+            user = await users.find_user_by_email(connection, email)
+            if user is None:
+                raise StartupError(f"There is no user with the e-mail address {email}.")
+            await users.set_password(connection, user.id, hashed)
+            await sessions.end_all(connection, user.id, datetime.now(UTC))
+            if without_factor:
+                await users.remove_factor(connection, user.id)
+            await _tell(connection, user, without_factor)
+        return user
+    finally:
+        await database.close()
+
+
+async def _tell(connection: AsyncConnection, user: User, without_factor: bool) -> None:
+    """The audit of every organization that the user is in."""
+    from control.audit.record import BY_COMMAND, Actor, record
+
+    found = sa.select(memberships.c.org_id).where(memberships.c.principal_id == user.id).order_by(memberships.c.org_id)
+    for org_id in (await connection.scalars(found)).all():
+        data = {"withoutFactor": without_factor}
+        await record(connection, Actor(org_id), "user.password", user.id, data, BY_COMMAND)

@@ -1,0 +1,99 @@
+"""`sluice password`: who has lost his gets in again, and nobody else stays in."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from chassis.identity import registry, sessions, users
+from chassis.identity.tables import recovery_codes
+from chassis.identity.tables import sessions as session_table
+from chassis.identity.users import User
+from chassis.relational import Database
+from control.audit.tables import audit_events
+from control.identity.passwords import Passwords
+from proto.identity import Role
+from tests.chassis.identity.tenants import new_tenant
+
+from .conftest import ROOT
+
+PASSWORD = "a fresh horse battery"
+
+
+def command(data: Path, url: str, given: str, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "sluice", "password", "--data", str(data), *options], input=given,
+        cwd=ROOT, env={**os.environ, "SLUICE_DATABASE_URL": url}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+async def ada(url: str) -> None:
+    """A member with a session and a second factor."""
+    database = Database(url)
+    await database.start()
+    tenant = await new_tenant(database, "acme")
+    now = datetime.now(UTC)
+    async with database.write() as connection:
+        user = await users.create_user(connection, "ada@example.org", "Ada", "hash")
+        await registry.add_membership(connection, tenant.organization.id, user.id, Role.MEMBER)
+        await sessions.start(connection, tenant.organization.id, user.id, ("pwd",), now)
+        await users.propose_factor(connection, user.id, b"sealed")
+        await users.confirm_factor(connection, user.id, 1, now)
+        await users.replace_recovery_codes(connection, user.id, [b"h" * 32])
+    await database.close()
+
+
+async def state(url: str) -> tuple[User, int, int, list[tuple[str, str | None, str]]]:
+    """The user, how many sessions and recovery codes there are, and the audit."""
+    database = Database(url)
+    await database.start()
+    async with database.read() as connection:
+        user = await users.find_user_by_email(connection, "ada@example.org")
+        live = sa.select(sa.func.count()).where(session_table.c.revoked_at.is_(None))
+        codes = sa.select(sa.func.count()).select_from(recovery_codes)
+        counted = await connection.scalar(live) or 0, await connection.scalar(codes) or 0
+        told = sa.select(audit_events.c.action, audit_events.c.actor_id, audit_events.c.request_id)
+        events = [(row[0], row[1], row[2]) for row in await connection.execute(told)]
+    await database.close()
+    assert user is not None
+    return user, *counted, events
+
+
+@pytest.mark.parametrize("without", [False, True])
+def test_a_new_password_ends_sessions_and_on_demand_the_factor(
+    migrated_url: str, tmp_path: Path, without: bool
+) -> None:
+    asyncio.run(ada(migrated_url))
+    options = ["--without-factor"] if without else []
+    done = command(tmp_path, migrated_url, PASSWORD + "\n", "--email", "Ada@example.org", *options)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "ada@example.org has a new password, and no sessions.\n"
+    user, live, codes, events = asyncio.run(state(migrated_url))
+    assert asyncio.run(Passwords().matches(user.password_hash, PASSWORD))
+    assert (live, codes, user.has_factor) == (0, 0 if without else 1, not without)
+    assert events == [("user.password", None, "command")]
+
+
+@pytest.mark.parametrize(
+    ("given", "email", "code", "said"),
+    [
+        ("x" * 11, "ada@example.org", 2, "12 to 200 characters"),
+        ("x" * 201, "ada@example.org", 2, "12 to 200 characters"),
+        (PASSWORD, "bob@example.org", 1, "no user with the e-mail address bob@example.org"),
+    ],
+)
+def test_what_will_not_do_is_said_and_nothing_is_changed(
+    migrated_url: str, tmp_path: Path, given: str, email: str, code: int, said: str
+) -> None:
+    asyncio.run(ada(migrated_url))
+    done = command(tmp_path, migrated_url, given, "--email", email)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in done.stderr
+    assert given not in done.stderr
+    user, live, codes, events = asyncio.run(state(migrated_url))
+    assert (user.password_hash, live, codes, events) == ("hash", 1, 1, [])
