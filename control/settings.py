@@ -3,9 +3,11 @@
 from ipaddress import ip_network
 from typing import Annotated, ClassVar
 
+import msgspec
+
 from chassis.egress import Policy
 from chassis.settings import Settings, SettingsError, setting
-from control.channels.config import Rules
+from control.channels.config import MailAddress, Rules
 from control.deliveries.kinds.email import MailServer
 
 
@@ -85,8 +87,10 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
                 _require_network(f"{self.prefix}{name}", network)
         if any(not 1 <= port <= 65_535 for port in self.egress_ports):
             raise SettingsError(f"{self.prefix}EGRESS_PORTS: ports are from 1 to 65535.")
-        if "@" not in self.smtp_from or not self.smtp_from.isascii() or not self.smtp_from.isprintable():
-            raise SettingsError(f"{self.prefix}SMTP_FROM must be an e-mail address.")
+        try:
+            msgspec.convert(self.smtp_from, MailAddress)
+        except msgspec.ValidationError:
+            raise SettingsError(f"{self.prefix}SMTP_FROM must be an e-mail address.") from None
         try:
             self.mail_server()
         except ValueError as error:

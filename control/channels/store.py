@@ -74,9 +74,7 @@ async def create(
 
 async def find(connection: AsyncConnection, org_id: str, project_id: int, channel_id: str) -> Channel | None:
     """A channel that is seen from the project: its own, or one of the organization."""
-    found = sa.select(*_COLUMNS).where(
-        notification_channels.c.id == channel_id, *_seen_from(org_id, project_id)
-    )
+    found = sa.select(*_COLUMNS).where(notification_channels.c.id == channel_id, *_seen_from(org_id, project_id))
     row = (await connection.execute(found)).mappings().one_or_none()
     return None if row is None else _channel(row)
 

@@ -56,9 +56,7 @@ class Delivery(msgspec.Struct, frozen=True, rename="camel"):
     error: str | None
 
 
-async def enqueue(
-    connection: AsyncConnection, org_id: str, target: Named | Everyone, message: Message
-) -> list[Queued]:
+async def enqueue(connection: AsyncConnection, org_id: str, target: Named | Everyone, message: Message) -> list[Queued]:
     """One delivery per channel of the target, in the caller's transaction; the answer keeps the target's order.
 
     Raises ValueError for a message whose type or subject is longer than its column.

@@ -171,9 +171,7 @@ async def _insert(
         "permanent": False,
         "created_at": now,
     } | more
-    rows = [
-        row | {"id": new_id("dlv"), "org_id": channel.org_id, "channel_id": channel.id} for channel in channels
-    ]
+    rows = [row | {"id": new_id("dlv"), "org_id": channel.org_id, "channel_id": channel.id} for channel in channels]
     if rows:
         await connection.execute(deliveries.insert(), rows)
     return [str(one["id"]) for one in rows]

@@ -63,14 +63,10 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_deliveries"),
         sa.ForeignKeyConstraint(["org_id"], ["organizations.id"], name="fk_deliveries_org_id"),
         sa.ForeignKeyConstraint(["channel_id"], ["notification_channels.id"], name="fk_deliveries_channel_id"),
-        sa.CheckConstraint(
-            "state IN ('READY', 'SENDING', 'DONE', 'DEAD', 'CANCELLED')", name="ck_deliveries_state"
-        ),
+        sa.CheckConstraint("state IN ('READY', 'SENDING', 'DONE', 'DEAD', 'CANCELLED')", name="ck_deliveries_state"),
         sa.CheckConstraint("(state = 'READY') = (next_at IS NOT NULL)", name="ck_deliveries_next_at"),
         sa.CheckConstraint("(state = 'SENDING') = (lease_until IS NOT NULL)", name="ck_deliveries_lease_until"),
     )
     op.create_index("ix_deliveries_state_next_at", "deliveries", ["state", "next_at"])
-    op.create_index(
-        "ix_deliveries_state_channel_id_next_at_id", "deliveries", ["state", "channel_id", "next_at", "id"]
-    )
+    op.create_index("ix_deliveries_state_channel_id_next_at_id", "deliveries", ["state", "channel_id", "next_at", "id"])
     op.create_index("ix_deliveries_org_id_id", "deliveries", ["org_id", "id"])

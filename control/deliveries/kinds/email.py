@@ -25,6 +25,7 @@ from control.deliveries.outcome import Outcome
 MAX_SUBJECT: Final = 200
 MAX_TEXT: Final = 20_000
 TIMEOUT_S: Final = 10.0  # for each answer of the server
+PARTING_S: Final = 2.0
 PERMANENT: Final = 500  # SMTP codes from here on
 _FORM: Final = "must be smtp://user:password@host:port or smtps://user:password@host:port"
 _PORTS: Final = {"smtp": 587, "smtps": 465}
@@ -127,19 +128,39 @@ async def _send(config: EmailConfig, told: Told, server: MailServer, connected: 
         start_tls=False if server.implicit_tls else (True if server.user is not None else None),
         username=server.user,
         password=server.password,
+        local_hostname=server.sender.rpartition("@")[2],  # who greets; by default a look-up in DNS each time
         timeout=TIMEOUT_S,
     )
     try:
-        async with asyncio.timeout(TOTAL_S), client:
+        async with asyncio.timeout(TOTAL_S):
+            await client.connect()
             refused, _ = await client.send_message(
                 compose(config, told, server.sender), sender=server.sender, recipients=config.to
             )
+        await _part(client)
     except (aiosmtplib.SMTPException, OSError) as error:  # TimeoutError among the latter
         return _failed(error)
     finally:
-        connected.close()
+        _drop(client)
     taken = len(config.to) - len(refused)
     return Outcome(True, "Delivered." if not refused else f"Delivered to {taken} of {len(config.to)} recipients.")
+
+
+def _drop(client: aiosmtplib.SMTP) -> None:
+    """At once, and with the socket, which is the transport's by now: TLS would wait for the other end's goodbye."""
+    transport = client.transport
+    client.close()
+    if isinstance(transport, asyncio.WriteTransport):
+        transport.abort()
+
+
+async def _part(client: aiosmtplib.SMTP) -> None:
+    """With the courtesy of a QUIT. The mail is taken by then, whatever comes of it."""
+    try:
+        async with asyncio.timeout(PARTING_S):
+            await client.quit()
+    except (aiosmtplib.SMTPException, OSError):
+        pass
 
 
 def _failed(error: Exception) -> Outcome:
@@ -154,7 +175,7 @@ def _failed(error: Exception) -> Outcome:
         return Outcome(False, f"The mail server {said} (SMTP {error.code}).", permanent=permanent)
     if isinstance(error, ssl.SSLCertVerificationError) or isinstance(error.__cause__, ssl.SSLCertVerificationError):
         return Outcome(False, "The certificate of the mail server is not valid.", permanent=True)
-    if isinstance(error, aiosmtplib.SMTPNotSupported):
+    if type(error) in (aiosmtplib.SMTPException, aiosmtplib.SMTPNotSupported):  # no STARTTLS, no AUTH that we know
         return Outcome(False, "The mail server does not offer what it takes to sign in.", permanent=True)
     if isinstance(error, TimeoutError):
         return Outcome(False, "The mail server did not answer in time.")

@@ -31,7 +31,11 @@ def request(config: WebhookConfig, told: Told) -> Request:
         "facts": message.facts,
         "link": message.link,
     }
-    payload = {"type": message.type, "timestamp": format_time(told.created_at), "data": message.data | {"message": shown}}
+    payload = {
+        "type": message.type,
+        "timestamp": format_time(told.created_at),
+        "data": message.data | {"message": shown},
+    }
     body = msgspec.json.encode(payload)
     ours = {
         "Content-Type": "application/json",

@@ -1,0 +1,188 @@
+"""E-mail through a real server (aiosmtpd), in clear, with STARTTLS, with TLS from the start, and when it will not."""
+
+import asyncio
+import ipaddress
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email import message_from_bytes
+from email.policy import default
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
+
+from chassis.egress import Egress, Policy
+from control.channels.config import EmailConfig
+from control.deliveries.kinds.email import MailServer, send
+from control.deliveries.kinds.told import Told
+from control.deliveries.message import Message
+from control.deliveries.outcome import Outcome
+from tests.certificates import self_signed, server_context
+
+CONFIG = EmailConfig(["ada@example.org", "bob@example.org"])
+TOLD = Told("dlv_1", Message(type="a.b", subject="apr_1", title="Größe?"), datetime.now(UTC), datetime.now(UTC))
+LOOPBACK = Policy((ipaddress.ip_network("127.0.0.0/8"),))
+
+
+@dataclass
+class Office:
+    """Takes mail, unless told what to say: by recipient, to the data, or nothing at all."""
+
+    taken: list[Envelope] = field(default_factory=list)
+    encrypted: list[bool] = field(default_factory=list)
+    recipients: dict[str, str] = field(default_factory=dict)
+    data: str = "250 OK"
+    hangs: bool = False
+
+    async def handle_RCPT(  # noqa: N802  # aiosmtpd's names
+        self, _server: SMTP, _session: Session, envelope: Envelope, address: str, _options: list[str]
+    ) -> str:
+        said = self.recipients.get(address, "250 OK")
+        if said.startswith("250"):
+            envelope.rcpt_tos.append(address)
+        return said
+
+    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
+        if self.hangs:
+            await asyncio.sleep(60)
+        self.taken.append(envelope)
+        self.encrypted.append(session.ssl is not None or server.transport.get_extra_info("sslcontext") is not None)
+        return self.data
+
+
+def signed_in(_server: object, _session: object, _envelope: object, _mechanism: str, data: Any) -> AuthResult:
+    return AuthResult(success=(data.login, data.password) == (b"sluice", b"pass/word"), handled=False)
+
+
+@asynccontextmanager
+async def serving(office: Office, *, implicit: ssl.SSLContext | None = None, **options: Any) -> AsyncIterator[int]:
+    servers: list[SMTP] = []
+
+    def protocol() -> SMTP:
+        servers.append(SMTP(office, hostname="mail.test", **options))
+        return servers[-1]
+
+    server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0, ssl=implicit)
+    yield server.sockets[0].getsockname()[1]
+    server.close()
+    for one in servers:
+        if one._handler_coroutine is not None:
+            one._handler_coroutine.cancel()
+        if one.transport is not None:
+            one.transport.abort()
+    for _ in range(10):  # turns of the loop in which transports under TLS, then those below, close
+        await asyncio.sleep(0)
+
+
+async def sent(port: int, url: str = "smtp://127.0.0.1:{port}", policy: Policy = LOOPBACK) -> Outcome:
+    return await send(CONFIG, TOLD, Egress(policy), MailServer.parse(url.format(port=port), "sluice@example.org"))
+
+
+async def test_mail_arrives_with_all_that_was_told() -> None:
+    async with serving(office := Office()) as port:
+        assert await sent(port) == Outcome(True, "Delivered.")
+    (envelope,) = office.taken
+    assert (envelope.mail_from, envelope.rcpt_tos) == ("sluice@example.org", CONFIG.to)
+    mail = message_from_bytes(envelope.content or b"", policy=default)  # type: ignore[arg-type]
+    assert (mail["Subject"], mail["Message-ID"]) == ("Größe?", "<dlv_1@example.org>")
+
+
+@pytest.fixture
+def pem(tmp_path: Path) -> Path:
+    return self_signed(tmp_path)
+
+
+@pytest.fixture
+def trusted(pem: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SSL_CERT_FILE", str(pem))
+    return pem
+
+
+async def test_starttls_is_used_where_it_is_offered(trusted: Path) -> None:
+    async with serving(office := Office(), tls_context=server_context(trusted)) as port:
+        assert (await sent(port)).ok
+    assert office.encrypted == [True]
+
+
+async def test_tls_from_the_start(trusted: Path) -> None:
+    async with serving(office := Office(), implicit=server_context(trusted)) as port:
+        assert (await sent(port, "smtps://127.0.0.1:{port}")).ok
+    assert office.encrypted == [True]
+
+
+async def test_a_password_is_given_only_over_tls(trusted: Path) -> None:
+    url = "smtp://sluice:pass%2Fword@127.0.0.1:{port}"
+    async with serving(office := Office(), authenticator=signed_in, auth_require_tls=False) as port:
+        outcome = await sent(port, url)
+    assert (outcome.ok, outcome.permanent, office.taken) == (False, True, [])
+    context = server_context(trusted)
+    async with serving(office, tls_context=context, authenticator=signed_in, auth_required=True) as port:
+        assert (await sent(port, url)).ok
+        outcome = await sent(port, url.replace("pass", "wrong"))
+    assert (outcome.ok, outcome.permanent, outcome.detail) == (False, True, "The mail server refuses it (SMTP 535).")
+
+
+@pytest.mark.parametrize("url", ["smtp://127.0.0.1:{port}", "smtps://127.0.0.1:{port}"])
+async def test_a_certificate_that_nobody_vouches_for_is_refused(pem: Path, url: str) -> None:
+    context = server_context(pem)
+    how: dict[str, Any] = {"implicit": context} if url.startswith("smtps") else {"tls_context": context}
+    async with serving(office := Office(), **how) as port:
+        outcome = await sent(port, url)
+    assert (outcome.ok, outcome.permanent, office.taken) == (False, True, [])
+    assert outcome.detail == "The certificate of the mail server is not valid."
+
+
+@pytest.mark.parametrize(
+    ("said", "permanent"), [("550 no secret", True), ("554 no secret", True), ("451 later secret", False), ("452 full", False)]
+)  # fmt: skip
+async def test_codes_of_500_are_for_good_and_codes_of_400_pass(said: str, permanent: bool) -> None:
+    async with serving(Office(data=said)) as port:
+        outcome = await sent(port)
+    assert (outcome.ok, outcome.permanent) == (False, permanent)
+    assert said[:3] in outcome.detail
+    assert "secret" not in outcome.detail
+
+
+@pytest.mark.parametrize(
+    ("ada", "bob", "ok", "permanent", "detail"),
+    [
+        ("550 unknown", "250 OK", True, False, "Delivered to 1 of 2 recipients."),
+        ("550 unknown", "550 unknown", False, True, "The mail server refuses every recipient (SMTP 550)."),
+        ("550 unknown", "450 busy", False, False, "The mail server refuses every recipient (SMTP 450)."),
+    ],
+)
+async def test_recipients_may_be_refused_one_by_one(ada: str, bob: str, ok: bool, permanent: bool, detail: str) -> None:
+    async with serving(Office(recipients={"ada@example.org": ada, "bob@example.org": bob})) as port:
+        assert await sent(port) == Outcome(ok, detail, permanent=permanent)
+
+
+async def test_a_server_that_hangs_is_waited_for_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("control.deliveries.kinds.email.TOTAL_S", 0.3)
+    async with serving(Office(hangs=True)) as port:
+        assert await sent(port) == Outcome(False, "The mail server did not answer in time.")
+
+
+async def test_a_server_that_hangs_up_may_be_there_later() -> None:
+    async def hang_up(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
+        outcome = await sent(server.sockets[0].getsockname()[1])
+    assert (outcome.ok, outcome.permanent) == (False, False)
+
+
+async def test_the_mail_server_is_reached_through_the_guard(unused_tcp_port: int) -> None:
+    async with serving(office := Office()) as port:
+        outcome = await sent(port, policy=Policy(ports=frozenset({port})))
+    assert (outcome.ok, outcome.permanent, office.taken) == (False, True, [])
+    assert outcome.detail == "The mail server was not reached: The address is not allowed."
+    assert (await sent(unused_tcp_port)).permanent is False
+
+
+async def test_without_a_server_nothing_is_sent() -> None:
+    outcome = await send(CONFIG, TOLD, Egress(LOOPBACK), None)
+    assert (outcome.ok, outcome.permanent, outcome.detail) == (False, False, "No SMTP server is configured.")
