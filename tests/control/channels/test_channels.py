@@ -36,7 +36,9 @@ async def create(control: Control, kind: str = "email", token: str | None = None
     return dict(made)
 
 
-async def issues_of(control: Control, body: object, path: str = CHANNELS, method: str = "POST") -> list[tuple[str, str]]:
+async def issues_of(
+    control: Control, body: object, path: str = CHANNELS, method: str = "POST"
+) -> list[tuple[str, str]]:
     status, answer, _ = await control.call(method, path, body)
     assert (status, answer["error"]["code"]) == (400, "bad_request"), answer
     return [(issue["path"], issue["code"]) for issue in answer["error"]["details"]]
@@ -299,9 +301,7 @@ async def test_ids_that_are_none_are_404(control: Control, bad: str) -> None:
 
 
 async def test_a_foreign_channel_looks_like_a_missing_one(control: Control) -> None:
-    foreign = await control.call(
-        "POST", CHANNELS.replace("acme", "globex"), new(), control.globex.token.secret
-    )
+    foreign = await control.call("POST", CHANNELS.replace("acme", "globex"), new(), control.globex.token.secret)
     for id_ in (foreign[1]["id"], MISSING):
         for method, path, body in (
             ("PATCH", f"{CHANNELS}/{id_}", {"name": "x"}),
