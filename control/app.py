@@ -7,6 +7,8 @@ from chassis.identity.checks import Checks
 from chassis.sealing import configured_sealer
 from chassis.settings import ChassisSettings
 from chassis.web import Service
+from control.approvals.expiry import Expiry
+from control.approvals.requests import ApprovalRequests
 from control.audit.events import Audit
 from control.channels.channels import Channels
 from control.deliveries.assembly import assemble
@@ -32,8 +34,8 @@ def service(
     telling = assemble(settings, checks.database, sealer, metrics)
     desk = Desk(checks, cursors, settings.max_body_bytes, chassis.body_timeout_s)
     projects, keys = Projects(desk), Keys(desk, chassis.base_url)
-    policies = Policies(checks.database, cursors, settings.max_body_bytes, chassis.body_timeout_s)
-    audit = Audit(checks.database, cursors)
+    approvals = ApprovalRequests(desk, telling.sender, chassis.base_url)
+    policies, audit = Policies(desk), Audit(desk)
     channels = Channels(
         checks,
         cursors,
@@ -45,6 +47,7 @@ def service(
     )
     deliveries = Deliveries(checks, cursors)
     routes = identity_routes(desk, sealer, chassis.data_dir)
-    routes += [*Organizations(desk).routes(), *projects.routes(), *keys.routes(), *policies.routes(), *audit.routes()]
-    routes += [*channels.routes(), *deliveries.routes()]
-    return Service(name="control", routes=routes, resources=telling.resources, readiness=[checks.database])
+    routes += [*Organizations(desk).routes(), *projects.routes(), *keys.routes()]
+    routes += [*approvals.routes(), *policies.routes(), *channels.routes(), *deliveries.routes(), *audit.routes()]
+    resources = [*telling.resources, Expiry(checks.database, chassis.base_url).running]
+    return Service(name="control", routes=routes, resources=resources, readiness=[checks.database])

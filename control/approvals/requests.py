@@ -4,7 +4,7 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final
 
 import msgspec
 from aiohttp import web
@@ -16,8 +16,7 @@ from chassis.errors import NotFound
 from chassis.identity.model import Reach
 from chassis.limits.limiter import LimitClass
 from chassis.operation import Answer, Body, Operation, Parameter, Tag, json_content
-from chassis.relational import Database
-from chassis.validation import Issues, bounded_int, read_json, single
+from chassis.validation import Issues, bounded_int, single
 from chassis.web import Route, json_response, request_id
 from control.approvals import store, telling, voting
 from control.approvals.asking import Asking, ask, decision_body
@@ -36,9 +35,8 @@ from control.approvals.bodies import (
 from control.approvals.model import Request, Status
 from control.approvals.voting import Ballot, Outcome
 from control.deliveries.outbox import Attempts
+from control.desk import Desk
 from proto.identity import Scope
-
-B = TypeVar("B")
 
 DEFAULT_LIMIT: Final = 50
 MAX_LIMIT: Final = 100
@@ -88,13 +86,11 @@ REJECT: Final = Operation(
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequests:
-    """The handlers, with what they need. `base_url` is the address that messages link to."""
+    """The handlers, with what they work with. `base_url` is the address that messages link to."""
 
-    database: Database
+    desk: Desk
     attempts: Attempts
     base_url: str
-    max_body_bytes: int
-    body_timeout_s: float
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def routes(self) -> list[Route]:
@@ -121,7 +117,7 @@ class ApprovalRequests:
         limit = bounded_int(request.query, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT, issues)
         issues.raise_if_any("The query is not valid.")
         now = self.now()
-        async with self.database.read() as connection:
+        async with self.desk.database.read() as connection:
             found = await store.list_requests(connection, reach(request).org_id, status, now, limit)
         return json_response({"data": [request_body(one, now) for one in found]})
 
@@ -131,11 +127,11 @@ class ApprovalRequests:
         ALLOW and DENY are answers, and no request is made. ASK makes one that waits for people (201), or finds the
         same one waiting (200): same requester, action, target and project. Channels are told of a new one.
         """
-        body = await self._read(request, NewRequest)
+        body = await self.desk.read(request, NewRequest)
         now = self.now()
         caller = reach(request)
         asking = Asking(caller, body, self._link(caller), request_id(request), now)
-        async with self.database.write() as connection:
+        async with self.desk.database.write() as connection:
             answered = await ask(connection, asking)
         deliveries = await self.attempts.attempt(answered.queued) if answered.queued else []
         return json_response(decision_body(answered, deliveries, now), status=201 if answered.made else 200)
@@ -151,7 +147,7 @@ class ApprovalRequests:
         409 when it is decided or expired, 403 for a request of one's own.
         """
         seen = await self._seen(request)
-        body: Approval | None = await self._read(request, Approval | None)  # type: ignore[arg-type]  # a union is a type to msgspec
+        body: Approval | None = await self.desk.read(request, Approval | None)  # type: ignore[arg-type]  # a union is a type to msgspec
         said = None if body is None or body.reason is msgspec.UNSET else body.reason.strip() or None
         return await self._vote(request, seen, said, voting.approve)
 
@@ -162,7 +158,7 @@ class ApprovalRequests:
         """
         seen = await self._seen(request)
         voting.require_right_to_reject(reach(request), seen)
-        body = await self._read(request, Rejection)
+        body = await self.desk.read(request, Rejection)
         return await self._vote(request, seen, body.reason.strip(), voting.reject)
 
     async def _vote(
@@ -175,7 +171,7 @@ class ApprovalRequests:
         """Those that were told of the request are told how it ended; nobody waits for that."""
         caller, now = reach(request), self.now()
         ballot = Ballot(caller, seen.id, said, request_id(request), now)
-        async with self.database.write() as connection:
+        async with self.desk.database.write() as connection:
             outcome = await cast(connection, ballot)
             if outcome.decided:
                 await telling.tell_ended(connection, outcome.request, self._link(caller) + seen.id, now)
@@ -185,17 +181,14 @@ class ApprovalRequests:
         wanted = request.match_info["requestId"]
         if _ID.fullmatch(wanted) is None:  # a path may hold what no database column takes
             raise NotFound
-        async with self.database.read() as connection:
+        async with self.desk.database.read() as connection:
             found = await store.find(connection, reach(request).org_id, wanted)
         if found is None:
             raise NotFound
         return found
 
     def _link(self, caller: Reach) -> str:
-        return f"{self.base_url}/orgs/{caller.org_slug}/approval-requests/"
-
-    async def _read(self, request: web.Request, shape: type[B]) -> B:
-        return await read_json(request, shape, max_bytes=self.max_body_bytes, timeout_s=self.body_timeout_s)
+        return telling.link(self.base_url, caller.org_slug)
 
 
 def _status(request: web.Request, issues: Issues) -> Status | None:

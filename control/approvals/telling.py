@@ -78,6 +78,11 @@ def ended(request: Request, link: str, names: Mapping[str, str], now: datetime) 
     )
 
 
+def link(base_url: str, org_slug: str) -> str:
+    """Where the requests of an organization are shown; an id goes at the end."""
+    return f"{base_url}/orgs/{org_slug}/approval-requests/"
+
+
 def people(request: Request) -> set[str]:
     """Whose names the messages tell."""
     return {one for one in (request.requester_id, request.on_behalf_of, request.decider_id) if one is not None}

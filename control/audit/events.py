@@ -11,15 +11,15 @@ from aiohttp import web
 from msgspec import Meta
 
 from chassis.access import bearer, reach
-from chassis.cursor import MAX_CURSOR_LENGTH, CursorSigner
+from chassis.cursor import MAX_CURSOR_LENGTH
 from chassis.operation import Answer, Operation, Parameter, Tag, json_content
-from chassis.relational import Database
 from chassis.validation import Issues, bounded_int, bounded_text
 from chassis.web import Route, json_response
 from control.audit import store
 from control.audit.chain import Event
 from control.audit.store import Wanted
 from control.audit.tables import MAX_ACTION_LENGTH, MAX_OBJECT_ID_LENGTH
+from control.desk import Desk
 from control.paging import DEFAULT_LIMIT, MAX_LIMIT, PAGE, NextCursor, Page, page_body
 from proto.identity import Scope
 
@@ -73,10 +73,9 @@ EXPORT: Final = Operation(
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The handlers, with what they need."""
+    """The handlers, with what they work with."""
 
-    database: Database
-    cursors: CursorSigner
+    desk: Desk
 
     def routes(self) -> list[Route]:
         """Every route of this resource with its scope."""
@@ -95,11 +94,11 @@ class Audit:
         cursor = bounded_text(request.query, "cursor", 1, MAX_CURSOR_LENGTH, issues)
         issues.raise_if_any("The query is not valid.")
         binding = f"audit of {org_id}: {wanted}".encode()
-        before = None if cursor is None else self.cursors.open(cursor, binding, tuple[int])[0]
-        async with self.database.read() as connection:
+        before = None if cursor is None else self.desk.cursors.open(cursor, binding, tuple[int])[0]
+        async with self.desk.database.read() as connection:
             found = await store.list_events(connection, org_id, wanted, before, limit + 1)
         page = Page(limit, None)
-        return json_response(page_body(found, page, lambda one: one, lambda one: one.seq, self.cursors, binding))
+        return json_response(page_body(found, page, lambda one: one, lambda one: one.seq, self.desk.cursors, binding))
 
     async def export(self, request: web.Request) -> web.StreamResponse:
         """Export audit events, oldest first, one JSON object a line.
@@ -116,7 +115,7 @@ class Audit:
         return web.Response(body=body, headers=headers)
 
     async def _lines(self, org_id: str, wanted: Wanted, after: int) -> AsyncIterator[bytes]:
-        async for events in store.walk(self.database, org_id, wanted, after):
+        async for events in store.walk(self.desk.database, org_id, wanted, after):
             yield b"".join(msgspec.json.encode(event) + b"\n" for event in events)
 
 

@@ -1,6 +1,6 @@
 """What the endpoints of policies take and answer."""
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -10,7 +10,6 @@ from control.names import Moment, Name, Slug
 from control.paging import NextCursor
 from control.policies.engine import minimum, reason
 from control.policies.model import (
-    DECIDING_ROLES,
     DEFAULT_TTL_MINUTES,
     MAX_APPROVERS,
     MAX_TTL_MINUTES,
@@ -54,8 +53,9 @@ TargetType = Annotated[
 ]
 TtlMinutes = Annotated[int, Meta(ge=1, le=MAX_TTL_MINUTES, description="Minutes until a request expires.")]
 MinApprovers = Annotated[int, Meta(ge=1, le=MAX_APPROVERS, description="Approvals that are needed. For ASK.")]
+DecidingRole = Literal["MEMBER", "ADMIN", "OWNER"]  # those of DECIDING_ROLES
 ApproverRoles = Annotated[
-    list[Role], Meta(min_length=1, max_length=3, description="Roles of those who may decide. For ASK.")
+    list[DecidingRole], Meta(min_length=1, max_length=3, description="Roles of those who may decide. For ASK.")
 ]
 PrincipalId = Annotated[
     str, Meta(min_length=1, max_length=32, pattern=r"^[0-9a-z_]+(?!\n)$", description="Must be an id.")
@@ -76,7 +76,7 @@ class NewPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     project_slug: Slug | None = None
     target_type: TargetType | None = None
     min_approvers: MinApprovers = 1
-    approver_roles: ApproverRoles = msgspec.field(default_factory=lambda: [*DECIDING_ROLES])
+    approver_roles: ApproverRoles = msgspec.field(default_factory=lambda: ["MEMBER", "ADMIN", "OWNER"])
     machine_approver_ids: Machines = []
     ttl_minutes: TtlMinutes = DEFAULT_TTL_MINUTES
     enabled: bool = True
@@ -109,7 +109,7 @@ class ApprovalPolicy(msgspec.Struct, frozen=True, rename="camel"):
     effect: Effect
     risk_class: RiskClass
     min_approvers: MinApprovers
-    approver_roles: ApproverRoles
+    approver_roles: list[Role]
     machine_approver_ids: Machines
     ttl_minutes: TtlMinutes
     enabled: bool

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final
 
 import msgspec
 from aiohttp import web
@@ -11,14 +11,12 @@ from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.access import bearer, reach
-from chassis.cursor import CursorSigner
 from chassis.errors import BadRequest, Issue, NotFound
 from chassis.identity import registry
 from chassis.operation import Answer, Body, Operation, Parameter, Tag, json_content
-from chassis.relational import Database
-from chassis.validation import read_json
 from chassis.web import Route, json_response, request_id
 from control.audit.record import record
+from control.desk import Desk
 from control.paging import PAGE, page_body, requested_page
 from control.policies import store
 from control.policies.bodies import (
@@ -35,8 +33,6 @@ from control.policies.bodies import (
 from control.policies.engine import Question, ranked
 from control.policies.model import Policy
 from proto.identity import Scope
-
-B = TypeVar("B")
 
 _ID: Final = re.compile(POLICY_ID_PATTERN[1:-1])
 _OF_ONE: Final = (Parameter("policyId", "path", Annotated[str, Meta(min_length=1)], "The policy."),)
@@ -78,12 +74,9 @@ DRY_RUN: Final = Operation(
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """The handlers, with what they need."""
+    """The handlers, with what they work with."""
 
-    database: Database
-    cursors: CursorSigner
-    max_body_bytes: int
-    body_timeout_s: float
+    desk: Desk
 
     def routes(self) -> list[Route]:
         """Every route of this resource with its scope."""
@@ -102,10 +95,10 @@ class Policies:
         """List policies, newest first."""
         org_id = reach(request).org_id
         binding = f"policies of {org_id}".encode()
-        page = requested_page(request, self.cursors, binding)
-        async with self.database.read() as connection:
+        page = requested_page(request, self.desk.cursors, binding)
+        async with self.desk.database.read() as connection:
             found = await store.list_policies(connection, org_id, page.after, page.limit + 1)
-        return json_response(page_body(found, page, policy_body, lambda one: one.id, self.cursors, binding))
+        return json_response(page_body(found, page, policy_body, lambda one: one.id, self.desk.cursors, binding))
 
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Create a policy.
@@ -113,11 +106,11 @@ class Policies:
         It decides requests from now on. An organization's DENY comes before all; then policies of the project, those of
         the organization, the built-in table. Among those of one place the more specific pattern decides.
         """
-        body = await self._read(request, NewPolicy)
+        body = await self.desk.read(request, NewPolicy)
         caller = reach(request)
         values = msgspec.structs.asdict(body)
         slug = values.pop("project_slug")
-        async with self.database.write() as connection:
+        async with self.desk.database.write() as connection:
             project_id = await project_of(connection, caller.org_id, slug, "body.projectSlug")
             await _require_machines(connection, caller.org_id, body.machine_approver_ids)
             made = await store.create(connection, caller.org_id, project_id, values)
@@ -134,10 +127,10 @@ class Policies:
         Requests that were made before keep what they have.
         """
         policy_id = (await self._seen(request)).id
-        body = await self._read(request, PolicyChange)
+        body = await self.desk.read(request, PolicyChange)
         caller = reach(request)
         values = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
-        async with self.database.write() as connection:
+        async with self.desk.database.write() as connection:
             await _require_machines(connection, caller.org_id, values.get("machine_approver_ids", ()))
             if await store.find(connection, caller.org_id, policy_id) is None:
                 raise NotFound
@@ -152,7 +145,7 @@ class Policies:
         """
         policy = await self._seen(request)
         caller = reach(request)
-        async with self.database.write() as connection:
+        async with self.desk.database.write() as connection:
             if not await store.delete(connection, caller.org_id, policy.id):
                 raise NotFound
             await record(connection, caller, "policy.delete", policy.id, {"name": policy.name}, request_id(request))
@@ -163,9 +156,9 @@ class Policies:
 
         Nothing is made and nobody is told.
         """
-        body = await self._read(request, DryRun)
+        body = await self.desk.read(request, DryRun)
         org_id = reach(request).org_id
-        async with self.database.read() as connection:
+        async with self.desk.database.read() as connection:
             project_id = await project_of(connection, org_id, body.project_tag, "body.projectTag")
             rules = await store.rules(connection, org_id, project_id)
         return json_response(dry_run_body(ranked(rules, Question(body.action, body.target_type))))
@@ -174,14 +167,11 @@ class Policies:
         policy_id = request.match_info["policyId"]
         if _ID.fullmatch(policy_id) is None:  # a path may hold what no database column takes
             raise NotFound
-        async with self.database.read() as connection:
+        async with self.desk.database.read() as connection:
             found = await store.find(connection, reach(request).org_id, policy_id)
         if found is None:
             raise NotFound
         return found
-
-    async def _read(self, request: web.Request, shape: type[B]) -> B:
-        return await read_json(request, shape, max_bytes=self.max_body_bytes, timeout_s=self.body_timeout_s)
 
 
 async def project_of(connection: AsyncConnection, org_id: str, slug: str | None, path: str) -> int | None:

@@ -12,19 +12,21 @@ from chassis.telemetry import Telemetry
 from chassis.web import build_app
 from control.approvals.requests import ApprovalRequests
 from control.audit.events import Audit
+from control.desk import Desk
 from control.policies.policies import Policies
 from tests.chassis.identity.tenants import Clock, new_tenant
-from tests.control.approvals.desk import Attempts, Desk
+from tests.control.approvals.office import Attempts, Office
 
 
 @pytest.fixture
-async def desk(migrated_url: str, tmp_path: Path) -> AsyncIterator[Desk]:
+async def office(migrated_url: str, tmp_path: Path) -> AsyncIterator[Office]:
     telemetry = Telemetry("control")
     settings = ChassisSettings(data=str(tmp_path), public_url="https://sluice.example.org", approval_rate=0)
     checks = Checks.over(Database(migrated_url, max_wait_s=10.0), telemetry.registry)
     clock, attempts, cursors = Clock(), Attempts(), CursorSigner(b"k" * 32)
-    requests = ApprovalRequests(checks.database, attempts, "https://sluice.example.org", 16_384, 5.0, clock.now)
-    policies, audit = Policies(checks.database, cursors, 16_384, 5.0), Audit(checks.database, cursors)
+    desk = Desk(checks, cursors, 16_384, 5.0)
+    requests = ApprovalRequests(desk, attempts, "https://sluice.example.org", clock.now)
+    policies, audit = Policies(desk), Audit(desk)
     app = build_app(
         [*requests.routes(), *policies.routes(), *audit.routes()],
         service="control",
@@ -35,4 +37,4 @@ async def desk(migrated_url: str, tmp_path: Path) -> AsyncIterator[Desk]:
     )
     async with TestClient(TestServer(app), auto_decompress=False) as client:
         acme, globex = await new_tenant(checks.database, "acme"), await new_tenant(checks.database, "globex")
-        yield Desk(client, checks, acme, globex, clock, attempts)
+        yield Office(client, checks, acme, globex, clock, attempts)

@@ -7,7 +7,7 @@ import pytest
 
 from chassis.relational import format_time
 from proto.identity import Role, Scope
-from tests.control.approvals.desk import ASKED, REQUESTS, Desk, new_channel
+from tests.control.approvals.office import ASKED, REQUESTS, Office, new_channel
 
 KEYS = [
     *("id", "orgId", "requesterPrincipalId", "onBehalfOfPrincipalId", "action", "riskClass", "targetType", "targetId"),
@@ -16,12 +16,12 @@ KEYS = [
 ]
 
 
-async def test_what_no_rule_knows_is_asked_about(desk: Desk) -> None:
-    status, answer, _ = await desk.call("POST", REQUESTS, ASKED)
+async def test_what_no_rule_knows_is_asked_about(office: Office) -> None:
+    status, answer, _ = await office.call("POST", REQUESTS, ASKED)
     assert status == 201
     asked = answer["request"]
     assert list(asked) == KEYS
-    created = desk.clock.now()
+    created = office.clock.now()
     assert answer == {
         "decision": "ASK",
         "riskClass": "HIGH",
@@ -30,8 +30,8 @@ async def test_what_no_rule_knows_is_asked_about(desk: Desk) -> None:
         "policySource": "fallback",
         "request": {
             "id": asked["id"],
-            "orgId": desk.acme.organization.id,
-            "requesterPrincipalId": desk.acme.owner_id,
+            "orgId": office.acme.organization.id,
+            "requesterPrincipalId": office.acme.owner_id,
             "onBehalfOfPrincipalId": None,
             **ASKED,
             "riskClass": "HIGH",
@@ -52,21 +52,21 @@ async def test_what_no_rule_knows_is_asked_about(desk: Desk) -> None:
         },
         "deliveries": [],
     }
-    assert (await desk.call("GET", f"{REQUESTS}/{asked['id']}"))[:2] == (200, asked)
-    assert (await desk.call("GET", REQUESTS))[:2] == (200, {"data": [asked]})
+    assert (await office.call("GET", f"{REQUESTS}/{asked['id']}"))[:2] == (200, asked)
+    assert (await office.call("GET", REQUESTS))[:2] == (200, {"data": [asked]})
 
 
 def shown(time: Any, **later: int) -> str:
     return format_time(time + timedelta(**later))
 
 
-async def test_allow_and_deny_are_answers_without_a_request(desk: Desk) -> None:
-    await desk.policy(name="Freeze", actionPattern="deploy.*", effect="DENY", riskClass="CRITICAL")
+async def test_allow_and_deny_are_answers_without_a_request(office: Office) -> None:
+    await office.policy(name="Freeze", actionPattern="deploy.*", effect="DENY", riskClass="CRITICAL")
     for action, decision, risk, source, reason in (
         ("issue.resolve", "ALLOW", "LOW", "builtin", "The built-in rule for issue.resolve allows it."),
         ("deploy.x", "DENY", "CRITICAL", "org_policy", 'The policy "Freeze" of the organization denies it.'),
     ):
-        status, answer, _ = await desk.call("POST", REQUESTS, ASKED | {"action": action, "notify": True})
+        status, answer, _ = await office.call("POST", REQUESTS, ASKED | {"action": action, "notify": True})
         assert (status, answer) == (
             200,
             {
@@ -79,82 +79,84 @@ async def test_allow_and_deny_are_answers_without_a_request(desk: Desk) -> None:
                 "deliveries": [],
             },
         )
-    assert (await desk.call("GET", REQUESTS))[1] == {"data": []}
-    assert desk.attempts.seen == []
+    assert (await office.call("GET", REQUESTS))[1] == {"data": []}
+    assert office.attempts.seen == []
 
 
-async def test_the_same_question_finds_the_request_that_waits(desk: Desk) -> None:
+async def test_the_same_question_finds_the_request_that_waits(office: Office) -> None:
     body = ASKED | {"projectTag": "web", "summary": "first"}
-    status, first, _ = await desk.call("POST", REQUESTS, body)
+    status, first, _ = await office.call("POST", REQUESTS, body)
     assert status == 201
-    await desk.policy(actionPattern="deploy.**", riskClass="LOW", minApprovers=3)
-    status, again, _ = await desk.call("POST", REQUESTS, body | {"summary": "second", "ttlMinutes": 5, "notify": True})
+    await office.policy(actionPattern="deploy.**", riskClass="LOW", minApprovers=3)
+    status, again, _ = await office.call(
+        "POST", REQUESTS, body | {"summary": "second", "ttlMinutes": 5, "notify": True}
+    )
     assert (status, again) == (200, first), "in the words that it was asked with, and nobody is told twice"
     for other in ({"action": "deploy.x"}, {"targetType": "host"}, {"targetId": "cart"}, {"projectTag": None}):
-        status, answer, _ = await desk.call("POST", REQUESTS, body | other)
+        status, answer, _ = await office.call("POST", REQUESTS, body | other)
         assert (status, answer["request"]["id"] != first["request"]["id"]) == (201, True), other
-    colleague = await desk.member()
-    status, answer, _ = await desk.call("POST", REQUESTS, body, colleague.token)
+    colleague = await office.member()
+    status, answer, _ = await office.call("POST", REQUESTS, body, colleague.token)
     assert (status, answer["request"]["requesterPrincipalId"]) == (201, colleague.id)
 
 
-async def test_a_request_that_is_over_is_asked_anew(desk: Desk) -> None:
-    colleague = await desk.member()
-    first = await desk.ask(ttlMinutes=1)
-    desk.clock.seconds += 60
-    second = await desk.ask()
-    assert (await desk.vote("reject", second, colleague))[0] == 200
-    third = await desk.ask()
-    assert (await desk.vote("approve", third, colleague))[0] == 200
-    fourth = await desk.ask()
+async def test_a_request_that_is_over_is_asked_anew(office: Office) -> None:
+    colleague = await office.member()
+    first = await office.ask(ttlMinutes=1)
+    office.clock.seconds += 60
+    second = await office.ask()
+    assert (await office.vote("reject", second, colleague))[0] == 200
+    third = await office.ask()
+    assert (await office.vote("approve", third, colleague))[0] == 200
+    fourth = await office.ask()
     assert len({one["id"] for one in (first, second, third, fourth)}) == 4
 
 
-async def test_the_policy_says_how_many_how_risky_and_how_long(desk: Desk) -> None:
-    policy = await desk.policy(actionPattern="deploy.*", riskClass="CRITICAL", minApprovers=10, ttlMinutes=7)
-    status, answer, _ = await desk.call("POST", REQUESTS, ASKED)
+async def test_the_policy_says_how_many_how_risky_and_how_long(office: Office) -> None:
+    policy = await office.policy(actionPattern="deploy.*", riskClass="CRITICAL", minApprovers=10, ttlMinutes=7)
+    status, answer, _ = await office.call("POST", REQUESTS, ASKED)
     asked = answer["request"]
     assert (status, answer["minApprovers"], answer["riskClass"], answer["policySource"]) == (
         *(201, 10, "CRITICAL"),
         "org_policy",
     )
     assert (asked["policyId"], asked["minApprovers"], asked["riskClass"]) == (policy["id"], 10, "CRITICAL")
-    assert asked["expiresAt"] == shown(desk.clock.now(), minutes=7)
-    asked = await desk.ask(targetId="other", ttlMinutes=43_200)
-    assert asked["expiresAt"] == shown(desk.clock.now(), days=30)
+    assert asked["expiresAt"] == shown(office.clock.now(), minutes=7)
+    asked = await office.ask(targetId="other", ttlMinutes=43_200)
+    assert asked["expiresAt"] == shown(office.clock.now(), days=30)
 
 
-async def test_policies_of_the_project_count_for_its_tag_alone(desk: Desk) -> None:
-    await desk.policy(projectSlug="web", actionPattern="deploy.**", effect="ALLOW", riskClass="LOW")
-    _, within, _ = await desk.call("POST", REQUESTS, ASKED | {"projectTag": "web"})
-    _, without, _ = await desk.call("POST", REQUESTS, ASKED)
+async def test_policies_of_the_project_count_for_its_tag_alone(office: Office) -> None:
+    await office.policy(projectSlug="web", actionPattern="deploy.**", effect="ALLOW", riskClass="LOW")
+    _, within, _ = await office.call("POST", REQUESTS, ASKED | {"projectTag": "web"})
+    _, without, _ = await office.call("POST", REQUESTS, ASKED)
     assert [(one["decision"], one["policySource"]) for one in (within, without)] == [
         ("ALLOW", "project_policy"),
         ("ASK", "fallback"),
     ]
 
 
-async def test_lists_hold_what_was_asked_for_newest_first(desk: Desk) -> None:
-    colleague = await desk.member()
-    asked = [await desk.ask(targetId=str(number), ttlMinutes=60 if number % 4 else 1) for number in range(8)]
-    await desk.vote("approve", asked[1], colleague)
-    await desk.vote("reject", asked[2], colleague)
-    desk.clock.seconds += 60
+async def test_lists_hold_what_was_asked_for_newest_first(office: Office) -> None:
+    colleague = await office.member()
+    asked = [await office.ask(targetId=str(number), ttlMinutes=60 if number % 4 else 1) for number in range(8)]
+    await office.vote("approve", asked[1], colleague)
+    await office.vote("reject", asked[2], colleague)
+    office.clock.seconds += 60
     expected = {"PENDING": [7, 6, 5, 3], "APPROVED": [1], "REJECTED": [2], "EXPIRED": [4, 0]}
     for status, numbers in expected.items():
-        _, page, _ = await desk.call("GET", REQUESTS, params={"status": status})
+        _, page, _ = await office.call("GET", REQUESTS, params={"status": status})
         assert [(one["targetId"], one["status"]) for one in page["data"]] == [(str(n), status) for n in numbers]
-    _, page, _ = await desk.call("GET", REQUESTS, params={"limit": "3"})
+    _, page, _ = await office.call("GET", REQUESTS, params={"limit": "3"})
     assert list(page) == ["data"]
     assert [one["targetId"] for one in page["data"]] == ["7", "6", "5"]
-    _, foreign, _ = await desk.call("GET", "/orgs/globex/approval-requests", token=desk.globex.token.secret)
+    _, foreign, _ = await office.call("GET", "/orgs/globex/approval-requests", token=office.globex.token.secret)
     assert foreign == {"data": []}
 
 
-async def test_fifty_by_default_and_a_hundred_at_most(desk: Desk) -> None:
+async def test_fifty_by_default_and_a_hundred_at_most(office: Office) -> None:
     for number in range(101):
-        await desk.ask(targetId=str(number))
-    sizes = [len((await desk.call("GET", REQUESTS, params=query))[1]["data"]) for query in ({}, {"limit": "100"})]
+        await office.ask(targetId=str(number))
+    sizes = [len((await office.call("GET", REQUESTS, params=query))[1]["data"]) for query in ({}, {"limit": "100"})]
     assert sizes == [50, 100]
 
 
@@ -169,8 +171,8 @@ async def test_fifty_by_default_and_a_hundred_at_most(desk: Desk) -> None:
         ({"status": "pending"}, ("query.status", "not_allowed")),
     ],
 )
-async def test_a_bad_query_is_400(desk: Desk, query: dict[str, str], issue: tuple[str, str]) -> None:
-    status, answer, _ = await desk.call("GET", REQUESTS, params=query)
+async def test_a_bad_query_is_400(office: Office, query: dict[str, str], issue: tuple[str, str]) -> None:
+    status, answer, _ = await office.call("GET", REQUESTS, params=query)
     assert (status, [(one["path"], one["code"]) for one in answer["error"]["details"]]) == (400, [issue])
 
 
@@ -234,8 +236,8 @@ BAD: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
 
 
 @pytest.mark.parametrize("body", GOOD, ids=str)
-async def test_every_bound_from_within(desk: Desk, body: dict[str, Any]) -> None:
-    status, answer, _ = await desk.call("POST", REQUESTS, ASKED | body)
+async def test_every_bound_from_within(office: Office, body: dict[str, Any]) -> None:
+    status, answer, _ = await office.call("POST", REQUESTS, ASKED | body)
     assert status == 201
     for name in ("action", "targetType", "targetId"):
         assert answer["request"][name] == (ASKED | body)[name]
@@ -244,28 +246,28 @@ async def test_every_bound_from_within(desk: Desk, body: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize(("body", "issues"), BAD, ids=str)
-async def test_every_bound_from_outside(desk: Desk, body: dict[str, Any], issues: list[tuple[str, str]]) -> None:
-    status, answer, _ = await desk.call("POST", REQUESTS, ASKED | body)
+async def test_every_bound_from_outside(office: Office, body: dict[str, Any], issues: list[tuple[str, str]]) -> None:
+    status, answer, _ = await office.call("POST", REQUESTS, ASKED | body)
     assert status == 400
     assert [(one["path"], one["code"]) for one in answer["error"]["details"]] == issues
 
 
 @pytest.mark.parametrize("name", ["action", "targetType", "targetId"])
-async def test_what_is_required(desk: Desk, name: str) -> None:
+async def test_what_is_required(office: Office, name: str) -> None:
     body = {key: value for key, value in ASKED.items() if key != name}
-    status, answer, _ = await desk.call("POST", REQUESTS, body)
+    status, answer, _ = await office.call("POST", REQUESTS, body)
     assert (status, answer["error"]["details"]) == (
         400,
         [{"path": f"body.{name}", "message": "Is required.", "code": "missing"}],
     )
 
 
-async def test_channels_are_told_as_the_body_says(desk: Desk) -> None:
-    database, acme = desk.checks.database, desk.acme
+async def test_channels_are_told_as_the_body_says(office: Office) -> None:
+    database, acme = office.checks.database, office.acme
     of_org = await new_channel(database, acme)
     of_project = await new_channel(database, acme, acme.project.id)
     disabled = await new_channel(database, acme, enabled=False)
-    foreign = await new_channel(database, desk.globex)
+    foreign = await new_channel(database, office.globex)
 
     def told(channel_id: str, error: str | None = None) -> dict[str, Any]:
         kind = "unknown" if error == "not_found" else "webhook"
@@ -293,12 +295,12 @@ async def test_channels_are_told_as_the_body_says(desk: Desk) -> None:
         ),
     ]
     for number, (body, expected) in enumerate(cases):
-        status, answer, _ = await desk.call("POST", REQUESTS, ASKED | {"targetId": str(number)} | body)
+        status, answer, _ = await office.call("POST", REQUESTS, ASKED | {"targetId": str(number)} | body)
         assert (status, answer["deliveries"]) == (201, expected), body
 
 
-async def test_who_may_ask_and_look(desk: Desk) -> None:
-    asked = await desk.ask()
+async def test_who_may_ask_and_look(office: Office) -> None:
+    asked = await office.ask()
     for role, read, write in (
         (Role.VIEWER, 200, 403),
         (Role.BILLING, 403, 403),
@@ -306,9 +308,9 @@ async def test_who_may_ask_and_look(desk: Desk) -> None:
         (Role.ADMIN, 200, 201),
         (Role.OWNER, 200, 201),
     ):
-        member = await desk.member(role)
-        assert (await desk.call("GET", REQUESTS, token=member.token))[0] == read
-        assert (await desk.call("GET", f"{REQUESTS}/{asked['id']}", token=member.token))[0] == read
-        assert (await desk.call("POST", REQUESTS, ASKED, member.token))[0] == write
-    narrow = await desk.member(Role.ADMIN, frozenset({Scope.APPROVALS_READ}))
-    assert (await desk.call("POST", REQUESTS, ASKED, narrow.token))[0] == 403
+        member = await office.member(role)
+        assert (await office.call("GET", REQUESTS, token=member.token))[0] == read
+        assert (await office.call("GET", f"{REQUESTS}/{asked['id']}", token=member.token))[0] == read
+        assert (await office.call("POST", REQUESTS, ASKED, member.token))[0] == write
+    narrow = await office.member(Role.ADMIN, frozenset({Scope.APPROVALS_READ}))
+    assert (await office.call("POST", REQUESTS, ASKED, narrow.token))[0] == 403

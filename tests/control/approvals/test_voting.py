@@ -10,7 +10,7 @@ from chassis.identity import registry
 from chassis.identity.bearer import LIMITS
 from chassis.relational import format_time
 from proto.identity import PrincipalKind, Role, Scope
-from tests.control.approvals.desk import ASKED, REQUESTS, Desk, Member
+from tests.control.approvals.office import ASKED, REQUESTS, Member, Office
 
 
 def standing(answer: Any) -> tuple[str, int, int, bool, bool]:
@@ -23,10 +23,10 @@ def standing(answer: Any) -> tuple[str, int, int, bool, bool]:
     )
 
 
-async def test_one_approval_decides_where_one_is_asked_for(desk: Desk) -> None:
-    asked, approver = await desk.ask(), await desk.member()
-    desk.clock.seconds += 5
-    status, answer = await desk.vote("approve", asked, approver, reason="  Read the diff. ")
+async def test_one_approval_decides_where_one_is_asked_for(office: Office) -> None:
+    asked, approver = await office.ask(), await office.member()
+    office.clock.seconds += 5
+    status, answer = await office.vote("approve", asked, approver, reason="  Read the diff. ")
     assert status == 200
     assert list(answer) == ["request", "approvals", "remaining", "hasIndependentApprover", "idempotent"]
     assert answer == {
@@ -34,7 +34,7 @@ async def test_one_approval_decides_where_one_is_asked_for(desk: Desk) -> None:
         | {
             "status": "APPROVED",
             "deciderPrincipalId": approver.id,
-            "decidedAt": format_time(desk.clock.now()),
+            "decidedAt": format_time(office.clock.now()),
             "reason": "Read the diff.",
         },
         "approvals": 1,
@@ -42,14 +42,14 @@ async def test_one_approval_decides_where_one_is_asked_for(desk: Desk) -> None:
         "hasIndependentApprover": True,
         "idempotent": False,
     }
-    assert (await desk.call("GET", f"{REQUESTS}/{asked['id']}"))[1] == answer["request"]
+    assert (await office.call("GET", f"{REQUESTS}/{asked['id']}"))[1] == answer["request"]
 
 
 @pytest.mark.parametrize("body", [b"null", b"{}", b' {"reason": "x"} '])
-async def test_an_approval_says_nothing_or_why(desk: Desk, body: bytes) -> None:
-    asked, approver = await desk.ask(), await desk.member()
+async def test_an_approval_says_nothing_or_why(office: Office, body: bytes) -> None:
+    asked, approver = await office.ask(), await office.member()
     path, headers = f"{REQUESTS}/{asked['id']}/approve", {"Content-Type": "application/json"}
-    status, answer, _ = await desk.call("POST", path, token=approver.token, data=body, headers=headers)
+    status, answer, _ = await office.call("POST", path, token=approver.token, data=body, headers=headers)
     assert (status, answer["request"]["reason"]) == (200, "x" if b"x" in body else None)
 
 
@@ -77,12 +77,12 @@ REASONS: list[tuple[str, Any, int, list[tuple[str, str]]]] = [
 
 @pytest.mark.parametrize(("verb", "body", "expected", "issues"), REASONS, ids=str)
 async def test_bounds_of_reasons(
-    desk: Desk, verb: str, body: Any, expected: int, issues: list[tuple[str, str]]
+    office: Office, verb: str, body: Any, expected: int, issues: list[tuple[str, str]]
 ) -> None:
-    asked, voter = await desk.ask(), await desk.member()
+    asked, voter = await office.ask(), await office.member()
     path, headers = f"{REQUESTS}/{asked['id']}/{verb}", {"Content-Type": "application/json"}
     data = msgspec.json.encode(body)
-    status, answer, _ = await desk.call("POST", path, token=voter.token, data=data, headers=headers)
+    status, answer, _ = await office.call("POST", path, token=voter.token, data=data, headers=headers)
     assert status == expected
     if status == 400:
         assert [(one["path"], one["code"]) for one in answer["error"]["details"]] == issues
@@ -91,238 +91,238 @@ async def test_bounds_of_reasons(
 
 
 @pytest.mark.parametrize(("verb", "raw"), [("approve", b""), ("reject", b""), ("reject", b"null"), ("approve", b"{")])
-async def test_a_body_is_required(desk: Desk, verb: str, raw: bytes) -> None:
-    asked, voter = await desk.ask(), await desk.member()
+async def test_a_body_is_required(office: Office, verb: str, raw: bytes) -> None:
+    asked, voter = await office.ask(), await office.member()
     path, headers = f"{REQUESTS}/{asked['id']}/{verb}", {"Content-Type": "application/json"}
-    status, answer, _ = await desk.call("POST", path, token=voter.token, data=raw, headers=headers)
+    status, answer, _ = await office.call("POST", path, token=voter.token, data=raw, headers=headers)
     assert (status, answer["error"]["code"]) == (400, "bad_request")
 
 
-async def test_as_many_as_the_policy_asks_for(desk: Desk) -> None:
-    await desk.policy(minApprovers=3)
-    asked = await desk.ask()
-    voters = [await desk.member() for _ in range(4)]
+async def test_as_many_as_the_policy_asks_for(office: Office) -> None:
+    await office.policy(minApprovers=3)
+    asked = await office.ask()
+    voters = [await office.member() for _ in range(4)]
     for number, voter in enumerate(voters[:3], 1):
-        status, answer = await desk.vote("approve", asked, voter)
+        status, answer = await office.vote("approve", asked, voter)
         expected = ("APPROVED" if number == 3 else "PENDING", number, 3 - number, True, False)
         assert (status, standing(answer)) == (200, expected)
-        status, answer = await desk.vote("approve", asked, voter)
+        status, answer = await office.vote("approve", asked, voter)
         assert (status, standing(answer)) == (200, (*expected[:4], True)), "again: the same, and nothing new"
-    assert (await desk.vote("approve", asked, voters[3]))[0] == 409
+    assert (await office.vote("approve", asked, voters[3]))[0] == 409
 
 
-async def test_nobody_approves_a_request_of_his_own(desk: Desk) -> None:
-    member = await desk.member()
-    asked = await desk.ask(member)
-    status, answer = await desk.vote("approve", asked, member)
+async def test_nobody_approves_a_request_of_his_own(office: Office) -> None:
+    member = await office.member()
+    asked = await office.ask(member)
+    status, answer = await office.vote("approve", asked, member)
     assert (status, answer["error"]["code"], answer["error"]["message"]) == (
         *(403, "forbidden"),
         "Nobody approves a request of his own.",
     )
     assert "details" not in answer["error"]
-    events = await desk.audit(objectId=asked["id"])
+    events = await office.audit(objectId=asked["id"])
     assert [one["action"] for one in events] == ["approval_request.create"]
 
 
-async def test_the_owner_of_an_agent_is_not_independent_of_it(desk: Desk) -> None:
-    alice, bob = await desk.member(), await desk.member()
-    asked = await desk.ask(await desk.machine(alice))
-    status, answer = await desk.vote("approve", asked, alice)
+async def test_the_owner_of_an_agent_is_not_independent_of_it(office: Office) -> None:
+    alice, bob = await office.member(), await office.member()
+    asked = await office.ask(await office.machine(alice))
+    status, answer = await office.vote("approve", asked, alice)
     assert (status, standing(answer)) == (200, ("PENDING", 1, 1, False, False))
-    status, answer = await desk.vote("approve", asked, bob)
+    status, answer = await office.vote("approve", asked, bob)
     assert (status, standing(answer)) == (200, ("APPROVED", 2, 0, True, False))
 
 
-async def test_machines_decide_only_where_they_are_listed_and_not_among_themselves(desk: Desk) -> None:
-    alice, bob = await desk.member(), await desk.member()
-    asker, sibling, stranger = await desk.machine(alice), await desk.machine(alice), await desk.machine(bob)
-    service = await desk.machine(bob, PrincipalKind.SERVICE)
+async def test_machines_decide_only_where_they_are_listed_and_not_among_themselves(office: Office) -> None:
+    alice, bob = await office.member(), await office.member()
+    asker, sibling, stranger = await office.machine(alice), await office.machine(alice), await office.machine(bob)
+    service = await office.machine(bob, PrincipalKind.SERVICE)
     for listed in ([], [sibling.id, service.id]):
-        await desk.policy(actionPattern=f"run.{len(listed)}", machineApproverIds=listed)
-        asked = await desk.ask(asker, action=f"run.{len(listed)}")
+        await office.policy(actionPattern=f"run.{len(listed)}", machineApproverIds=listed)
+        asked = await office.ask(asker, action=f"run.{len(listed)}")
         for verb in ("approve", "reject"):
-            status, answer = await desk.vote(verb, asked, stranger)
+            status, answer = await office.vote(verb, asked, stranger)
             assert (status, answer["error"]["message"]) == (
                 *(403,),
                 "Agents and services decide only where the policy lists them.",
             )
-    status, answer = await desk.vote("approve", asked, sibling)
+    status, answer = await office.vote("approve", asked, sibling)
     assert (status, standing(answer)) == (200, ("PENDING", 1, 1, False, False))
-    status, answer = await desk.vote("approve", asked, service)
+    status, answer = await office.vote("approve", asked, service)
     assert (status, standing(answer)) == (200, ("APPROVED", 2, 0, True, False))
 
 
-async def test_roles_that_decide_are_the_policys(desk: Desk) -> None:
-    await desk.policy(approverRoles=["ADMIN", "OWNER"])
-    requester, member, admin = await desk.member(), await desk.member(), await desk.member(Role.ADMIN)
-    asked = await desk.ask(requester)
+async def test_roles_that_decide_are_the_policys(office: Office) -> None:
+    await office.policy(approverRoles=["ADMIN", "OWNER"])
+    requester, member, admin = await office.member(), await office.member(), await office.member(Role.ADMIN)
+    asked = await office.ask(requester)
     for verb in ("approve", "reject"):
-        status, answer = await desk.vote(verb, asked, member)
+        status, answer = await office.vote(verb, asked, member)
         assert (status, answer["error"]["message"]) == (403, "This request is decided by ADMIN or OWNER.")
-    assert (await desk.vote("approve", asked, admin))[0] == 200
+    assert (await office.vote("approve", asked, admin))[0] == 200
 
 
-async def test_one_rejection_is_final(desk: Desk) -> None:
-    await desk.policy(minApprovers=3)
-    asked = await desk.ask()
-    voters = [await desk.member() for _ in range(3)]
+async def test_one_rejection_is_final(office: Office) -> None:
+    await office.policy(minApprovers=3)
+    asked = await office.ask()
+    voters = [await office.member() for _ in range(3)]
     for voter in voters[:2]:
-        await desk.vote("approve", asked, voter)
-    status, answer = await desk.vote("reject", asked, voters[2], reason="No.")
+        await office.vote("approve", asked, voter)
+    status, answer = await office.vote("reject", asked, voters[2], reason="No.")
     assert (status, standing(answer)) == (200, ("REJECTED", 2, 1, True, False))
     assert answer["request"]["reason"] == "No."
     assert answer["request"]["deciderPrincipalId"] == voters[2].id
-    again = await desk.vote("reject", asked, voters[2], reason="Still no.")
+    again = await office.vote("reject", asked, voters[2], reason="Still no.")
     assert again == (200, answer | {"idempotent": True})
     for verb, voter in (("approve", voters[0]), ("reject", voters[1]), ("approve", voters[2])):
-        status, refusal = await desk.vote(verb, asked, voter)
+        status, refusal = await office.vote(verb, asked, voter)
         assert (status, refusal["error"]["code"], refusal["error"]["message"]) == (
             *(409, "conflict"),
             "The request is REJECTED already.",
         )
 
 
-async def test_who_approved_may_still_reject(desk: Desk) -> None:
-    await desk.policy(minApprovers=2)
-    asked, voter = await desk.ask(), await desk.member()
-    await desk.vote("approve", asked, voter)
-    status, answer = await desk.vote("reject", asked, voter)
+async def test_who_approved_may_still_reject(office: Office) -> None:
+    await office.policy(minApprovers=2)
+    asked, voter = await office.ask(), await office.member()
+    await office.vote("approve", asked, voter)
+    status, answer = await office.vote("reject", asked, voter)
     assert (status, standing(answer)) == (200, ("REJECTED", 0, 2, False, False))
 
 
-async def test_the_requester_withdraws(desk: Desk) -> None:
-    alice = await desk.member()
-    asker = await desk.machine(alice)
-    narrow = await desk.member(Role.MEMBER, frozenset({Scope.APPROVALS_READ, Scope.APPROVALS_WRITE}))
-    reader = await desk.member(Role.VIEWER)
-    asked = await desk.ask(narrow)
-    for other in (reader, await desk.member(Role.MEMBER, frozenset({Scope.APPROVALS_READ, Scope.APPROVALS_WRITE}))):
-        status, refusal = await desk.vote("reject", asked, other)
+async def test_the_requester_withdraws(office: Office) -> None:
+    alice = await office.member()
+    asker = await office.machine(alice)
+    narrow = await office.member(Role.MEMBER, frozenset({Scope.APPROVALS_READ, Scope.APPROVALS_WRITE}))
+    reader = await office.member(Role.VIEWER)
+    asked = await office.ask(narrow)
+    for other in (reader, await office.member(Role.MEMBER, frozenset({Scope.APPROVALS_READ, Scope.APPROVALS_WRITE}))):
+        status, refusal = await office.vote("reject", asked, other)
         assert (status, refusal["error"]["code"]) == (403, "forbidden")
         assert "approvals:decide" in refusal["error"]["message"]
-    status, answer = await desk.vote("reject", asked, narrow, reason="Not needed any more.")
+    status, answer = await office.vote("reject", asked, narrow, reason="Not needed any more.")
     assert (status, answer["request"]["status"], answer["request"]["deciderPrincipalId"]) == (
         200,
         "REJECTED",
         narrow.id,
     )
     for withdrawing in (asker, alice):
-        asked = await desk.ask(asker)
-        assert (await desk.vote("reject", asked, withdrawing))[0] == 200
+        asked = await office.ask(asker)
+        assert (await office.vote("reject", asked, withdrawing))[0] == 200
 
 
-async def test_time_decides_what_nobody_did(desk: Desk) -> None:
-    asked, voter = await desk.ask(ttlMinutes=1), await desk.member()
-    desk.clock.seconds += 59.999
-    assert (await desk.call("GET", f"{REQUESTS}/{asked['id']}"))[1]["status"] == "PENDING"
-    desk.clock.seconds += 0.002
+async def test_time_decides_what_nobody_did(office: Office) -> None:
+    asked, voter = await office.ask(ttlMinutes=1), await office.member()
+    office.clock.seconds += 59.999
+    assert (await office.call("GET", f"{REQUESTS}/{asked['id']}"))[1]["status"] == "PENDING"
+    office.clock.seconds += 0.002
     expired = asked | {"status": "EXPIRED"}
-    assert (await desk.call("GET", f"{REQUESTS}/{asked['id']}"))[1] == expired
+    assert (await office.call("GET", f"{REQUESTS}/{asked['id']}"))[1] == expired
     for verb in ("approve", "reject"):
-        status, answer = await desk.vote(verb, asked, voter)
+        status, answer = await office.vote(verb, asked, voter)
         assert (status, answer["error"]["message"]) == (409, "The request is EXPIRED already.")
 
 
-async def test_what_is_stated_before_what_is_owned(desk: Desk) -> None:
+async def test_what_is_stated_before_what_is_owned(office: Office) -> None:
     """State 409, then one's own 403."""
-    member, other = await desk.member(), await desk.member()
-    asked = await desk.ask(member)
-    await desk.vote("approve", asked, other)
-    assert (await desk.vote("approve", asked, member))[0] == 409
+    member, other = await office.member(), await office.member()
+    asked = await office.ask(member)
+    await office.vote("approve", asked, other)
+    assert (await office.vote("approve", asked, member))[0] == 409
 
 
-async def test_votes_of_those_who_left_do_not_count(desk: Desk) -> None:
-    await desk.policy(minApprovers=2)
-    asked = await desk.ask()
-    first, second, third = [await desk.member() for _ in range(3)]
-    await desk.vote("approve", asked, first)
-    async with desk.checks.database.write() as connection:
-        await registry.remove_membership(connection, desk.acme.organization.id, first.id)
-    status, answer = await desk.vote("approve", asked, second)
+async def test_votes_of_those_who_left_do_not_count(office: Office) -> None:
+    await office.policy(minApprovers=2)
+    asked = await office.ask()
+    first, second, third = [await office.member() for _ in range(3)]
+    await office.vote("approve", asked, first)
+    async with office.checks.database.write() as connection:
+        await registry.remove_membership(connection, office.acme.organization.id, first.id)
+    status, answer = await office.vote("approve", asked, second)
     assert (status, standing(answer)) == (200, ("PENDING", 1, 1, True, False))
-    async with desk.checks.database.write() as connection:
-        await registry.set_role(connection, desk.acme.organization.id, second.id, Role.VIEWER)
-    status, answer = await desk.vote("approve", asked, third)
+    async with office.checks.database.write() as connection:
+        await registry.set_role(connection, office.acme.organization.id, second.id, Role.VIEWER)
+    status, answer = await office.vote("approve", asked, third)
     assert (status, standing(answer)) == (200, ("PENDING", 1, 1, True, False))
-    async with desk.checks.database.write() as connection:
-        await registry.set_role(connection, desk.acme.organization.id, second.id, Role.ADMIN)
-    status, answer = await desk.vote("approve", asked, third)
+    async with office.checks.database.write() as connection:
+        await registry.set_role(connection, office.acme.organization.id, second.id, Role.ADMIN)
+    status, answer = await office.vote("approve", asked, third)
     assert (status, standing(answer)) == (200, ("APPROVED", 2, 0, True, False)), "his vote is there, and now enough"
 
 
-async def test_a_right_that_is_lost_is_lost_in_the_transaction_of_the_vote(desk: Desk) -> None:
+async def test_a_right_that_is_lost_is_lost_in_the_transaction_of_the_vote(office: Office) -> None:
     """Guards remember for some seconds; a vote does not."""
-    asked = await desk.ask()
-    gone, demoted, disabled = [await desk.member() for _ in range(3)]
-    agent = await desk.machine(gone)
+    asked = await office.ask()
+    gone, demoted, disabled = [await office.member() for _ in range(3)]
+    agent = await office.machine(gone)
     for voter in (gone, demoted, disabled, agent):
-        assert (await desk.call("GET", REQUESTS, token=voter.token))[0] == 200
-    async with desk.checks.database.write() as connection:
-        await registry.remove_membership(connection, desk.acme.organization.id, gone.id)
-        await registry.set_role(connection, desk.acme.organization.id, demoted.id, Role.VIEWER)
+        assert (await office.call("GET", REQUESTS, token=voter.token))[0] == 200
+    async with office.checks.database.write() as connection:
+        await registry.remove_membership(connection, office.acme.organization.id, gone.id)
+        await registry.set_role(connection, office.acme.organization.id, demoted.id, Role.VIEWER)
         await registry.disable_principal(connection, disabled.id)
     assert LIMITS.fresh_s > 1, "they are remembered"
     for voter, expected in ((gone, 404), (demoted, 403), (disabled, 403), (agent, 404)):
-        assert [(await desk.vote(verb, asked, voter))[0] for verb in ("approve", "reject")] == [expected] * 2
-    assert (await desk.call("GET", f"{REQUESTS}/{asked['id']}"))[1] == asked
+        assert [(await office.vote(verb, asked, voter))[0] for verb in ("approve", "reject")] == [expected] * 2
+    assert (await office.call("GET", f"{REQUESTS}/{asked['id']}"))[1] == asked
 
 
-async def test_a_policy_that_changes_changes_nothing_about_what_was_asked(desk: Desk) -> None:
-    policy = await desk.policy(minApprovers=2)
+async def test_a_policy_that_changes_changes_nothing_about_what_was_asked(office: Office) -> None:
+    policy = await office.policy(minApprovers=2)
     path = f"/orgs/acme/approval-policies/{policy['id']}"
-    asked, voters = await desk.ask(), [await desk.member() for _ in range(2)]
-    await desk.call("PATCH", path, {"minApprovers": 1, "approverRoles": ["OWNER"], "effect": "DENY"})
-    assert standing((await desk.vote("approve", asked, voters[0]))[1])[:3] == ("PENDING", 1, 1)
-    assert (await desk.call("DELETE", path))[0] == 204
-    status, answer = await desk.vote("approve", asked, voters[1])
+    asked, voters = await office.ask(), [await office.member() for _ in range(2)]
+    await office.call("PATCH", path, {"minApprovers": 1, "approverRoles": ["OWNER"], "effect": "DENY"})
+    assert standing((await office.vote("approve", asked, voters[0]))[1])[:3] == ("PENDING", 1, 1)
+    assert (await office.call("DELETE", path))[0] == 204
+    status, answer = await office.vote("approve", asked, voters[1])
     assert (status, standing(answer)[:3]) == (200, ("APPROVED", 2, 0))
     assert answer["request"]["policyId"] == policy["id"]
 
 
-async def test_sixty_voters_at_once_make_one_transition(desk: Desk) -> None:
-    await desk.policy(minApprovers=5)
-    asked = await desk.ask()
-    voters = [await desk.member() for _ in range(60)]
+async def test_sixty_voters_at_once_make_one_transition(office: Office) -> None:
+    await office.policy(minApprovers=5)
+    asked = await office.ask()
+    voters = [await office.member() for _ in range(60)]
     for voter in voters:  # not more than 32 credentials are looked up at once that nobody knows yet
-        assert (await desk.call("GET", REQUESTS, token=voter.token))[0] == 200
-    answers = await asyncio.gather(*(desk.vote("approve", asked, voter) for voter in voters))
+        assert (await office.call("GET", REQUESTS, token=voter.token))[0] == 200
+    answers = await asyncio.gather(*(office.vote("approve", asked, voter) for voter in voters))
     by_status = {code: [answer for status, answer in answers if status == code] for code in (200, 409)}
     assert (len(by_status[200]), len(by_status[409])) == (5, 55)
     assert sorted(standing(answer)[:3] for answer in by_status[200]) == [
         ("APPROVED", 5, 0),
         *(("PENDING", number, 5 - number) for number in range(1, 5)),
     ]
-    actions = [one["action"] for one in await desk.audit(objectId=asked["id"])]
+    actions = [one["action"] for one in await office.audit(objectId=asked["id"])]
     assert actions.count("approval_request.approve") == 1
     assert actions.count("approval_request.vote") == 5
 
 
-async def test_approvals_and_rejections_at_once_make_one_transition(desk: Desk) -> None:
-    await desk.policy(minApprovers=3)
+async def test_approvals_and_rejections_at_once_make_one_transition(office: Office) -> None:
+    await office.policy(minApprovers=3)
     for number in range(3):
-        asked = await desk.ask(targetId=str(number))
-        voters = [await desk.member() for _ in range(12)]
+        asked = await office.ask(targetId=str(number))
+        voters = [await office.member() for _ in range(12)]
         verbs = ["reject" if place % 4 == 3 - number else "approve" for place in range(12)]
         answers = await asyncio.gather(
-            *(desk.vote(verb, asked, voter) for verb, voter in zip(verbs, voters, strict=True))
+            *(office.vote(verb, asked, voter) for verb, voter in zip(verbs, voters, strict=True))
         )
         assert {status for status, _ in answers} <= {200, 409}
-        actions = [one["action"] for one in await desk.audit(objectId=asked["id"])]
+        actions = [one["action"] for one in await office.audit(objectId=asked["id"])]
         ends = [one for one in actions if one in ("approval_request.approve", "approval_request.reject")]
         assert len(ends) == 1
-        _, final, _ = await desk.call("GET", f"{REQUESTS}/{asked['id']}")
+        _, final, _ = await office.call("GET", f"{REQUESTS}/{asked['id']}")
         assert final["status"] == {"approve": "APPROVED", "reject": "REJECTED"}[ends[0].rpartition(".")[2]]
 
 
-async def test_foreign_and_missing_are_the_same_bytes(desk: Desk) -> None:
+async def test_foreign_and_missing_are_the_same_bytes(office: Office) -> None:
     """Whatever the body is: what cannot be seen is not there, before anything of the request is read."""
 
     async def raw(method: str, path: str, body: bytes | None, media: str) -> tuple[int, bytes]:
-        headers = {"Authorization": f"Bearer {desk.acme.token.secret}", "X-Request-Id": "same", "Content-Type": media}
-        async with desk.client.request(method, path, headers=headers, data=body) as answer:
+        headers = {"Authorization": f"Bearer {office.acme.token.secret}", "X-Request-Id": "same", "Content-Type": media}
+        async with office.client.request(method, path, headers=headers, data=body) as answer:
             return answer.status, await answer.read()
 
-    _, foreign, _ = await desk.call("POST", "/orgs/globex/approval-requests", ASKED, desk.globex.token.secret)
+    _, foreign, _ = await office.call("POST", "/orgs/globex/approval-requests", ASKED, office.globex.token.secret)
     ids = (foreign["request"]["id"], "apr_" + "0" * 26, "none", "%00", "%ff", "x" * 500)
     seen = set()
     for id_ in ids:
@@ -340,18 +340,18 @@ async def test_foreign_and_missing_are_the_same_bytes(desk: Desk) -> None:
     assert seen == {(404, b'{"error":{"code":"not_found","message":"Not found.","requestId":"same"}}')}
 
 
-async def test_the_order_of_checks(desk: Desk) -> None:
-    viewer, member = await desk.member(Role.VIEWER), await desk.member()
-    asked = await desk.ask()
+async def test_the_order_of_checks(office: Office) -> None:
+    viewer, member = await office.member(Role.VIEWER), await office.member()
+    asked = await office.ask()
     path = f"{REQUESTS}/{asked['id']}"
     large: dict[str, Any] = {"data": b"x" * 20_000, "headers": {"Content-Type": "application/json"}}
     text: dict[str, Any] = {"data": b"null", "headers": {"Content-Type": "text/plain"}}
 
     async def refused(path: str, by: Member, **sent: Any) -> int:
-        return (await desk.call("POST", path, token=by.token, **sent))[0]
+        return (await office.call("POST", path, token=by.token, **sent))[0]
 
     nobody = Member("", "pat_no")
-    assert (await desk.call("PUT", path, token="pat_no"))[0] == 405  # noqa: S106  # none
+    assert (await office.call("PUT", path, token="pat_no"))[0] == 405  # none
     for verb in ("", "/approve", "/reject"):
         route = path + verb if verb else REQUESTS
         assert await refused(route, nobody, **text) == 401
@@ -360,7 +360,7 @@ async def test_the_order_of_checks(desk: Desk) -> None:
         assert await refused(route, member, **text) == 415
         assert await refused(route, member, **large) == 413
         assert await refused(route, member, data=b"{", headers={"Content-Type": "application/json"}) == 400
-    await desk.vote("approve", asked, member)
+    await office.vote("approve", asked, member)
     assert await refused(path + "/approve", viewer, **text) == 403
-    other = await desk.member()
+    other = await office.member()
     assert await refused(path + "/approve", other, data=b"[]", headers={"Content-Type": "application/json"}) == 400

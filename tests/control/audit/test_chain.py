@@ -31,7 +31,7 @@ def chain(length: int, **changed: Any) -> list[Event]:
             actor_kind=PrincipalKind.AGENT,
             on_behalf_of_principal_id="prn_2",
             act_chain=["prn_1"],
-            token_id="tok_1",  # noqa: S106  # an id
+            token_id="tok_1",  # an id
             action="policy.update",
             object_id="pol_1",
             data={"number": seq, **changed},
@@ -86,7 +86,7 @@ def test_what_is_taken_out_put_in_or_swapped_shows(data: st.DataObject) -> None:
     events = chain(5)
     at = data.draw(st.integers(0, 3))
     assert broken(events[:at] + events[at + 1 :]) == Break(at + 2, "missing")
-    assert broken(events[: at + 1] + [events[at]] + events[at + 1 :]) == Break(at + 1, "missing")
+    assert broken([*events[: at + 1], *events[at:]]) == Break(at + 1, "missing")
     swapped = [*events[:at], events[at + 1], events[at], *events[at + 2 :]]
     assert broken(swapped) == Break(at + 2, "missing")
 

@@ -3,11 +3,13 @@
 import itertools
 import re
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from control.policies.bodies import DecidingRole
 from control.policies.builtin import BUILTIN, FALLBACK
 from control.policies.engine import Question, decide, minimum, ranked, reason
 from control.policies.model import DECIDING_ROLES, Effect, RiskClass, Rule, Source
@@ -165,6 +167,10 @@ def test_what_comes_with_the_product(action: str, effect: Effect, risk: RiskClas
     assert (rule.effect, rule.risk_class, minimum(rule)) == (effect, risk, approvers)
     assert rule.approver_roles == DECIDING_ROLES == (Role.MEMBER, Role.ADMIN, Role.OWNER)
     assert rule.machine_approver_ids == ()
+
+
+def test_the_roles_that_bodies_take_are_those_that_decide() -> None:
+    assert get_args(DecidingRole) == tuple(map(str, DECIDING_ROLES))
 
 
 def test_reasons_say_which_rule_decided_and_what() -> None:

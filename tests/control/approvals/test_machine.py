@@ -1,0 +1,385 @@
+"""Approvals as a state machine: whatever happens in whatever order, on both databases.
+
+Members come and go, policies change, time passes, requests are made, votes are cast one after the other or several at
+once. A model that knows nothing of the store says what must be: at most one transition of each request, no approval
+without enough votes of those who may decide, an independent one among them, and no vote by someone without the right.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from sqlalchemy import delete, select
+
+from chassis.errors import ApiError
+from chassis.identity import registry
+from chassis.identity.model import Reach
+from chassis.identity.tables import memberships
+from chassis.relational import Database
+from control.approvals import store, voting
+from control.approvals.asking import Asking, ask
+from control.approvals.bodies import NewRequest
+from control.approvals.model import Request, Status
+from control.approvals.tables import approval_requests, approval_votes
+from control.approvals.voting import Ballot
+from control.audit.tables import audit_events
+from control.audit.verify import stored
+from control.policies import store as policies
+from control.policies.model import DECIDING_ROLES, Effect, RiskClass
+from proto.identity import ROLE_SCOPES, PrincipalKind, Role
+
+ROLES = (Role.VIEWER, Role.MEMBER, Role.ADMIN, Role.OWNER)
+START = datetime(2026, 11, 20, tzinfo=UTC)
+PEOPLE = st.integers(0, 6)  # four people, and three agents of two of them
+ASKERS = st.sampled_from((4, 5, 6, 0, 1))
+RECENT = st.integers(0, 2)  # the latest requests are voted on
+APPROVES = st.sampled_from((True, True, True, False))
+BALLOTS = st.lists(st.tuples(PEOPLE, st.booleans(), APPROVES), max_size=6)  # who, on behalf of his owner, what
+
+
+@dataclass
+class Person:
+    """A principal, as the model knows it."""
+
+    id: str
+    kind: PrincipalKind
+    owner: "Person | None" = None
+    role: Role | None = Role.MEMBER
+    disabled: bool = False
+
+    @property
+    def lineage(self) -> list["Person"]:
+        return [self] if self.owner is None else [self, *self.owner.lineage]
+
+
+@dataclass
+class Asked:
+    """A request, as the model knows it: who asks, who voted, how it ended."""
+
+    id: str
+    by: Person
+    behalf: Person | None
+    minimum: int
+    roles: tuple[Role, ...]
+    machines: frozenset[str]
+    expires: datetime
+    votes: dict[str, tuple[Person, Person | None]] = field(default_factory=dict)
+    ended: Status | None = None
+
+    @property
+    def circle(self) -> set[str]:
+        return circle(self.by, self.behalf)
+
+    def may(self, voter: Person, behalf: Person | None) -> bool:
+        everyone = voter.lineage + ([] if behalf is None else behalf.lineage)
+        listed = voter.kind is PrincipalKind.USER or voter.id in self.machines
+        return listed and all(one.role in self.roles and not one.disabled for one in everyone)
+
+    def counted(self) -> list[tuple[Person, Person | None]]:
+        return [vote for vote in self.votes.values() if self.may(*vote)]
+
+    def enough(self) -> bool:
+        counted = self.counted()
+        independent = any(self.circle.isdisjoint(circle(*vote)) for vote in counted)
+        return len(counted) >= self.minimum and independent
+
+
+def circle(person: Person, behalf: Person | None) -> set[str]:
+    return {one.id for one in person.lineage} | (set() if behalf is None else {one.id for one in behalf.lineage})
+
+
+class Machine(RuleBasedStateMachine):
+    runner: asyncio.Runner
+    database: Database
+    numbers: Iterator[int]
+
+    @initialize()
+    def begin(self) -> None:
+        self.now = START
+        self.asked: list[Asked] = []
+        self.run(self._begin())
+
+    async def _begin(self) -> None:
+        async with self.database.write() as connection:
+            slug = f"org-{next(self.numbers)}"
+            self.org = await registry.create_organization(connection, slug, slug)
+            self.everyone = [await self._new(connection, None) for _ in range(4)]
+            self.everyone += [await self._new(connection, self.everyone[n]) for n in (0, 0, 1)]
+            self.policy = (2, DECIDING_ROLES, frozenset(one.id for one in self.everyone[4:]))
+            self.policy_id = (await policies.create(connection, self.org.id, None, self._policy())).id
+
+    async def _new(self, connection: Any, owner: Person | None) -> Person:
+        kind = PrincipalKind.USER if owner is None else PrincipalKind.AGENT
+        made = await registry.create_principal(connection, kind, "x", None if owner is None else owner.id)
+        await registry.add_membership(connection, self.org.id, made.id, Role.MEMBER)
+        return Person(made.id, kind, owner)
+
+    def _policy(self) -> dict[str, Any]:
+        minimum, roles, machines = self.policy
+        return {
+            "name": "x",
+            "action_pattern": "**",
+            "target_type": None,
+            "effect": Effect.ASK,
+            "risk_class": RiskClass.LOW,
+            "min_approvers": minimum,
+            "approver_roles": list(roles),
+            "machine_approver_ids": sorted(machines),
+            "ttl_minutes": 60,
+            "enabled": True,
+        }
+
+    def run(self, work: Any) -> Any:
+        return self.runner.run(work)
+
+    def reach(self, person: Person, behalf: Person | None) -> Reach:
+        """As the guard would have it at best; what it knows may be old, so votes do not go by it."""
+        return Reach(
+            principal_id=person.id,
+            token_id="tok",  # an id
+            org_id=self.org.id,
+            org_slug=self.org.slug,
+            role=person.role or Role.MEMBER,
+            scopes=ROLE_SCOPES[Role.OWNER],
+            kind=person.kind,
+            owner_id=None if person.owner is None else person.owner.id,
+            on_behalf_of=None if behalf is None else behalf.id,
+            act_chain=() if behalf is None else (person.id,),
+        )
+
+    @rule(person=PEOPLE, change=st.sampled_from(("disable", None, *ROLES)))
+    def upset(self, person: int, change: Any) -> None:
+        """Somebody is disabled, leaves, comes back, or gets another role."""
+        one = self.everyone[person]
+        if change == "disable":
+            self.run(self._disable(one))
+            one.disabled = True
+        else:
+            self.run(self._set_role(one, change))
+            one.role = change
+
+    async def _disable(self, person: Person) -> None:
+        async with self.database.write() as connection:
+            await registry.disable_principal(connection, person.id)
+
+    async def _set_role(self, person: Person, role: Role | None) -> None:
+        async with self.database.write() as connection:
+            where = (memberships.c.org_id == self.org.id) & (memberships.c.principal_id == person.id)
+            await connection.execute(delete(memberships).where(where))
+            if role is not None:
+                await registry.add_membership(connection, self.org.id, person.id, role)
+
+    @rule(
+        minimum=st.sampled_from((2, 1, 3)),
+        roles=st.lists(st.sampled_from(DECIDING_ROLES), min_size=1, unique=True),
+        listed=st.sets(st.integers(4, 6)),
+    )
+    def change_policy(self, minimum: int, roles: list[Role], listed: set[int]) -> None:
+        self.policy = (minimum, tuple(roles), frozenset(self.everyone[n].id for n in listed))
+
+        async def work() -> None:
+            async with self.database.write() as connection:
+                await policies.change(connection, self.org.id, self.policy_id, self._policy())
+
+        self.run(work())
+
+    @rule(minutes=st.sampled_from((1, 30, 59, 60)))
+    def wait(self, minutes: int) -> None:
+        self.now += timedelta(minutes=minutes)
+
+    @rule(
+        person=st.sampled_from((4, 5, 6, 0, 1)), target_id=st.sampled_from("ab"), acting=st.booleans(), ballots=BALLOTS
+    )
+    def create(self, person: int, target_id: str, acting: bool, ballots: list[tuple[int, bool, bool]]) -> None:
+        by = self.everyone[person]
+        behalf = by.owner if acting else None
+        outcome = self.run(self._create(by, behalf, target_id))
+        members = all(one.role is not None for one in by.lineage + ([] if behalf is None else behalf.lineage))
+        if isinstance(outcome, ApiError):
+            assert not members
+            return
+        assert members
+        request, made = outcome
+        open_ = [one for one in self.asked if (one.by, one.behalf) == (by, behalf) and self.is_open(one)]
+        assert made == (request.id not in [one.id for one in open_])
+        if made:
+            self.asked.append(Asked(request.id, by, behalf, *self.policy, self.now + timedelta(minutes=60)))
+        self.vote(0, ballots)
+
+    async def _create(self, by: Person, behalf: Person | None, target_id: str) -> Any:
+        body = NewRequest(action="run.it", target_type="x", target_id=target_id)
+        try:
+            async with self.database.write() as connection:
+                answered = await ask(connection, Asking(self.reach(by, behalf), body, "", "r", self.now))
+        except ApiError as error:
+            return error
+        return answered.request, answered.made
+
+    def is_open(self, one: Asked) -> bool:
+        return one.ended is None and one.expires > self.now
+
+    @precondition(lambda self: self.asked)
+    @rule(request=RECENT, ballots=BALLOTS)
+    def vote(self, request: int, ballots: list[tuple[int, bool, bool]]) -> None:
+        """One after the other."""
+        for ballot in ballots:
+            self._cast(self.asked[-1 - request % len(self.asked)], *ballot)
+
+    def _cast(self, asked: Asked, person: int, acting: bool, approves: bool) -> None:
+        voter = self.everyone[person]
+        behalf = voter.owner if acting else None
+        expected = self.expected(asked, voter, behalf, approves=approves)
+        outcome = self.run(self._vote(asked, voter, behalf, approves=approves))
+        if expected is not None:
+            assert isinstance(outcome, ApiError), (expected, outcome)
+            assert outcome.status == expected
+            return
+        assert not isinstance(outcome, ApiError), outcome.message
+        self.apply(asked, voter, behalf, outcome, approves=approves)
+
+    def expected(self, asked: Asked, voter: Person, behalf: Person | None, *, approves: bool) -> int | None:
+        """The status of a refusal; None: none."""
+        everyone = voter.lineage + ([] if behalf is None else behalf.lineage)
+        if any(one.role is None for one in everyone):
+            return 404
+        rejecter = asked.votes.get("rejecter", (None, None))[0]
+        again = voter.id in asked.votes if approves else rejecter is voter
+        if again and asked.ended is (Status.APPROVED if approves else Status.REJECTED):
+            return None
+        if not self.is_open(asked):
+            return 409
+        withdraws = not approves and voter.id in asked.circle
+        own = approves and asked.by in (voter, behalf)
+        return None if withdraws or (asked.may(voter, behalf) and not own) else 403
+
+    def apply(
+        self, asked: Asked, voter: Person, behalf: Person | None, outcome: voting.Outcome, *, approves: bool
+    ) -> None:
+        if asked.ended is not None:
+            assert (outcome.idempotent, outcome.decided) == (True, False)
+            return
+        if not approves:
+            asked.votes.pop(voter.id, None)
+            asked.votes["rejecter"] = (voter, behalf)
+            asked.ended = Status.REJECTED
+            assert (outcome.idempotent, outcome.decided, outcome.request.status) == (False, True, Status.REJECTED)
+            return
+        earlier = voter.id in asked.votes
+        asked.votes.setdefault(voter.id, (voter, behalf))
+        counted = asked.counted()
+        assert outcome.tally.approvals == len(counted)
+        assert outcome.tally.enough == outcome.decided == asked.enough()
+        assert outcome.idempotent == (earlier and not outcome.decided)
+        if outcome.decided:
+            asked.ended = Status.APPROVED
+            assert outcome.request.decider_id == voter.id
+
+    async def _vote(self, asked: Asked, voter: Person, behalf: Person | None, *, approves: bool) -> Any:
+        ballot = Ballot(self.reach(voter, behalf), asked.id, "because", "r", self.now)
+        try:
+            async with self.database.write() as connection:
+                return await (voting.approve if approves else voting.reject)(connection, ballot)
+        except ApiError as error:
+            return error
+
+    @precondition(lambda self: self.asked)
+    @rule(request=RECENT, votes=st.lists(st.tuples(PEOPLE, APPROVES), min_size=2, max_size=6))
+    def vote_at_once(self, request: int, votes: list[tuple[int, bool]]) -> None:
+        """In any order: what must be is held by what is in the store afterwards."""
+        asked = self.asked[-1 - request % len(self.asked)]
+        was_open = self.is_open(asked)
+
+        async def work() -> list[Any]:
+            return await asyncio.gather(
+                *(self._vote(asked, self.everyone[n], None, approves=approves) for n, approves in votes)
+            )
+
+        outcomes = [one for one in self.run(work()) if not isinstance(one, ApiError)]
+        decided = [one for one in outcomes if one.decided]
+        assert len(decided) <= (1 if was_open else 0)
+        self.run(self._learn(asked))
+        assert (asked.ended is not None) == (bool(decided) or (not was_open and asked.ended is not None))
+
+    async def _learn(self, asked: Asked) -> None:
+        """Votes and end as the store has them; what they may be is the invariant's to say."""
+        async with self.database.read() as connection:
+            request = await store.existing(connection, self.org.id, asked.id)
+            rows = await connection.execute(select(approval_votes).where(approval_votes.c.request_id == asked.id))
+            votes = {row.principal_id: row for row in rows}
+        known = {one.id: one for one in self.everyone}
+        before = asked.votes
+        asked.votes = {}
+        for id_, row in votes.items():
+            behalf = None if row.on_behalf_of is None else known[row.on_behalf_of]
+            earlier = before.get(id_)
+            if row.verdict == "APPROVE":
+                assert earlier is not None or asked.may(known[id_], behalf)
+                asked.votes[id_] = earlier or (known[id_], behalf)
+            else:
+                asked.votes["rejecter"] = (known[id_], behalf)
+                assert id_ in asked.circle or asked.may(known[id_], behalf) or "rejecter" in before
+        if asked.ended is None and request.status is Status.APPROVED:
+            assert asked.enough()
+        asked.ended = None if request.status is Status.PENDING else request.status
+
+    @invariant()
+    def the_store_says_the_same(self) -> None:
+        if getattr(self, "asked", None):
+            self.run(self._check())
+
+    async def _check(self) -> None:
+        async with self.database.read() as connection:
+            rows = await connection.execute(
+                select(approval_requests.c.id).where(approval_requests.c.org_id == self.org.id)
+            )
+            assert {row.id for row in rows} == {one.id for one in self.asked}
+            ends = select(audit_events.c.object_id).where(
+                audit_events.c.org_id == self.org.id,
+                audit_events.c.action.in_(["approval_request.approve", "approval_request.reject"]),
+            )
+            ended = sorted((await connection.execute(ends)).scalars())
+            assert ended == sorted(one.id for one in self.asked if one.ended is not None), "one transition each"
+            for asked in self.asked:
+                self._compare(asked, await store.existing(connection, self.org.id, asked.id))
+
+    def _compare(self, asked: Asked, request: Request) -> None:
+        waits = Status.PENDING if asked.expires > self.now else Status.EXPIRED
+        assert request.status_at(self.now) == (asked.ended or waits)
+        assert request.min_approvers == asked.minimum
+        if request.status is Status.APPROVED:
+            assert (request.approvals or 0) >= asked.minimum
+            assert request.independent
+
+    def teardown(self) -> None:
+        if getattr(self, "asked", None) is not None:
+            checked = self.run(stored(self.database, self.org.id, self.org.slug, {}))
+            assert checked.broken is None
+
+
+def test_no_sequence_and_no_interleaving_breaks_an_approval(migrated_url: str) -> None:
+    with asyncio.Runner() as runner:
+        database = Database(migrated_url, max_wait_s=10.0)
+        runner.run(database.start())
+        numbers = iter(range(10**6))
+        made = type("Bound", (Machine,), {"runner": runner, "database": database, "numbers": numbers})
+        try:
+            run_state_machine_as_test(
+                made,
+                settings=settings(
+                    max_examples=80, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+                ),
+            )
+        finally:
+            runner.run(database.close())

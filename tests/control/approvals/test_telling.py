@@ -1,0 +1,159 @@
+"""What channels are told of approvals, in the outbox of both databases, and what is noted when nobody decides."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from chassis.relational import Database, DatabaseUnavailable
+from control.approvals import expiry
+from control.approvals.expiry import Expiry
+from control.approvals.store import names
+from control.audit.verify import stored
+from control.deliveries.tables import deliveries
+from tests.control.approvals.office import REQUESTS, Office, new_channel
+
+LINK = "https://sluice.example.org/orgs/acme/approval-requests/"
+
+
+async def messages(office: Office) -> list[tuple[str, dict[str, Any]]]:
+    """Channel and message of every delivery, oldest first."""
+    async with office.checks.database.read() as connection:
+        found = sa.select(deliveries.c.channel_id, deliveries.c.message).order_by(deliveries.c.id)
+        return [(row.channel_id, msgspec.json.decode(row.message)) for row in await connection.execute(found)]
+
+
+def expiring(office: Office) -> Expiry:
+    return Expiry(office.checks.database, "https://sluice.example.org", poll_s=0.01, now=office.clock.now)
+
+
+async def test_a_message_says_what_is_asked_by_whom_how_risky_and_until_when(office: Office) -> None:
+    alice = await office.member()
+    agent = await office.machine(alice)
+    await office.policy(name="Two", riskClass="CRITICAL", minApprovers=2)
+    channel = await new_channel(office.checks.database, office.acme)
+    asked = await office.ask(agent, summary="Version 1.4.2.", projectTag="web", notify=True)
+    [(told, message)] = await messages(office)
+    assert told == channel
+    assert message == {
+        "type": "approval.requested",
+        "subject": asked["id"],
+        "title": "Approval needed: deploy.production on service checkout",
+        "text": "Version 1.4.2.",
+        "facts": [
+            {"name": "Risk", "value": "CRITICAL"},
+            {"name": "Asked by", "value": "Bot"},
+            {"name": "Project", "value": "web"},
+            {"name": "Approvals needed", "value": "2"},
+            {"name": "Why", "value": 'The policy "Two" of the organization asks for 2 approvals.'},
+            {"name": "Until", "value": asked["expiresAt"][:16].replace("T", " ") + " UTC"},
+        ],
+        "severity": "critical",
+        "resolved": False,
+        "link": LINK + asked["id"],
+        "linkLabel": "Open the request",
+        "data": {"request": asked},
+    }
+
+
+async def test_who_was_told_of_a_request_is_told_how_it_ended(office: Office) -> None:
+    bob = await office.member()
+    channel = await new_channel(office.checks.database, office.acme)
+    quiet = await office.ask(targetId="quiet")
+    for verb, kind, title in (
+        ("approve", "approval.approved", "Approved"),
+        ("reject", "approval.rejected", "Rejected"),
+    ):
+        asked = await office.ask(targetId=verb, channelIds=[channel])
+        _, answer = await office.vote(verb, asked, bob, reason="Because.")
+        told, message = (await messages(office))[-1]
+        assert (told, message["type"], message["subject"]) == (channel, f"approval.{title.lower()}", asked["id"])
+        assert message["title"] == f"{title}: deploy.production on service {verb}"
+        assert (message["text"], message["resolved"], message["link"]) == ("Because.", True, LINK + asked["id"])
+        assert message["facts"] == [{"name": "Decided by", "value": "Member"}]
+        assert message["data"] == {"request": answer["request"]}
+    before = len(await messages(office))
+    assert before == 4
+    await office.vote("approve", quiet, bob)
+    assert len(await messages(office)) == before, "nobody was told of this one"
+
+
+async def test_a_vote_that_decides_nothing_tells_nobody(office: Office) -> None:
+    await office.policy(minApprovers=2)
+    await new_channel(office.checks.database, office.acme)
+    asked = await office.ask(notify=True)
+    await office.vote("approve", asked, await office.member())
+    assert len(await messages(office)) == 1
+
+
+async def test_what_expires_is_noted_once_and_told(office: Office) -> None:
+    channel = await new_channel(office.checks.database, office.acme)
+    soon = await office.ask(targetId="soon", ttlMinutes=1, channelIds=[channel])
+    decided = await office.ask(targetId="decided", ttlMinutes=1, channelIds=[channel])
+    await office.ask(targetId="late", ttlMinutes=2, channelIds=[channel])
+    await office.vote("reject", decided, await office.member())
+    one, other = expiring(office), expiring(office)
+    assert await one.round() == 0
+    office.clock.seconds += 60
+    assert sorted(await asyncio.gather(one.round(), other.round())) == [0, 1]
+    assert await one.round() == 0
+    told, message = (await messages(office))[-1]
+    assert (told, message["type"], message["subject"]) == (channel, "approval.expired", soon["id"])
+    assert (message["title"], message["resolved"]) == ("Expired: deploy.production on service soon", True)
+    assert (message["facts"], message["data"]["request"]["status"]) == ([], "EXPIRED")
+    [*_, event] = await office.audit(objectId=soon["id"])
+    assert (event["action"], event["actorPrincipalId"], event["requestId"]) == (
+        "approval_request.expire",
+        None,
+        "expiry",
+    )
+    assert event["data"] == {"action": "deploy.production", "expiresAt": soon["expiresAt"]}
+    assert (await office.call("GET", f"{REQUESTS}/{soon['id']}"))[1] == soon | {"status": "EXPIRED"}
+    assert (await stored(office.checks.database, office.acme.organization.id, "acme", {})).broken is None
+
+
+async def test_many_that_expire_are_noted_by_and_by(office: Office, monkeypatch: Any) -> None:
+    monkeypatch.setattr(expiry, "BATCH", 3)
+    monkeypatch.setattr(expiry, "_DUE", expiry._DUE.limit(3))
+    for number in range(7):
+        await office.ask(targetId=str(number), ttlMinutes=1)
+    office.clock.seconds += 60
+    running = expiring(office).running()
+    await anext(running)
+    async with asyncio.timeout(30):
+        while len([one for one in await office.audit() if one["action"] == "approval_request.expire"]) < 7:
+            await asyncio.sleep(0.02)
+    assert await anext(running, None) is None
+
+
+async def test_expiry_outlives_a_store_that_is_away(office: Office) -> None:
+    await office.ask(ttlMinutes=1)
+    office.clock.seconds += 60
+    away = Database("sqlite:////nowhere/at/all.db", max_wait_s=0.1)
+    await away.start()
+    noting = Expiry(away, "", poll_s=0.01, now=office.clock.now)
+    try:
+        raised = False
+        try:
+            await noting.round()
+        except DatabaseUnavailable:
+            raised = True
+        assert raised
+        noting._database = away
+        running = noting.running()
+        await anext(running)
+        await asyncio.sleep(0.05)
+        noting._database = office.checks.database
+        async with asyncio.timeout(30):
+            while (await office.audit())[-1]["action"] != "approval_request.expire":
+                await asyncio.sleep(0.02)
+        assert await anext(running, None) is None
+    finally:
+        await away.close()
+
+
+async def test_names_of_people(office: Office) -> None:
+    alice = await office.member()
+    async with office.checks.database.read() as connection:
+        assert await names(connection, [alice.id, "prn_none"]) == {alice.id: "Member"}

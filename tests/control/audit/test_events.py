@@ -1,0 +1,314 @@
+"""The audit over HTTP, and what the store does not let anybody do."""
+
+import hashlib
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from chassis.relational import DatabaseUnavailable
+from control.audit import store
+from control.audit.record import Actor, record
+from control.audit.tables import audit_events, audit_heads
+from control.audit.verify import chains, exported, stored
+from proto.identity import PrincipalKind
+from tests.control.approvals.office import ASKED, AUDIT, REQUESTS, Office
+
+KEYS = [
+    *("orgId", "seq", "at", "actorPrincipalId", "actorKind", "onBehalfOfPrincipalId", "actChain", "tokenId"),
+    *("action", "objectId", "data", "requestId", "prevHash", "hash"),
+]
+
+
+async def fill(office: Office, number: int, **by: Any) -> None:
+    async with office.checks.database.write() as connection:
+        for each in range(number):
+            await record(connection, Actor(office.acme.organization.id, **by), "test.it", f"obj_{each}", {}, "r")
+
+
+async def exported_lines(office: Office, **query: str) -> list[bytes]:
+    headers = {"Authorization": f"Bearer {office.acme.token.secret}"}
+    async with office.client.get(f"{AUDIT}/export", headers=headers, params=query) as answer:
+        assert answer.status == 200
+        assert answer.headers["Content-Type"] == "application/x-ndjson"
+        assert answer.headers["X-Request-Id"]
+        return (await answer.read()).splitlines(keepends=True)
+
+
+async def test_what_is_done_is_told_with_who_and_in_whose_name(office: Office) -> None:
+    alice = await office.member()
+    agent = await office.machine(alice)
+    headers = {"X-Request-Id": "from-the-client"}
+    status, answer, _ = await office.call("POST", REQUESTS, ASKED, agent.token, headers=headers)
+    assert status == 201
+    status, page, _ = await office.call("GET", AUDIT)
+    assert (status, list(page), page["nextCursor"], page["hasMore"]) == (
+        200,
+        ["data", "nextCursor", "hasMore"],
+        None,
+        False,
+    )
+    [event] = page["data"]
+    assert list(event) == KEYS
+    assert event | {"at": "", "hash": "", "tokenId": ""} == {
+        "orgId": office.acme.organization.id,
+        "seq": 1,
+        "at": "",
+        "actorPrincipalId": agent.id,
+        "actorKind": "agent",
+        "onBehalfOfPrincipalId": None,
+        "actChain": [],
+        "tokenId": "",
+        "action": "approval_request.create",
+        "objectId": answer["request"]["id"],
+        "data": ASKED | {"projectTag": None, "riskClass": "HIGH", "policyId": None, "policySource": "fallback"},
+        "requestId": "from-the-client",
+        "prevHash": "0" * 64,
+        "hash": "",
+    }
+    assert agent.token not in msgspec.json.encode(page).decode()
+
+
+async def test_answers_without_a_request_are_told_too(office: Office) -> None:
+    await office.call("POST", REQUESTS, ASKED | {"action": "issue.resolve", "targetId": "x" * 500})
+    [event] = await office.audit()
+    assert (event["action"], event["objectId"]) == ("approval_request.allow", ("service:" + "x" * 500)[:200])
+    assert event["data"]["targetId"] == "x" * 500
+
+
+async def test_pages_hold_every_event_once_newest_first(office: Office) -> None:
+    await fill(office, 7)
+    seen: list[int] = []
+    cursor: dict[str, str] = {}
+    while True:
+        _, page, _ = await office.call("GET", AUDIT, params={"limit": "3"} | cursor)
+        seen += [one["seq"] for one in page["data"]]
+        if not page["hasMore"]:
+            break
+        cursor = {"cursor": page["nextCursor"]}
+        await fill(office, 1)
+    assert seen == [7, 6, 5, 4, 3, 2, 1]
+    status, refusal, _ = await office.call("GET", AUDIT, params=cursor | {"action": "test.it"})
+    assert (status, refusal["error"]["details"][0]["path"]) == (400, "query.cursor")
+    _, foreign, _ = await office.call("GET", "/orgs/globex/audit", token=office.globex.token.secret)
+    assert foreign["data"] == []
+
+
+async def test_lists_can_be_narrowed(office: Office) -> None:
+    alice = await office.member()
+    await fill(office, 2)
+    await office.ask(alice)
+    await office.policy()
+    [*_, asked, policy] = await office.audit()
+    for query, seqs in (
+        ({"actorPrincipalId": alice.id}, [3]),
+        ({"objectId": policy["objectId"]}, [4]),
+        ({"action": "test.it"}, [1, 2]),
+        ({"action": "test."}, [1, 2]),
+        ({"action": "test"}, []),
+        ({"action": "approval_request."}, [3]),
+        ({"action": "approvalxrequest."}, []),
+        ({"actorPrincipalId": alice.id, "action": "policy."}, []),
+        ({"from": asked["at"]}, [3, 4]),
+        ({"to": "2020-01-01T00:00:00Z"}, []),
+        ({"from": "2020-01-01T00:00:00+02:00", "to": "9999-12-31T00:00:00.123456789Z"}, [1, 2, 3, 4]),
+    ):
+        assert [one["seq"] for one in await office.audit(**query)] == seqs, query
+
+
+@pytest.mark.parametrize(
+    ("query", "issues"),
+    [
+        ({"limit": "0"}, [("query.limit", "too_small")]),
+        ({"limit": "101"}, [("query.limit", "too_large")]),
+        ({"cursor": "x"}, [("query.cursor", "invalid")]),
+        ({"cursor": "x" * 501}, [("query.cursor", "too_long")]),
+        ({"actorPrincipalId": "\x00"}, [("query.actorPrincipalId", "format")]),
+        ({"actorPrincipalId": "x" * 33}, [("query.actorPrincipalId", "too_long")]),
+        ({"action": "%"}, [("query.action", "format")]),
+        ({"action": "x" * 101}, [("query.action", "too_long")]),
+        ({"objectId": ""}, [("query.objectId", "too_short")]),
+        ({"objectId": "x" * 201}, [("query.objectId", "too_long")]),
+        ({"from": "yesterday"}, [("query.from", "format")]),
+        ({"from": "2026-11-20T00:00:00"}, [("query.from", "format")]),
+        ({"from": "2026-13-20T00:00:00Z"}, [("query.from", "format")]),
+        ({"to": "0001-01-01T00:00:00Z"}, [("query.to", "format")]),
+        ({"to": "9999-12-31T23:59:59-14:00"}, [("query.to", "format")]),
+        ({"from": "2026-11-20T00:00:00Z", "to": "2026-11-20T00:00:00Z"}, [("query.from", "range")]),
+    ],
+)
+async def test_a_bad_query_is_400(office: Office, query: dict[str, str], issues: list[tuple[str, str]]) -> None:
+    status, answer, _ = await office.call("GET", AUDIT, params=query)
+    assert (status, [(one["path"], one["code"]) for one in answer["error"]["details"]]) == (400, issues)
+    if set(query) <= {"from", "to"}:
+        assert (await office.call("GET", f"{AUDIT}/export", params=query))[0] == 400
+
+
+@pytest.mark.parametrize("after", ["-1", "x", "9007199254740992"])
+async def test_an_export_begins_behind_a_number(office: Office, after: str) -> None:
+    status, answer, _ = await office.call("GET", f"{AUDIT}/export", params={"afterSeq": after})
+    assert (status, answer["error"]["details"][0]["path"]) == (400, "query.afterSeq")
+
+
+async def test_an_export_is_the_whole_chain_and_holds(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "CHUNK", 4)
+    assert await exported_lines(office) == []
+    await office.policy(name='Ünïcödé 🦊 " \\ / %')
+    await fill(office, 10, principal_id="prn_1", kind=PrincipalKind.SERVICE, on_behalf_of="prn_2", act_chain=("prn_1",))
+    lines = await exported_lines(office)
+    listed = await office.audit()
+    assert [json.loads(line) for line in lines] == listed
+    checked = exported(lines, {})
+    assert (checked.events, checked.seq, checked.broken) == (11, 11, None)
+    assert await exported_lines(office, afterSeq="9") == lines[9:]
+    tail = exported(lines[9:], {9: bytes.fromhex(listed[8]["hash"])})
+    assert (tail.events, tail.seq, tail.broken) == (2, 11, None)
+    for line in lines:
+        written = json.loads(line)
+        digest = written.pop("hash")
+        again = json.dumps(written, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
+        assert hashlib.sha256(again).hexdigest() == digest
+
+
+async def test_what_is_no_export(office: Office) -> None:
+    await fill(office, 2)
+    first, second = await exported_lines(office)
+    other = msgspec.json.encode(json.loads(second) | {"orgId": "org_other"})
+    more = msgspec.json.encode(json.loads(first) | {"more": 1})
+    for lines, complaint in (
+        ([], "empty"),
+        ([b"{}\n"], "line 1 is no audit event"),
+        ([first, b"\xff\n"], "line 2 is no audit event"),
+        ([first, other], "line 2 is of another organization"),
+        ([more], "line 1 has what no audit event has: more"),
+    ):
+        with pytest.raises(ValueError, match=complaint):
+            exported(lines, {})
+
+
+async def test_an_event_is_there_if_and_only_if_its_change_is(office: Office) -> None:
+    async def undone() -> None:
+        async with office.checks.database.write() as connection:
+            await record(connection, Actor(office.acme.organization.id), "test.it", "x", {}, "r")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        await undone()
+    assert await office.audit() == []
+    await fill(office, 1)
+    assert [one["seq"] for one in await office.audit()] == [1]
+
+
+async def test_events_are_only_added(office: Office) -> None:
+    """By us and by anybody with a connection, as long as he leaves the triggers alone."""
+    await fill(office, 2)
+    refused = (exc.DBAPIError, DatabaseUnavailable)
+    for statement in (
+        audit_events.update().values(action="x"),
+        audit_events.delete(),
+        audit_events.delete().where(audit_events.c.seq == 2),
+    ):
+        with pytest.raises(refused) as raised:
+            async with office.checks.database.write() as connection:
+                await connection.execute(statement)
+        assert "audit events are only added" in f"{raised.value} {raised.value.__cause__}"
+    assert len(await office.audit()) == 2
+
+
+async def drop_triggers(office: Office) -> None:
+    async with office.checks.database.write() as connection:
+        for change in ("update", "delete"):
+            of_table = "" if connection.dialect.name == "sqlite" else " ON audit_events"
+            await connection.execute(sa.text(f"DROP TRIGGER IF EXISTS audit_events_no_{change}{of_table}"))
+
+
+async def set_triggers(office: Office) -> None:
+    """Other tests use the same tables on PostgreSQL."""
+    async with office.checks.database.write() as connection:
+        if connection.dialect.name != "sqlite":
+            await connection.execute(
+                sa.text(
+                    "CREATE TRIGGER audit_events_no_update BEFORE UPDATE OR DELETE ON audit_events"
+                    " FOR EACH ROW EXECUTE FUNCTION audit_events_append_only()"
+                )
+            )
+
+
+TAMPERING: list[tuple[Any, tuple[int, str]]] = [
+    (audit_events.update().where(audit_events.c.seq == 3).values(data='{"a":1}'), (3, "altered")),
+    (audit_events.update().where(audit_events.c.seq == 3).values(data="{"), (3, "altered")),
+    (audit_events.update().where(audit_events.c.seq == 3).values(act_chain="x"), (3, "altered")),
+    (audit_events.update().where(audit_events.c.seq == 3).values(actor_id="prn_x"), (3, "altered")),
+    (audit_events.update().where(audit_events.c.seq == 3).values(actor_kind="king"), (3, "altered")),
+    (audit_events.update().where(audit_events.c.seq == 3).values(hash=b"\1" * 32), (3, "altered")),
+    (audit_events.update().where(audit_events.c.seq == 3).values(at=datetime(2020, 1, 1, tzinfo=UTC)), (3, "altered")),
+    (audit_events.delete().where(audit_events.c.seq == 3), (4, "missing")),
+    (audit_events.delete().where(audit_events.c.seq == 1), (2, "missing")),
+    (audit_events.delete().where(audit_events.c.seq >= 4), (4, "cut")),
+    (audit_events.delete(), (1, "cut")),
+    (audit_heads.update().values(hash=b"\1" * 32), (5, "replaced")),
+]
+
+
+@pytest.mark.parametrize(("statement", "found"), TAMPERING, ids=[f"{n}" for n in range(len(TAMPERING))])
+async def test_tampering_shows(office: Office, statement: Any, found: tuple[int, str]) -> None:
+    await fill(office, 5)
+    await drop_triggers(office)
+    try:
+        org = office.acme.organization
+        assert (await stored(office.checks.database, org.id, "acme", {})).broken is None
+        async with office.checks.database.write() as connection:
+            await connection.execute(statement)
+        assert (await stored(office.checks.database, org.id, "acme", {})).broken == found
+        globex = await stored(office.checks.database, office.globex.organization.id, "globex", {})
+        assert (globex.events, globex.broken) == (0, None)
+        assert [slug async for _, slug in chains(office.checks.database)] == ["acme", "globex"]
+    finally:
+        await set_triggers(office)
+
+
+async def test_one_who_cuts_off_the_end_together_with_its_head_shows_against_a_note(office: Office) -> None:
+    await fill(office, 5)
+    [*_, last] = await office.audit()
+    await drop_triggers(office)
+    try:
+        org_id, database = office.acme.organization.id, office.checks.database
+        async with database.write() as connection:
+            await connection.execute(audit_events.delete().where(audit_events.c.seq > 3))
+            third = sa.select(audit_events.c.hash).where(audit_events.c.seq == 3).scalar_subquery()
+            await connection.execute(audit_heads.update().values(seq=3, hash=third))
+        assert (await stored(database, org_id, "acme", {})).broken is None
+        noted = {5: bytes.fromhex(last["hash"])}
+        assert (await stored(database, org_id, "acme", noted)).broken == (4, "cut")
+        await fill(office, 4)
+        assert (await stored(database, org_id, "acme", noted)).broken == (5, "replaced")
+    finally:
+        await set_triggers(office)
+
+
+@pytest.mark.parametrize(
+    ("action", "object_id", "data", "fault"),
+    [
+        ("x" * 100, "y" * 200, {"n": 2**53, "t": "\x00", "l": [True, None, {"a": "b"}]}, None),
+        ("x" * 101, "y", {}, ValueError),
+        ("x", "y" * 201, {}, ValueError),
+        ("x", "y", {"half": 0.5}, TypeError),
+    ],
+)
+async def test_what_an_event_holds(
+    office: Office, action: str, object_id: str, data: dict[str, Any], fault: type[Exception] | None
+) -> None:
+    async with office.checks.database.write() as connection:
+        actor = Actor(office.acme.organization.id)
+        if fault is not None:
+            with pytest.raises(fault):
+                await record(connection, actor, action, object_id, data, "r")
+            return
+        await record(connection, actor, action, object_id, data, "r")
+    [event] = await office.audit()
+    assert (event["action"], event["objectId"], event["data"]) == (action, object_id, data)
+    assert (event["actorPrincipalId"], event["actorKind"], event["tokenId"]) == (None, None, None)

@@ -1,0 +1,274 @@
+"""Policies over HTTP."""
+
+from typing import Any
+
+import pytest
+
+from control.policies import store
+from proto.identity import PrincipalKind, Role
+from tests.control.approvals.office import ASKED, AUDIT, POLICIES, Office
+
+NEW: dict[str, Any] = {"name": "Rule", "actionPattern": "deploy.*", "effect": "ASK", "riskClass": "HIGH"}
+KEYS = [
+    *("id", "orgId", "projectSlug", "name", "actionPattern", "targetType", "effect", "riskClass", "minApprovers"),
+    *("approverRoles", "machineApproverIds", "ttlMinutes", "enabled", "createdAt", "updatedAt"),
+]
+
+
+async def test_a_policy_is_made_shown_changed_and_deleted(office: Office) -> None:
+    status, made, _ = await office.call("POST", POLICIES, NEW)
+    assert status == 201
+    assert list(made) == KEYS
+    assert made == NEW | {
+        "id": made["id"],
+        "orgId": office.acme.organization.id,
+        "projectSlug": None,
+        "targetType": None,
+        "minApprovers": 1,
+        "approverRoles": ["MEMBER", "ADMIN", "OWNER"],
+        "machineApproverIds": [],
+        "ttlMinutes": 1_440,
+        "enabled": True,
+        "createdAt": made["createdAt"],
+        "updatedAt": made["createdAt"],
+    }
+    path = f"{POLICIES}/{made['id']}"
+    assert (await office.call("GET", path))[:2] == (200, made)
+    agent = await office.machine(await office.member())
+    change = {
+        "name": "Other",
+        "actionPattern": "**",
+        "targetType": "service",
+        "effect": "DENY",
+        "riskClass": "LOW",
+        "minApprovers": 2,
+        "approverRoles": ["OWNER", "OWNER"],
+        "machineApproverIds": [agent.id],
+        "ttlMinutes": 5,
+        "enabled": False,
+    }
+    status, changed, _ = await office.call("PATCH", path, change)
+    assert (status, changed) == (
+        200,
+        made | change | {"approverRoles": ["OWNER"], "updatedAt": changed["updatedAt"]},
+    )
+    assert (await office.call("PATCH", path, {}))[1] | {"updatedAt": ""} == changed | {"updatedAt": ""}
+    assert (await office.call("PATCH", path, {"targetType": None}))[1]["targetType"] is None
+    assert (await office.call("DELETE", path))[:2] == (204, None)
+    for method, body in (("GET", None), ("PATCH", {}), ("DELETE", None)):
+        assert (await office.call(method, path, body))[0] == 404
+    events = await office.audit(objectId=made["id"])
+    assert [one["action"] for one in events] == ["policy.create", *["policy.update"] * 3, "policy.delete"]
+    assert events[0]["data"] == made
+    assert events[1]["data"] == changed
+
+
+async def test_pages_hold_every_policy_once_newest_first(office: Office) -> None:
+    made = [(await office.policy(name=str(number), projectSlug=[None, "web"][number % 2]))["id"] for number in range(5)]
+    seen: list[dict[str, Any]] = []
+    cursor: dict[str, str] = {}
+    while True:
+        _, page, _ = await office.call("GET", POLICIES, params={"limit": "2"} | cursor)
+        seen += page["data"]
+        if not page["hasMore"]:
+            break
+        cursor = {"cursor": page["nextCursor"]}
+    assert [one["id"] for one in seen] == made[::-1]
+    assert [one["projectSlug"] for one in seen] == [None, "web", None, "web", None]
+    assert (await office.call("GET", "/orgs/globex/approval-policies", token=office.globex.token.secret))[1][
+        "data"
+    ] == []
+
+
+GOOD: list[dict[str, Any]] = [
+    {"name": "x" * 200},
+    {"actionPattern": "**"},
+    {"actionPattern": "*.*"},
+    {"actionPattern": "a." + "b" * 118},
+    {"targetType": "x" * 120},
+    {"targetType": None},
+    {"projectSlug": "web"},
+    {"projectSlug": None},
+    {"minApprovers": 1},
+    {"minApprovers": 10},
+    {"ttlMinutes": 1},
+    {"ttlMinutes": 43_200},
+    {"approverRoles": ["ADMIN"]},
+    {"enabled": False},
+    *({"effect": effect} for effect in ("ALLOW", "ASK", "DENY")),
+    *({"riskClass": risk} for risk in ("LOW", "MEDIUM", "HIGH", "CRITICAL")),
+]
+BAD: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
+    ({"name": ""}, [("body.name", "too_short")]),
+    ({"name": "x" * 201}, [("body.name", "too_long")]),
+    ({"actionPattern": "deploy"}, [("body.actionPattern", "format")]),
+    ({"actionPattern": "a." + "b" * 119}, [("body.actionPattern", "too_long")]),
+    ({"actionPattern": "(a+)+.b"}, [("body.actionPattern", "format")]),
+    ({"targetType": ""}, [("body.targetType", "too_short")]),
+    ({"targetType": "x" * 121}, [("body.targetType", "too_long")]),
+    ({"effect": "MAYBE"}, [("body.effect", "not_allowed")]),
+    ({"riskClass": "low"}, [("body.riskClass", "not_allowed")]),
+    ({"minApprovers": 0}, [("body.minApprovers", "too_small")]),
+    ({"minApprovers": 11}, [("body.minApprovers", "too_large")]),
+    ({"minApprovers": True}, [("body.minApprovers", "type")]),
+    ({"ttlMinutes": 0}, [("body.ttlMinutes", "too_small")]),
+    ({"ttlMinutes": 43_201}, [("body.ttlMinutes", "too_large")]),
+    ({"approverRoles": []}, [("body.approverRoles", "too_short")]),
+    ({"approverRoles": ["VIEWER"]}, [("body.approverRoles[0]", "not_allowed")]),
+    ({"approverRoles": ["MEMBER", "BILLING"]}, [("body.approverRoles[1]", "not_allowed")]),
+    ({"machineApproverIds": ["prn_none"]}, [("body.machineApproverIds[0]", "unknown")]),
+    ({"machineApproverIds": ["\x00"]}, [("body.machineApproverIds[0]", "format")]),
+    ({"machineApproverIds": ["x"] * 51}, [("body.machineApproverIds", "too_long")]),
+    ({"enabled": 1}, [("body.enabled", "type")]),
+    ({"policy": 1}, [("body.policy", "unknown_field")]),
+]
+
+
+@pytest.mark.parametrize("body", GOOD, ids=str)
+async def test_every_bound_from_within(office: Office, body: dict[str, Any]) -> None:
+    status, made, _ = await office.call("POST", POLICIES, NEW | body)
+    assert (status, {name: made[name] for name in body}) == (201, body)
+    if "projectSlug" not in body:
+        status, changed, _ = await office.call("PATCH", f"{POLICIES}/{made['id']}", body)
+        assert (status, {name: changed[name] for name in body}) == (200, body)
+
+
+@pytest.mark.parametrize(("body", "issues"), BAD, ids=str)
+async def test_every_bound_from_outside(office: Office, body: dict[str, Any], issues: list[tuple[str, str]]) -> None:
+    made = await office.policy()
+    for method, path, sent in (("POST", POLICIES, NEW | body), ("PATCH", f"{POLICIES}/{made['id']}", body)):
+        status, answer, _ = await office.call(method, path, sent)
+        assert status == 400, (method, answer)
+        assert [(one["path"], one["code"]) for one in answer["error"]["details"]] == issues
+    assert (await office.call("GET", POLICIES))[1]["data"] == [made]
+
+
+@pytest.mark.parametrize("name", NEW)
+async def test_what_is_required_and_what_stays(office: Office, name: str) -> None:
+    _, answer, _ = await office.call("POST", POLICIES, {key: value for key, value in NEW.items() if key != name})
+    assert [(one["path"], one["code"]) for one in answer["error"]["details"]] == [(f"body.{name}", "missing")]
+    made = await office.policy()
+    status, answer, _ = await office.call("PATCH", f"{POLICIES}/{made['id']}", {"projectSlug": "web"})
+    assert (status, answer["error"]["details"][0]["path"]) == (400, "body.projectSlug")
+
+
+async def test_a_project_that_is_none_and_machines_that_are_none(office: Office) -> None:
+    person = await office.member()
+    service = await office.machine(person, PrincipalKind.SERVICE)
+    _, answer, _ = await office.call("POST", POLICIES, NEW | {"projectSlug": "none"})
+    assert answer["error"]["details"] == [
+        {"path": "body.projectSlug", "message": "There is no such project.", "code": "unknown"}
+    ]
+    _, answer, _ = await office.call("POST", POLICIES, NEW | {"machineApproverIds": [service.id, person.id]})
+    assert answer["error"]["details"] == [
+        {"path": "body.machineApproverIds[1]", "message": "There is no such agent or service.", "code": "unknown"}
+    ]
+
+
+async def test_there_are_at_most_so_many(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "MAX_POLICIES", 2)
+    for _ in range(2):
+        await office.policy()
+    status, answer, _ = await office.call("POST", POLICIES, NEW)
+    assert (status, answer["error"]["code"]) == (409, "conflict")
+
+
+async def test_a_dry_run_says_what_a_request_would_get_and_why(office: Office) -> None:
+    wide = await office.policy(name="Wide", actionPattern="deploy.**", riskClass="LOW")
+    narrow = await office.policy(
+        name="Narrow", actionPattern="deploy.production", targetType="service", minApprovers=2, ttlMinutes=9
+    )
+    await office.policy(name="Off", actionPattern="deploy.production", effect="DENY", enabled=False)
+    await office.policy(name="Other", actionPattern="deploy.production", targetType="host")
+    of_project = await office.policy(name="Ours", projectSlug="web", actionPattern="deploy.*", effect="ALLOW")
+    body = {"action": "deploy.production", "targetType": "service"}
+
+    def matching(made: dict[str, Any], source: str) -> dict[str, Any]:
+        names = ("name", "actionPattern", "targetType", "effect")
+        return {"policyId": made["id"], "policySource": source} | {name: made[name] for name in names}
+
+    fallback = {
+        "policyId": None,
+        "name": "fallback",
+        "policySource": "fallback",
+        "actionPattern": "**",
+        "targetType": None,
+        "effect": "ASK",
+    }
+    status, answer, _ = await office.call("POST", f"{POLICIES}/dry-run", body)
+    assert (status, answer) == (
+        200,
+        {
+            "decision": "ASK",
+            "riskClass": "HIGH",
+            "reason": 'The policy "Narrow" of the organization asks for 2 approvals.',
+            "minApprovers": 2,
+            "policySource": "org_policy",
+            "policyId": narrow["id"],
+            "approverRoles": ["MEMBER", "ADMIN", "OWNER"],
+            "machineApproverIds": [],
+            "ttlMinutes": 9,
+            "matching": [matching(narrow, "org_policy"), matching(wide, "org_policy"), fallback],
+        },
+    )
+    _, answer, _ = await office.call("POST", f"{POLICIES}/dry-run", body | {"projectTag": "web"})
+    assert [answer[name] for name in ("decision", "minApprovers", "policySource")] == ["ALLOW", 0, "project_policy"]
+    assert answer["matching"][0] == matching(of_project, "project_policy")
+    assert (await office.call("GET", "/orgs/acme/approval-requests"))[1] == {"data": []}
+    assert [one for one in await office.audit() if not one["action"].startswith("policy.")] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "issue"),
+    [
+        ({"action": "x"}, ("body.action", "format")),
+        ({"targetType": ""}, ("body.targetType", "too_short")),
+        ({"projectTag": "none"}, ("body.projectTag", "unknown")),
+        ({"summary": "x"}, ("body.summary", "unknown_field")),
+    ],
+)
+async def test_a_bad_dry_run_is_400(office: Office, body: dict[str, Any], issue: tuple[str, str]) -> None:
+    sent = {"action": "a.b", "targetType": "x"} | body
+    status, answer, _ = await office.call("POST", f"{POLICIES}/dry-run", sent)
+    assert (status, [(one["path"], one["code"]) for one in answer["error"]["details"]]) == (400, [issue])
+
+
+async def test_a_dry_run_and_a_request_agree(office: Office) -> None:
+    await office.policy(actionPattern="deploy.**", effect="DENY")
+    await office.policy(actionPattern="a.*", minApprovers=4)
+    for action in ("deploy.x", "a.b", "issue.resolve", "sso.update", "x.y"):
+        _, tried, _ = await office.call("POST", f"{POLICIES}/dry-run", {"action": action, "targetType": "service"})
+        _, asked, _ = await office.call("POST", "/orgs/acme/approval-requests", ASKED | {"action": action})
+        same = ("decision", "riskClass", "reason", "minApprovers", "policySource")
+        assert {name: tried[name] for name in same} == {name: asked[name] for name in same}
+
+
+async def test_policies_are_for_administrators(office: Office) -> None:
+    made = await office.policy()
+    for role in (Role.VIEWER, Role.BILLING, Role.MEMBER):
+        token = (await office.member(role)).token
+        for method, path in (
+            ("GET", POLICIES),
+            ("POST", POLICIES),
+            ("POST", f"{POLICIES}/dry-run"),
+            ("GET", f"{POLICIES}/{made['id']}"),
+            ("PATCH", f"{POLICIES}/{made['id']}"),
+            ("DELETE", f"{POLICIES}/{made['id']}"),
+            ("GET", AUDIT),
+            ("GET", f"{AUDIT}/export"),
+        ):
+            assert (await office.call(method, path, token=token))[0] == 403, (role, method, path)
+
+
+async def test_foreign_and_missing_are_the_same_bytes(office: Office) -> None:
+    made = await office.policy()
+    seen = set()
+    for id_ in (made["id"], "pol_" + "0" * 26, "none", "dry-run", "%00", "x" * 500):
+        for method in ("GET", "PATCH", "DELETE"):
+            headers = {"Authorization": f"Bearer {office.globex.token.secret}", "X-Request-Id": "same"}
+            async with office.client.request(
+                method, f"/orgs/globex/approval-policies/{id_}", headers=headers
+            ) as answer:
+                seen.add((answer.status, await answer.read()))
+    assert seen == {(404, b'{"error":{"code":"not_found","message":"Not found.","requestId":"same"}}')}
+    assert (await office.call("GET", f"{POLICIES}/{made['id']}"))[1] == made
