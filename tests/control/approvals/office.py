@@ -112,8 +112,8 @@ async def new_channel(
     database: Database, tenant: Tenant, project_id: int | None = None, *, enabled: bool = True
 ) -> str:
     """A channel that nothing is sent to: its config is no config."""
-    row = {"id": new_id("chn"), "org_id": tenant.organization.id, "project_id": project_id, "enabled": enabled}
-    row |= {"name": "x", "kind": "webhook", "config": b"x"}
+    row: dict[str, Any] = {"id": new_id("chn"), "org_id": tenant.organization.id, "project_id": project_id}
+    row |= {"name": "x", "kind": "webhook", "config": b"x", "enabled": enabled}
     async with database.write() as connection:
         now = tenant.organization.created_at
         await connection.execute(notification_channels.insert().values(created_at=now, updated_at=now, **row))

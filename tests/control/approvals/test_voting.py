@@ -137,6 +137,7 @@ async def test_machines_decide_only_where_they_are_listed_and_not_among_themselv
     alice, bob = await office.member(), await office.member()
     asker, sibling, stranger = await office.machine(alice), await office.machine(alice), await office.machine(bob)
     service = await office.machine(bob, PrincipalKind.SERVICE)
+    asked: dict[str, Any] = {}
     for listed in ([], [sibling.id, service.id]):
         await office.policy(actionPattern=f"run.{len(listed)}", machineApproverIds=listed)
         asked = await office.ask(asker, action=f"run.{len(listed)}")
