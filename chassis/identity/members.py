@@ -15,8 +15,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.errors import Conflict, Forbidden
 from chassis.identity import registry, sessions
 from chassis.identity.model import Principal, Reach
+from chassis.identity.registry import Organization
 from chassis.identity.standing import standings
-from chassis.identity.tables import access_tokens, memberships, principals, users
+from chassis.identity.tables import access_tokens, memberships, organizations, principals, users
 from proto.identity import MAX_ACT_CHAIN, ROLE_SCOPES, PrincipalKind, Role
 
 MAX_OWNED: Final = 200  # agents and services of one owner
@@ -79,6 +80,21 @@ async def find_member(connection: AsyncConnection, org_id: str, principal_id: st
     found = _MEMBERS.where(memberships.c.org_id == org_id, memberships.c.principal_id == principal_id)
     row = (await connection.execute(found)).mappings().one_or_none()
     return None if row is None else _member(row)
+
+
+async def list_organizations(
+    connection: AsyncConnection, principal_id: str, limit: int
+) -> list[tuple[Organization, Role]]:
+    """At most `limit` organizations that the principal is in, by slug, with its roles there."""
+    found = (
+        sa.select(organizations, memberships.c.role)
+        .join_from(memberships, organizations, organizations.c.id == memberships.c.org_id)
+        .where(memberships.c.principal_id == principal_id)
+        .order_by(organizations.c.slug)
+        .limit(limit)
+    )
+    rows = (await connection.execute(found)).mappings()
+    return [(Organization(**{name: row[name] for name in Organization.__slots__}), Role(row["role"])) for row in rows]
 
 
 def require_grantable(by: Reach, role: Role) -> None:

@@ -1,24 +1,26 @@
-"""`/auth/user`, `/auth/password`: one's own account."""
+"""`/auth/user`, `/auth/organizations`, `/auth/password`: one's own account."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 from aiohttp import web
+from msgspec import Meta
 
 from chassis.access import grant, session
-from chassis.identity import sessions, users
+from chassis.identity import members, sessions, users
 from chassis.operation import Answer, Body, Operation, json_content
 from chassis.web import Route, json_response, request_id
 from control.audit.record import Actor, record
 from control.desk import Desk
 from control.identity.attempts import Attempts, NotConfirmed
 from control.identity.issuing import SessionUser, user_body
-from control.identity.login import TAG
+from control.identity.login import MAX_ORGANIZATIONS, TAG
 from control.identity.passwords import Passwords
 from control.identity.shapes import AvatarUrl, GivenPassword, Locale, NewPassword, ThemeName
-from control.names import Name
+from control.names import Name, Slug
+from proto.identity import Role
 
 
 class UserChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -37,12 +39,31 @@ class PasswordChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     password: NewPassword
 
 
+class OwnOrganization(msgspec.Struct, frozen=True, rename="camel"):
+    """An organization that one is a member of. `current`: that this session is in."""
+
+    id: str
+    slug: Slug
+    name: Name
+    role: Role
+    current: bool
+
+
+class OwnOrganizations(msgspec.Struct, frozen=True):
+    """Organizations that one may log in to, by slug."""
+
+    data: Annotated[list[OwnOrganization], Meta(max_length=MAX_ORGANIZATIONS)]
+
+
 SHOW: Final = Operation("showUser", TAG, (Answer("The account.", json_content(SessionUser)),))
 CHANGE: Final = Operation(
     "changeUser",
     TAG,
     (Answer("The account as it is now.", json_content(SessionUser)),),
     body=Body(json_content(UserChange), example={"theme": "dark"}),
+)
+ORGANIZATIONS: Final = Operation(
+    "listOwnOrganizations", TAG, (Answer("The organizations.", json_content(OwnOrganizations)),)
 )
 PASSWORD: Final = Operation(
     "changePassword", TAG, (Answer("It is changed.", status=204),), body=Body(json_content(PasswordChange))
@@ -62,6 +83,7 @@ class Accounts:
         return [
             Route("GET", "/auth/user", self.show, session(), operation=SHOW),
             Route("PATCH", "/auth/user", self.change, session(), operation=CHANGE),
+            Route("GET", "/auth/organizations", self.organizations, session(), operation=ORGANIZATIONS),
             Route("POST", "/auth/password", self.password, session(), operation=PASSWORD),
         ]
 
@@ -88,6 +110,19 @@ class Accounts:
                 request_id(request),
             )
         return json_response(user_body(user))
+
+    async def organizations(self, request: web.Request) -> web.StreamResponse:
+        """List the organizations that one is in.
+
+        A session is in one of them; `/auth/login` with `orgSlug` starts one in another.
+        """
+        caller = grant(request)
+        async with self.desk.database.read() as connection:
+            found = await members.list_organizations(connection, caller.principal_id, MAX_ORGANIZATIONS)
+        shown = [
+            OwnOrganization(org.id, org.slug, org.name, role, current=org.id == caller.org_id) for org, role in found
+        ]
+        return json_response(OwnOrganizations(shown))
 
     async def password(self, request: web.Request) -> web.StreamResponse:
         """Change one's password.

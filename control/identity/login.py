@@ -5,18 +5,16 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 import msgspec
-import sqlalchemy as sa
 from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.access import public
 from chassis.errors import BadRequest, Forbidden, Issue, Unauthorized
-from chassis.identity import sessions, users
+from chassis.identity import members, sessions, users
 from chassis.identity.sessions import Continued, Ended, Session
 from chassis.identity.signing_keys import list_keys
 from chassis.identity.standing import any_disabled, common_scopes, standings
-from chassis.identity.tables import memberships, organizations
 from chassis.identity.users import User
 from chassis.limits.limiter import LimitClass
 from chassis.operation import Answer, Body, Operation, Tag, json_content
@@ -31,7 +29,8 @@ from control.identity.shapes import Email, GivenCode, GivenPassword, GivenSecret
 from control.names import Slug
 from proto.identity import PrincipalKind
 
-MAX_NAMED: Final = 20  # organizations in a message
+MAX_ORGANIZATIONS: Final = 1_000  # that one person is in
+MAX_NAMED: Final = 20  # of them in a message
 _REFUSAL: Final = "The e-mail address, the password or the second factor is not valid."
 
 
@@ -221,13 +220,8 @@ class Logins:
 
 async def _organization(connection: AsyncConnection, user: User, org_slug: str | None) -> str:
     """Where to the user logs in. Raises Forbidden for who is not there, BadRequest for who must say where."""
-    found = (
-        sa.select(organizations.c.id, organizations.c.slug)
-        .join_from(memberships, organizations, organizations.c.id == memberships.c.org_id)
-        .where(memberships.c.principal_id == user.id)
-        .order_by(organizations.c.slug)
-    )
-    slugs = {row.slug: row.id for row in await connection.execute(found)}
+    found = await members.list_organizations(connection, user.id, MAX_ORGANIZATIONS)
+    slugs = {organization.slug: organization.id for organization, _ in found}
     if org_slug is None and len(slugs) > 1:
         named = ", ".join(list(slugs)[:MAX_NAMED])
         issue = Issue("body.orgSlug", f"Must name one of your organizations: {named}.", "missing")
@@ -235,7 +229,7 @@ async def _organization(connection: AsyncConnection, user: User, org_slug: str |
     org_id = next(iter(slugs.values()), None) if org_slug is None else slugs.get(org_slug)
     if org_id is None:
         raise Forbidden("You are not a member of that organization." if org_slug else "You are in no organization.")
-    return str(org_id)
+    return org_id
 
 
 async def _in_good_standing(connection: AsyncConnection, session: Session) -> bool:

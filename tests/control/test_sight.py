@@ -28,7 +28,7 @@ NOWHERE = {
 
 def routes(control: Control) -> list[tuple[str, str]]:
     """Method and path of every route below an organization."""
-    app: web.Application = control.client.app  # type: ignore[assignment]  # the client was given one
+    app: web.Application = control.client.app
     found = {
         (route.method, route.resource.canonical)
         for route in app.router.routes()

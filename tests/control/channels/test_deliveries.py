@@ -21,16 +21,16 @@ from tests.control.receiver import SECRET, Receiver
 
 DELIVERIES = "/orgs/acme/deliveries"
 FIELDS = [
-    "id", "orgId", "channelId", "kind", "type", "subject", "title", "state", "attempts", "detail", "failure", "createdAt",
-    "attemptedAt", "nextAttemptAt", "endedAt",
+    "id", "orgId", "channelId", "kind", "type", "subject", "title", "state", "attempts", "detail", "failure",
+    "createdAt", "attemptedAt", "nextAttemptAt", "endedAt",
 ]  # fmt: skip
 MISSING = "dlv_" + "0" * 26
 MESSAGE = Message(type="approval.requested", subject="apr_1", title="Approve it?")
 
 
-async def channel(control: Control, receiver: Receiver, **more: object) -> str:
+async def channel(control: Control, receiver: Receiver, *, enabled: bool = True) -> str:
     config = {"url": receiver.url(), "secret": SECRET}
-    return str((await create(control, "webhook", config=config, **more))["id"])
+    return str((await create(control, "webhook", config=config, enabled=enabled))["id"])
 
 
 async def queue(control: Control) -> list[str]:
@@ -248,6 +248,10 @@ class TestPlatforms:
         assert b"Test of the channel On call" in re.sub(rb"\\\\", b"", received.body)
 
 
+def contents(directory: Path) -> list[bytes]:
+    return [path.read_bytes() for path in directory.rglob("*") if path.is_file()]
+
+
 async def test_configs_are_nowhere_in_clear(
     control: Control, receiver: Receiver, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -267,7 +271,7 @@ async def test_configs_are_nowhere_in_clear(
     async with control.checks.database.read() as connection:
         for table in ("notification_channels", "deliveries", "audit_events"):
             tables += [bytes(str(row), "utf-8") for row in await connection.execute(sa.text(f"SELECT * FROM {table}"))]
-    files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    files = contents(tmp_path)
     for secret in (password, SECRET, SECRET.removeprefix("whsec_")):
         assert not [text for text in (*said, out, err) if secret in text]
         assert not [data for data in (*tables, *files) if secret.encode() in data]

@@ -15,8 +15,8 @@ from tests.control.conftest import Control
 from tests.control.receiver import SECRET, Receiver
 
 
-async def channel_to(control: Control, url: str, **more: object) -> str:
-    made = await create(control, "webhook", config={"url": url, "secret": SECRET}, **more)
+async def channel_to(control: Control, url: str, *, enabled: bool = True) -> str:
+    made = await create(control, "webhook", config={"url": url, "secret": SECRET}, enabled=enabled)
     return str(made["id"])
 
 

@@ -20,6 +20,7 @@ from control.deliveries.listing import Filter, Listed
 from control.deliveries.message import Message
 from control.deliveries.outbox import Everyone, Named, Queued, enqueue
 from control.deliveries.sending import DeliveryMetrics, Sender
+from control.deliveries.tables import State
 from tests.chassis.identity.tenants import Tenant, new_tenant
 from tests.control.receiver import SECRET, Receiver, new_receiver
 
@@ -69,11 +70,15 @@ class Post:
         async with self.database.write() as connection:
             return await enqueue(connection, self.tenant.organization.id, target or Everyone(), message)
 
-    async def listed(self, **wanted: object) -> list[Listed]:
+    async def listed(self, state: State | None = None) -> list[Listed]:
         """Oldest first."""
         async with self.database.read() as connection:
             found = await listing.list_deliveries(
-                connection, self.tenant.organization.id, Filter(**wanted), None, 20_000  # type: ignore[arg-type]
+                connection,
+                self.tenant.organization.id,
+                Filter(state=state),
+                None,
+                20_000,
             )
         return found[::-1]
 

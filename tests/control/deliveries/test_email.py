@@ -50,7 +50,8 @@ class Office:
         if self.hangs:
             await asyncio.sleep(60)
         self.taken.append(envelope)
-        self.encrypted.append(session.ssl is not None or server.transport.get_extra_info("sslcontext") is not None)
+        implicit = server.transport is not None and server.transport.get_extra_info("sslcontext") is not None
+        self.encrypted.append(session.ssl is not None or implicit)
         return self.data
 
 
@@ -72,7 +73,7 @@ async def serving(office: Office, *, implicit: ssl.SSLContext | None = None, **o
     for one in servers:
         if one._handler_coroutine is not None:
             one._handler_coroutine.cancel()
-        if one.transport is not None:
+        if isinstance(one.transport, asyncio.WriteTransport):
             one.transport.abort()
     for _ in range(10):  # turns of the loop in which transports under TLS, then those below, close
         await asyncio.sleep(0)
@@ -137,8 +138,9 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(pem: Path, url: 
 
 
 @pytest.mark.parametrize(
-    ("said", "permanent"), [("550 no secret", True), ("554 no secret", True), ("451 later secret", False), ("452 full", False)]
-)  # fmt: skip
+    ("said", "permanent"),
+    [("550 no secret", True), ("554 no secret", True), ("451 later secret", False), ("452 full", False)],
+)
 async def test_codes_of_500_are_for_good_and_codes_of_400_pass(said: str, permanent: bool) -> None:
     async with serving(Office(data=said)) as port:
         outcome = await sent(port)

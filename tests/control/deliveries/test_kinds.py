@@ -211,8 +211,16 @@ def test_answers_to_a_bot(status: int, body: bytes, ok: bool, permanent: bool) -
 
 @pytest.mark.parametrize(
     ("status", "ok", "permanent"),
-    [(200, True, False), (400, False, True), (403, False, True), (404, False, True), (410, False, True), (429, False, False), (500, False, False)],
-)  # fmt: skip
+    [
+        (200, True, False),
+        (400, False, True),
+        (403, False, True),
+        (404, False, True),
+        (410, False, True),
+        (429, False, False),
+        (500, False, False),
+    ],
+)
 def test_answers_to_an_incoming_webhook(status: int, ok: bool, permanent: bool) -> None:
     outcome = chat_a.judge(CHAT_A, Reply(status, NOTHING, b"invalid_payload"), NOW)
     assert (outcome.ok, outcome.permanent) == (ok, permanent)
@@ -252,8 +260,15 @@ def test_chat_b_tells_the_wait_in_its_body(body: bytes, seconds: int) -> None:
 
 @pytest.mark.parametrize(
     ("status", "ok", "permanent"),
-    [(204, True, False), (200, True, False), (401, False, True), (403, False, True), (404, False, True), (502, False, False)],
-)  # fmt: skip
+    [
+        (204, True, False),
+        (200, True, False),
+        (401, False, True),
+        (403, False, True),
+        (404, False, True),
+        (502, False, False),
+    ],
+)
 def test_answers_of_chat_b(status: int, ok: bool, permanent: bool) -> None:
     outcome = chat_b.judge(CHAT_B, Reply(status, NOTHING, b""), NOW)
     assert (outcome.ok, outcome.permanent) == (ok, permanent)
@@ -343,7 +358,7 @@ def test_mail_is_well_formed_whatever_people_typed(message: Message) -> None:
     assert mail["From"] == "Sluice <sluice@example.org>"
     assert mail["Message-ID"] == "<dlv_1@example.org>"
     assert len(mail["Subject"]) <= 200
-    assert sorted({name.lower() for name in mail.keys()}) == sorted(
+    assert sorted({name.lower() for name in mail}) == sorted(
         ["from", "to", "subject", "date", "message-id", "references", "auto-submitted", "content-type", "mime-version"]
     )
     plain, rich = mail.iter_parts()
@@ -380,8 +395,18 @@ def test_a_mail_server_is_a_url(url: str, server: tuple[Any, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["mail", "http://mail", "smtp://", "smtp://h:0x", "smtp://h:99999", "smtp://h/path", "smtp://h?a=b", "smtp://u:secret#x@h"]
-)  # fmt: skip
+    "url",
+    [
+        "mail",
+        "http://mail",
+        "smtp://",
+        "smtp://h:0x",
+        "smtp://h:99999",
+        "smtp://h/path",
+        "smtp://h?a=b",
+        "smtp://u:secret#x@h",
+    ],
+)
 def test_what_is_no_mail_server_is_not_quoted(url: str) -> None:
     with pytest.raises(ValueError, match="must be smtp://") as raised:
         MailServer.parse(url, "sluice@example.org")

@@ -7,6 +7,7 @@ import socket
 import msgspec
 import pytest
 import sqlalchemy as sa
+from aiohttp import web
 
 from chassis.relational import DatabaseUnavailable
 from control.channels import store as channels
@@ -96,19 +97,23 @@ async def test_a_delivery_is_attempted_at_once_after_the_commit(post: Post, rece
 async def test_an_attempt_tells_of_each_channel_how_far_it_got(post: Post, receiver: Receiver) -> None:
     hanging = asyncio.Event()
 
-    async def hang(_request: object) -> object:
+    async def hang(_request: web.Request) -> web.StreamResponse:
         await hanging.wait()
-        raise ConnectionResetError
+        return web.Response(status=503)
+
+    async def refuse(_request: web.Request) -> web.StreamResponse:
+        return web.Response(status=403)
+
+    async def busy(_request: web.Request) -> web.StreamResponse:
+        return web.Response(status=503)
 
     off = await post.channel(receiver.url(), enabled=False)
     refusing, later, slow = [await post.channel(receiver.url(f"/{name}")) for name in ("refuse", "later", "slow")]
-    plain = receiver.handle
 
-    async def by_path(request: object) -> object:
-        receiver.says({"/refuse": 403, "/later": 503}.get(request.path, 204))  # type: ignore[attr-defined]
-        return await (hang(request) if request.path == "/slow" else plain(request))  # type: ignore[attr-defined, arg-type]
+    async def by_path(request: web.Request) -> web.StreamResponse:
+        return await {"/slow": hang, "/refuse": refuse, "/later": busy}[request.path](request)
 
-    receiver.server.app.router._resources[-1]._routes["*"]._handler = by_path  # type: ignore[attr-defined]
+    receiver.answers = [by_path]
     queued = await post.queue(Named([off.id, refusing.id, later.id, slow.id, "x"]))
     assert await post.sender.attempt(queued, budget_s=0.5) == [
         Delivery(off.id, "webhook", False, "disabled"),
@@ -265,8 +270,13 @@ async def test_a_receiver_that_is_gone_switches_its_channel_off(post: Post, rece
 async def test_five_days_of_failures_switch_a_channel_off_and_one_success_in_between_does_not(post: Post) -> None:
     channel = await post.channel("http://127.0.0.1:9/")
     for days, outcome, enabled in (
-        (0, FAILED, True), (4, FAILED, True), (0.9, OK, True), (1, FAILED, True), (4.9, FAILED, True), (0.1, FAILED, False),
-    ):  # fmt: skip
+        (0, FAILED, True),
+        (4, FAILED, True),
+        (0.9, OK, True),
+        (1, FAILED, True),
+        (4.9, FAILED, True),
+        (0.1, FAILED, False),
+    ):
         post.clock.pass_by(days * 86_400)
         async with post.database.write() as connection:
             (id_,) = await store.insert(connection, [channel], MESSAGE, post.clock())

@@ -84,3 +84,19 @@ async def test_passwords_have_12_to_200_characters(
         composed = password.replace("ä", "a\N{COMBINING DIAERESIS}")
         status = (await ada.login(password=composed[:200]))[0]
         assert status == (200 if len(composed) <= 200 else 401)
+
+
+async def test_ones_organizations_are_listed(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    await person(org="globex", role="VIEWER")
+    acme, globex = control.acme.organization, control.globex.organization
+    status, found, _ = await ada.call("GET", "/auth/organizations")
+    assert (status, found) == (
+        200,
+        {
+            "data": [
+                {"id": acme.id, "slug": "acme", "name": "Acme", "role": "MEMBER", "current": True},
+                {"id": globex.id, "slug": "globex", "name": "Globex", "role": "VIEWER", "current": False},
+            ]
+        },
+    )
