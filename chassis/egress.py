@@ -167,7 +167,7 @@ class Egress:
         except (OSError, UnicodeError) as error:
             raise Unreached("The name does not resolve.") from error
         for each in found:
-            self.policy.require(each[4][0], port)
+            self.policy.require(str(each[4][0]), port)
         return found[:_MAX_ADDRESSES]
 
     async def _first_connected(self, found: Sequence[Any]) -> socket.socket:
@@ -190,7 +190,7 @@ class Egress:
     def _socket(self, info: Any) -> socket.socket:
         """A socket for an address as `getaddrinfo` has it. Raises Blocked."""
         family, kind, protocol, _, address = info
-        self.policy.require(address[0], address[1])
+        self.policy.require(str(address[0]), int(address[1]))
         return socket.socket(family=family, type=kind, proto=protocol)
 
 
@@ -275,22 +275,26 @@ async def _capped(answer: aiohttp.ClientResponse) -> bytes:
     return bytes(read[:MAX_ANSWER])
 
 
+# What was raised, in general words, and whether it would be raised again; the first that fits counts.
+_FAILURES: Final[tuple[tuple[tuple[type[Exception], ...], str, bool], ...]] = (
+    (
+        (aiohttp.ClientConnectorCertificateError, ssl.SSLCertVerificationError),
+        "The certificate of the other end is not valid.",
+        True,
+    ),
+    ((aiohttp.ClientSSLError, ssl.SSLError), "No TLS connection could be made.", False),
+    ((TimeoutError,), "There was no answer in time.", False),
+    ((aiohttp.ClientConnectorError, ConnectionRefusedError), "No connection could be made.", False),
+    ((aiohttp.ClientResponseError,), "The answer was not valid HTTP.", False),
+    ((aiohttp.InvalidURL,), "The URL is not valid.", True),
+    ((OSError, aiohttp.ClientError), "The connection was lost.", False),
+)
+
+
 def _unreached(error: Exception) -> Unreached:
-    """In general words."""
-    if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
-        return Unreached("The certificate of the other end is not valid.", permanent=True)
-    if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
-        return Unreached("No TLS connection could be made.")
-    if isinstance(error, TimeoutError):
-        return Unreached("There was no answer in time.")
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return Unreached("No connection could be made.")
-    if isinstance(error, aiohttp.ClientResponseError):
-        return Unreached("The answer was not valid HTTP.")
-    if isinstance(error, aiohttp.InvalidURL):
-        return Unreached("The URL is not valid.", permanent=True)
-    if isinstance(error, OSError | aiohttp.ClientError):
-        return Unreached("The connection was lost.")
+    for kinds, detail, permanent in _FAILURES:
+        if isinstance(error, kinds):
+            return Unreached(detail, permanent=permanent)
     return Unreached("The request could not be made.", permanent=True)
 
 

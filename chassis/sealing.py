@@ -115,7 +115,7 @@ class KeyFile:
 
 
 class Sealer:
-    """Seals and opens values; the place is part of what is authenticated. `org` is empty for rows of no organization."""
+    """Seals and opens values; the place is authenticated with them. `org` is empty for rows of no organization."""
 
     def __init__(self, source: KeySource) -> None:
         self._source = source
@@ -180,7 +180,8 @@ def parse_ring(text: str, name: str) -> KeyRing:
         key = _decoded(encoded)
         if not _KID.fullmatch(kid) or key is None or kid in keys:
             raise KeyRingUnusable(
-                f"{name} is not usable: item {number} must be an id of its own, a colon and {KEY_BYTES} bytes in base64."
+                f"{name} is not usable: item {number} must be an id of its own, a colon and {KEY_BYTES} bytes "
+                "in base64."
             )
         keys[kid] = key
     if len(keys) > MAX_KEYS:

@@ -36,16 +36,7 @@ def service(
     projects, keys = Projects(desk), Keys(desk, chassis.base_url)
     approvals = ApprovalRequests(desk, telling.sender, chassis.base_url)
     policies, audit = Policies(desk), Audit(desk)
-    channels = Channels(
-        checks,
-        cursors,
-        sealer,
-        telling.sender,
-        settings.channel_rules,
-        settings.max_body_bytes,
-        chassis.body_timeout_s,
-    )
-    deliveries = Deliveries(checks, cursors)
+    channels, deliveries = Channels(desk, sealer, telling.sender, settings.channel_rules), Deliveries(desk)
     routes = identity_routes(desk, sealer, chassis.data_dir)
     routes += [*Organizations(desk).routes(), *projects.routes(), *keys.routes()]
     routes += [*approvals.routes(), *policies.routes(), *channels.routes(), *deliveries.routes(), *audit.routes()]

@@ -30,8 +30,8 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     sealing_keys: Annotated[
         str,
         setting(
-            "Keys that secrets are encrypted with, kid:base64 and comma-separated; the first encrypts, all decrypt. Give "
-            "the same to every control process; `sluice secrets rotate` brings what is stored to the first one.",
+            "Keys that secrets are encrypted with, kid:base64 and comma-separated; the first encrypts, all decrypt. "
+            "Give the same to every control process; `sluice secrets rotate` brings what is stored to the first one.",
             zero="empty: the file sealing.keys in the data directory, made at first start",
             secret=True,
         ),
@@ -52,8 +52,8 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     chat_hosts: Annotated[
         tuple[str, ...],
         setting(
-            "Hosts that channels of chat platforms may post to besides the platforms' own, comma-separated; .example.org "
-            "stands for all below, * for any.",
+            "Hosts that channels of chat platforms may post to besides the platforms' own, comma-separated; "
+            ".example.org stands for all below, * for any.",
             zero="empty: the platforms' own",
         ),
     ] = ()
@@ -66,8 +66,8 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     smtp_url: Annotated[
         str,
         setting(
-            "Server that e-mail goes through: smtp://user:password@host:587 (with STARTTLS, which a password needs), or "
-            "smtps:// (TLS from the start).",
+            "Server that e-mail goes through: smtp://user:password@host:587 (with STARTTLS, which a password needs), "
+            "or smtps:// (TLS from the start).",
             zero="empty: no e-mail is sent",
             secret=True,
         ),

@@ -30,9 +30,7 @@ def self_signed(directory: Path, name: str = "localhost") -> Path:
     )
     file = directory / f"{name}.pem"
     file.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
         + certificate.public_bytes(serialization.Encoding.PEM)
     )
     return file

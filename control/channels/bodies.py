@@ -7,12 +7,12 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from chassis.relational import format_time
+from chassis.validation import Issues, decode_mended
 from control.channels.config import Config, Kind, Rules, read_config
 from control.channels.ids import CHANNEL_ID_PATTERN, DELIVERY_ID_PATTERN
 from control.channels.store import Channel
 from control.names import Moment, Name
 from control.paging import NextCursor
-from chassis.validation import Issues, decode_mended
 
 ChannelId = Annotated[str, Meta(pattern=f"^{CHANNEL_ID_PATTERN}$")]
 DeliveryId = Annotated[str, Meta(pattern=f"^{DELIVERY_ID_PATTERN}$")]

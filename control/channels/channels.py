@@ -8,9 +8,7 @@ from msgspec import UNSET, Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.access import bearer, reach
-from chassis.cursor import CursorSigner
 from chassis.errors import Forbidden, NotFound
-from chassis.identity.checks import Checks
 from chassis.identity.model import Reach
 from chassis.limits.limiter import LimitClass
 from chassis.operation import Answer, Body, Operation, Parameter, Tag, json_content
@@ -38,6 +36,7 @@ from control.channels.store import Channel
 from control.deliveries.message import Fact, Message
 from control.deliveries.outcome import Outcome
 from control.deliveries.sending import Sender
+from control.desk import Desk
 from control.paging import PAGE, page_body, requested_page
 from proto.identity import Role, Scope
 
@@ -72,13 +71,10 @@ TEST_IT: Final = Operation("testChannel", TAG, (Answer("What came of it.", json_
 class Channels:
     """The handlers, with what they need."""
 
-    checks: Checks
-    cursors: CursorSigner
+    desk: Desk
     sealer: Sealer
     sender: Sender
     rules: Rules
-    max_body_bytes: int
-    body_timeout_s: float
 
     def routes(self) -> list[Route]:
         """Every route of this resource with its scope."""
@@ -96,12 +92,12 @@ class Channels:
         """List the channels of the project and those of its organization, newest first."""
         caller = reach(request)
         binding = f"channels of {caller.org_id} {caller.project_id}".encode()
-        page = requested_page(request, self.cursors, binding)
-        async with self.checks.database.read() as connection:
+        page = requested_page(request, self.desk.cursors, binding)
+        async with self.desk.database.read() as connection:
             found = await store.list_channels(
                 connection, caller.org_id, _project_id(caller), page.after, page.limit + 1
             )
-        return json_response(page_body(found, page, channel_body, lambda one: one.id, self.cursors, binding))
+        return json_response(page_body(found, page, channel_body, lambda one: one.id, self.desk.cursors, binding))
 
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Create a channel.
@@ -114,7 +110,7 @@ class Channels:
         of_project = body.scope is ChannelScope.PROJECT
         if not of_project:
             _require_administrator(caller)
-        async with self.checks.database.write() as connection:
+        async with self.desk.database.write() as connection:
             made = await store.create(
                 connection,
                 self.sealer,
@@ -136,7 +132,7 @@ class Channels:
         """
         found = await self._manageable(request)
         body, config = read_change(await self._bytes(request), found.kind, self.rules)
-        async with self.checks.database.write() as connection:
+        async with self.desk.database.write() as connection:
             await self._see(connection, request)  # it may be gone by now
             changed = await store.change(
                 connection,
@@ -152,7 +148,7 @@ class Channels:
     async def delete(self, request: web.Request) -> web.StreamResponse:
         """Delete a channel. Its config is erased, and what waits for it is cancelled."""
         found = await self._manageable(request)
-        async with self.checks.database.write() as connection:
+        async with self.desk.database.write() as connection:
             await self._see(connection, request)
             await store.delete(connection, found)
             await self._record(connection, request, "channel.delete", found)
@@ -164,7 +160,7 @@ class Channels:
         It is one delivery of one attempt; the answer says what came of it, and nothing of what the receiver said.
         """
         caller = reach(request)
-        async with self.checks.database.read() as connection:
+        async with self.desk.database.read() as connection:
             found = await self._see(connection, request)
         claimed, outcome = await self.sender.test(found, test_message(found, caller))
         return json_response(
@@ -180,7 +176,7 @@ class Channels:
         )
 
     async def _bytes(self, request: web.Request) -> bytes:
-        return await read_json_bytes(request, max_bytes=self.max_body_bytes, timeout_s=self.body_timeout_s)
+        return await read_json_bytes(request, max_bytes=self.desk.max_body_bytes, timeout_s=self.desk.body_timeout_s)
 
     async def _see(self, connection: AsyncConnection, request: web.Request) -> Channel:
         """The channel of the path. Raises NotFound."""
@@ -194,7 +190,7 @@ class Channels:
 
     async def _manageable(self, request: web.Request) -> Channel:
         """The channel of the path, for who may change it. Raises NotFound, Forbidden."""
-        async with self.checks.database.read() as connection:
+        async with self.desk.database.read() as connection:
             found = await self._see(connection, request)
         if found.project_id is None:
             _require_administrator(reach(request))

@@ -23,7 +23,7 @@ from control.deliveries.message import Severity
 MAX_RECIPIENTS: Final = 20
 MAX_HEADERS: Final = 20
 SECRET_BYTES: Final = range(16, 65)  # Standard Webhooks 1.0.0 draws 24 to 64; its own examples have fewer
-SECRET_RULE: Final = "Must be whsec_ and 16 to 64 bytes in base64."
+KEY_RULE: Final = "Must be whsec_ and 16 to 64 bytes in base64."
 _SECRET_PREFIX: Final = "whsec_"  # noqa: S105  # what every secret starts with is public
 
 
@@ -41,7 +41,7 @@ class Kind(StrEnum):
 Url = Annotated[str, Meta(min_length=1, max_length=MAX_URL_LENGTH)]
 Secret = Annotated[
     str,
-    Meta(min_length=1, max_length=100, description=SECRET_RULE),
+    Meta(min_length=1, max_length=100, description=KEY_RULE),
 ]
 HeaderName = Annotated[
     str,
@@ -248,7 +248,8 @@ class _Given:
         try:
             url = parse_url(self.fields[name], http=self.rules.policy.http)
         except ValueError as error:
-            return self.fault(name, str(error), "format")
+            self.fault(name, str(error), "format")
+            return
         host, address = (url.host or "").lower().rstrip("."), literal(url.host or "")
         if address is not None and not self.rules.policy.permits(str(address), url.port or 0):
             self.fault(name, "Must be a public address.", "not_allowed")
@@ -282,7 +283,7 @@ def _check_webhook(given: _Given) -> None:
             if name in given.fields:
                 secret_bytes(given.fields[name])
         except ValueError:
-            given.fault(name, SECRET_RULE, "format")
+            given.fault(name, KEY_RULE, "format")
     headers = given.fields.get("headers", {})
     for header in headers:
         if _OUR_HEADERS.fullmatch(header):
@@ -306,7 +307,7 @@ def _check_teams(given: _Given) -> None:
 
 
 def _is_host_of(host: str, hosts: tuple[str, ...]) -> bool:
-    return any(one == "*" or host == one or (one.startswith(".") and host.endswith(one)) for one in hosts)
+    return any(one in ("*", host) or (one.startswith(".") and host.endswith(one)) for one in hosts)
 
 
 _CHECKS: Final[Mapping[Kind, Callable[[_Given], None]]] = MappingProxyType(

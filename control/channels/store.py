@@ -1,4 +1,4 @@
-"""Channels in the store. Every function works in the caller's transaction; writers take turns (`chassis.relational`)."""
+"""Channels in the store. Every function works in the caller's transaction."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

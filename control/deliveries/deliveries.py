@@ -9,9 +9,7 @@ from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.access import bearer, reach
-from chassis.cursor import CursorSigner
 from chassis.errors import NotFound
-from chassis.identity.checks import Checks
 from chassis.operation import Answer, Operation, Parameter, Tag, json_content
 from chassis.relational import format_time
 from chassis.validation import Issues, single
@@ -23,6 +21,7 @@ from control.channels.ids import is_channel_id, is_delivery_id
 from control.deliveries import listing
 from control.deliveries.listing import Filter, Listed
 from control.deliveries.tables import State
+from control.desk import Desk
 from control.names import Moment
 from control.paging import PAGE, NextCursor, page_body, requested_page
 from proto.identity import Scope
@@ -75,8 +74,7 @@ AGAIN: Final = Operation(
 class Deliveries:
     """The handlers, with what they need."""
 
-    checks: Checks
-    cursors: CursorSigner
+    desk: Desk
 
     def routes(self) -> list[Route]:
         """Every route of this resource with its scope."""
@@ -91,14 +89,14 @@ class Deliveries:
         """List deliveries, newest first."""
         org_id, wanted = reach(request).org_id, _filter(request)
         binding = f"deliveries of {org_id} {wanted.channel_id} {wanted.state}".encode()
-        page = requested_page(request, self.cursors, binding)
-        async with self.checks.database.read() as connection:
+        page = requested_page(request, self.desk.cursors, binding)
+        async with self.desk.database.read() as connection:
             found = await listing.list_deliveries(connection, org_id, wanted, page.after, page.limit + 1)
-        return json_response(page_body(found, page, delivery_body, lambda one: one.id, self.cursors, binding))
+        return json_response(page_body(found, page, delivery_body, lambda one: one.id, self.desk.cursors, binding))
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Show a delivery."""
-        async with self.checks.database.read() as connection:
+        async with self.desk.database.read() as connection:
             return json_response(delivery_body(await _see(connection, request)))
 
     async def redeliver(self, request: web.Request) -> web.StreamResponse:
@@ -107,7 +105,7 @@ class Deliveries:
         A receiver that keeps the ids that it has seen takes it for the same message. 409 while it goes on, for a test,
         and for a channel that is disabled or deleted.
         """
-        async with self.checks.database.write() as connection:
+        async with self.desk.database.write() as connection:
             found = await _see(connection, request)
             await listing.require_repeatable(connection, found)
             await listing.repeat(connection, found)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import sqlalchemy as sa
@@ -107,7 +107,7 @@ async def repeat(connection: AsyncConnection, delivery: Listed) -> None:
     await connection.execute(deliveries.update().where(deliveries.c.id == delivery.id).values(values))
 
 
-def _select() -> sa.Select[tuple[object, ...]]:
+def _select() -> sa.Select[*tuple[Any, ...]]:
     return sa.select(*_COLUMNS).join_from(
         deliveries, notification_channels, notification_channels.c.id == deliveries.c.channel_id
     )

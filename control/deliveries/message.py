@@ -1,4 +1,4 @@
-"""What is told, before it becomes a chat card, an e-mail or a signed body: the same values for every kind of channel."""
+"""What is told, before it becomes a card, an e-mail or a signed body: the same values for every kind of channel."""
 
 from enum import StrEnum
 from typing import Annotated, Any

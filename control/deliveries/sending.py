@@ -145,7 +145,8 @@ class Sender:
             told = Told(claimed.id, claimed.message, claimed.created_at, self._now())
             return await send(claimed.kind, config, told, self._ways)
         except SealBroken as error:
-            log.error("config of a channel cannot be opened", channel_id=claimed.channel_id, reason=str(error))  # noqa: TRY400  # a traceback says no more
+            reason = str(error)
+            log.error("config of a channel cannot be opened", channel_id=claimed.channel_id, reason=reason)  # noqa: TRY400  # a traceback says no more
             return Outcome(False, "The config of the channel cannot be opened.")
         except Exception:
             log.exception("delivery failed", delivery_id=claimed.id, kind=claimed.kind.value)

@@ -81,7 +81,7 @@ async def claim_due(
     """At most `limit` due deliveries, the longest waiting first, and of one channel only so many that no more than
     `per_channel` are under way, or one where nothing comes through: a receiver that hangs keeps few places.
     """
-    ids = list((await connection.execute(_due(now, limit, per_channel))).scalars())
+    ids = list(await connection.scalars(_due(now, limit, per_channel)))
     return await _claim(connection, ids, now, lease)
 
 
@@ -197,12 +197,12 @@ async def _taken(connection: AsyncConnection, ids: Sequence[str]) -> list[Claime
     return [found[id_] for id_ in ids]
 
 
-async def _channel(connection: AsyncConnection, channel_id: str) -> sa.Row[Any]:
-    columns = (notification_channels.c.enabled, notification_channels.c.failing_since)
-    return (await connection.execute(sa.select(*columns).where(notification_channels.c.id == channel_id))).one()
+async def _channel(connection: AsyncConnection, channel_id: str) -> sa.Row[bool, datetime | None]:
+    found = sa.select(notification_channels.c.enabled, notification_channels.c.failing_since)
+    return (await connection.execute(found.where(notification_channels.c.id == channel_id))).one()
 
 
-def _due(now: datetime, limit: int, per_channel: int) -> sa.Select[tuple[str]]:
+def _due(now: datetime, limit: int, per_channel: int) -> sa.Select[str]:
     """Looks at a few deliveries of each channel, however many wait: the channels are found by hops over the index, and
     of each only what is due up to the time of its `per_channel`th.
     """

@@ -19,8 +19,9 @@ from tests.certificates import self_signed, server_context
 LOOPBACK = ipaddress.ip_network("127.0.0.0/8")
 HERE = Policy((LOOPBACK,), http=True)
 
+UNSPECIFIED = "0.0.0.0"  # noqa: S104  # an address to refuse
 PRIVATE = [
-    "0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.100.100.200", "127.0.0.1", "127.255.255.254", "168.63.129.16",
+    UNSPECIFIED, "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.100.100.200", "127.0.0.1", "127.255.255.254", "168.63.129.16",
     "169.254.1.1", "169.254.169.254", "172.16.0.1", "172.31.255.255", "192.0.0.192", "192.0.2.1", "192.88.99.1",
     "192.168.1.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1", "239.255.255.250", "240.0.0.1",
     "255.255.255.255",
@@ -57,9 +58,9 @@ def test_a_network_of_the_operator_is_permitted_on_any_port_in_any_notation() ->
     ("host", "address"),
     [
         ("127.0.0.1", "127.0.0.1"), ("127.1", "127.0.0.1"), ("0x7f000001", "127.0.0.1"), ("2130706433", "127.0.0.1"),
-        ("017700000001", "127.0.0.1"), ("0x7f.0.0.1", "127.0.0.1"), ("0", "0.0.0.0"), ("[::1]", "::1"), ("::1", "::1"),
+        ("017700000001", "127.0.0.1"), ("0x7f.0.0.1", "127.0.0.1"), ("0", UNSPECIFIED), ("[::1]", "::1"), ("::1", "::1"),
         ("fe80::1%eth0", "fe80::1"), ("example.org", None), ("localhost", None), ("1.2.3.4.example.org", None),
-        ("", None), ("127.0.0.1 x", None), ("１２７.０.０.１", None),
+        ("", None), ("127.0.0.1 x", None), ("\uff11\uff12\uff17.0.0.1", None),
     ],
 )  # fmt: skip
 def test_addresses_are_known_in_every_notation(host: str, address: str | None) -> None:
@@ -73,7 +74,8 @@ def test_addresses_are_known_in_every_notation(host: str, address: str | None) -
         "", "example.org", "//example.org/x", "http://example.org/", "ftp://example.org/", "file:///etc/passwd",
         "gopher://example.org/", "https://", "https:///x", "https://u@example.org/", "https://u:p@example.org/",
         "https://example.org:0/", "https://example.org:65536/", "https://example.org:x/", "https://example.org/\n",
-        "https://example.org/ x", "https://[::1/", "https://example.org/" + "x" * MAX_URL_LENGTH, "https://exa\0mple.org/",
+        "https://example.org/ x", "https://[::1/", "https://example.org/" + "x" * MAX_URL_LENGTH,
+        "https://exa\0mple.org/",
     ],
 )  # fmt: skip
 def test_urls_that_are_none_of_ours_are_refused(url: str) -> None:
@@ -159,7 +161,7 @@ async def test_an_answer_comes_with_its_status_and_head() -> None:
     ("host", "detail"),
     [
         *((host, "The address is not allowed.") for host in (
-            "127.0.0.1", "0x7f.1", "0x7f000001", "0.0.0.0", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]",
+            "127.0.0.1", "0x7f.1", "0x7f000001", UNSPECIFIED, "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]",
             "[::127.0.0.1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "localhost", "LOCALHOST", "169.254.169.254",
             "[fe80::1]",
         )),
@@ -177,6 +179,12 @@ async def test_ports_are_held_to_the_policy() -> None:
         assert isinstance(await failure(egress, "http://1.1.1.1:22/"), Blocked)
 
 
+def _as_found(address: str, port: int) -> Any:
+    if ":" in address:
+        return (socket.AF_INET6, socket.SOCK_STREAM, 6, "", (address, port, 0, 0))
+    return (socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))
+
+
 def answering(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]:
     """DNS says these addresses, one list after the other, the last one again and again. The names that were asked."""
     asked: list[str] = []
@@ -187,19 +195,14 @@ def answering(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]
             return real(host, port, *args, **options)
         found = answers[min(len(asked), len(answers) - 1)]
         asked.append(host)
-        return [
-            (socket.AF_INET6 if ":" in one else socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, port, 0, 0)[: 4 if ":" in one else 2])
-            for one in found
-        ]  # fmt: skip
+        return [_as_found(one, port) for one in found]
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     return asked
 
 
 @pytest.mark.parametrize("addresses", [["127.0.0.1"], ["1.1.1.1", "10.0.0.1"], ["1.1.1.1", "::1"], ["169.254.169.254"]])
-async def test_one_bad_address_of_a_name_blocks_the_name(
-    monkeypatch: pytest.MonkeyPatch, addresses: list[str]
-) -> None:
+async def test_one_bad_address_of_a_name_blocks_the_name(monkeypatch: pytest.MonkeyPatch, addresses: list[str]) -> None:
     asked = answering(monkeypatch, addresses)
     async with opened(Policy(http=True)) as egress:
         assert isinstance(await failure(egress, "http://hook.test/"), Blocked)
@@ -299,7 +302,7 @@ async def test_a_socket_for_other_protocols_is_guarded_too() -> None:
             await Egress(Policy()).connect("127.0.0.1", port)
         with pytest.raises(Blocked):
             await Egress(HERE).connect("::1", port)
-    with pytest.raises(Unreached, match="No|lost"):
+    with pytest.raises(Unreached, match=r"No connection"):
         await Egress(HERE).connect("127.0.0.1", port)
 
 

@@ -1,7 +1,6 @@
 """Secrets at rest: what opens, what does not, where the keys come from, how they are rotated."""
 
 import base64
-import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -104,7 +103,8 @@ def test_a_ring_is_read_from_text(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "a", f":{KEY}", KEY, "a:", f"a:{KEY[:-4]}", f"a:{KEY}x", f"a:{KEY},a:{KEY}", f"a b:{KEY}", f"{'a' * 33}:{KEY}",
+        "", "a", f":{KEY}", KEY, "a:", f"a:{KEY[:-4]}", f"a:{KEY}x", f"a:{KEY},a:{KEY}", f"a b:{KEY}",
+        f"{'a' * 33}:{KEY}",
         f"ä:{KEY}", ",".join(f"k{n}:{KEY}" for n in range(33)),
     ],
 )  # fmt: skip
@@ -120,7 +120,7 @@ def test_the_file_is_made_once_private_and_shared(tmp_path: Path) -> None:
         rings = list(threads.map(lambda _: KeyFile(path).ring(), range(8)))
     assert len({ring.current for ring in rings}) == 1
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert os.listdir(tmp_path) == ["sealing.keys"]
+    assert [file.name for file in tmp_path.iterdir()] == ["sealing.keys"]
     assert configured_sealer("", path).current == rings[0].current
 
 

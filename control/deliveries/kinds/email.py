@@ -114,7 +114,7 @@ def rich(message: Message) -> str:
     )
     text = f'<p style="white-space:pre-wrap">{html.escape(cut(message.text, MAX_TEXT))}</p>' if message.text else ""
     return (
-        '<html><body style="font-family:system-ui,sans-serif;font-size:15px;line-height:1.5;color:#111;max-width:640px">'
+        '<html><body style="font:15px/1.5 system-ui,sans-serif;color:#111;max-width:640px">'
         f'<h1 style="font-size:19px;margin:0 0 12px">{html.escape(one_line(message.title))}</h1>{text}'
         f'<table style="border-collapse:collapse">{facts}</table>{link}</body></html>\n'
     )

@@ -29,10 +29,10 @@ _MARKUP: Final = re.compile(r"([\\`*_~>#\[\]()<|-])")
 
 def request(config: TeamsConfig, told: Told) -> Request:
     """Shortened further where texts of many bytes would be too much for the platform."""
-    for shrink in (1, 4, 16):
-        body = msgspec.json.encode(envelope(told.message, shrink))
-        if len(body) <= MAX_BYTES:
-            break
+    body = msgspec.json.encode(envelope(told.message))
+    for shrink in (4, 16):
+        if len(body) > MAX_BYTES:
+            body = msgspec.json.encode(envelope(told.message, shrink))
     return Request(config.workflow_url, body, {"Content-Type": "application/json"})
 
 

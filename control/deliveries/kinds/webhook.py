@@ -1,6 +1,7 @@
 """A receiver of one's own: Standard Webhooks 1.0.0, signed with HMAC-SHA256.
 
-The id in `webhook-id` is that of the delivery, over all attempts: who keeps the ids that he has seen does nothing twice.
+The id in `webhook-id` is that of the delivery, over all attempts: who keeps the ids that were seen does nothing
+twice.
 """
 
 import base64
