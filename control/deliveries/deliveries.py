@@ -27,7 +27,7 @@ from control.paging import PAGE, NextCursor, page_body, requested_page
 from proto.identity import Scope
 
 
-class Delivery(msgspec.Struct, frozen=True, rename="camel"):
+class StoredDelivery(msgspec.Struct, frozen=True, rename="camel"):
     """One message to one channel. `failure` is that of the last attempt; its `detail` is for people."""
 
     id: DeliveryId
@@ -52,7 +52,7 @@ class Delivery(msgspec.Struct, frozen=True, rename="camel"):
 class DeliveryPage(msgspec.Struct, rename="camel"):
     """A page of deliveries, newest first."""
 
-    data: list[Delivery]
+    data: list[StoredDelivery]
     next_cursor: NextCursor
     has_more: bool
 
@@ -64,9 +64,9 @@ _FILTERS: Final = (
 )
 LIST: Final = Operation("listDeliveries", TAG, (Answer("A page.", json_content(DeliveryPage)),), (*_FILTERS, *PAGE))
 _ID: Final = Parameter("deliveryId", "path", Annotated[str, Meta(min_length=1)], "The delivery.")
-SHOW: Final = Operation("showDelivery", TAG, (Answer("The delivery.", json_content(Delivery)),), (_ID,))
+SHOW: Final = Operation("showDelivery", TAG, (Answer("The delivery.", json_content(StoredDelivery)),), (_ID,))
 AGAIN: Final = Operation(
-    "redeliver", TAG, (Answer("It waits to be sent.", json_content(Delivery), 202),), (_ID,), refused=(409,)
+    "redeliver", TAG, (Answer("It waits to be sent.", json_content(StoredDelivery), 202),), (_ID,), refused=(409,)
 )
 
 
@@ -117,9 +117,9 @@ class Deliveries:
         return json_response(delivery_body(again), status=202)
 
 
-def delivery_body(one: Listed) -> Delivery:
+def delivery_body(one: Listed) -> StoredDelivery:
     """As the API shows it."""
-    return Delivery(
+    return StoredDelivery(
         id=one.id,
         org_id=one.org_id,
         channel_id=one.channel_id,
