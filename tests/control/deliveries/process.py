@@ -1,0 +1,34 @@
+"""A process that delivers, for tests that kill it: `process.py DATABASE_URL KEY_RING`. It says `ready` and goes on."""
+
+import asyncio
+import ipaddress
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+from chassis.egress import Egress, Policy
+from chassis.relational import Database
+from chassis.sealing import configured_sealer
+from control.deliveries.kinds.send import Ways
+from control.deliveries.sending import DeliveryMetrics, Sender
+from control.deliveries.worker import Worker
+
+LEASE = timedelta(seconds=1)
+
+
+async def main(url: str, ring: Path) -> None:
+    database = Database(url)
+    await database.start()
+    egress = Egress(Policy((ipaddress.ip_network("127.0.0.0/8"),), http=True), total_s=0.5)
+    ways = Ways(egress, egress, None, "", "")
+    sender = Sender(database, configured_sealer("", ring), ways, DeliveryMetrics(None), slots=20, lease=LEASE)
+    running, working = egress.running(), Worker(sender, poll_s=0.02).running()
+    await anext(running)
+    await anext(working)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], Path(sys.argv[2])))

@@ -1,0 +1,71 @@
+"""kill -9 at any point loses no delivery, and repeats none without its id."""
+
+import asyncio
+import random
+import sys
+from collections import Counter
+from pathlib import Path
+
+from aiohttp import web
+
+from control.deliveries import store
+from control.deliveries.store import HEAD_START
+from control.deliveries.tables import State
+from tests.control.deliveries.conftest import MESSAGE, Post
+from tests.control.receiver import Receiver
+
+ROOT = Path(__file__).parents[3]
+CHANNELS, EACH = 4, 40
+ROUNDS = 8
+
+
+async def slowly(_request: web.Request) -> web.StreamResponse:
+    await asyncio.sleep(0.02)
+    return web.Response(status=204)
+
+
+async def started(url: str, ring: Path) -> asyncio.subprocess.Process:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.control.deliveries.process", url, str(ring),
+        cwd=ROOT, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    if process.stdout is None or await process.stdout.readline() != b"ready\n":
+        raise RuntimeError("the process did not start")
+    return process
+
+
+async def killed(process: asyncio.subprocess.Process) -> None:
+    process.kill()
+    await process.wait()
+
+
+async def test_a_killed_process_loses_nothing(
+    post: Post, receiver: Receiver, migrated_url: str, tmp_path: Path
+) -> None:
+    receiver.answers = [slowly]
+    made = [await post.channel(receiver.url(f"/{number}")) for number in range(CHANNELS)]
+    post.clock.pass_by(-HEAD_START.total_seconds())
+    async with post.database.write() as connection:
+        ids = {id_ for _ in range(EACH) for id_ in await store.insert(connection, made, MESSAGE, post.clock())}
+    drawn = random.Random(6)  # the points of time differ from run to run all the same
+    for _ in range(ROUNDS):
+        process = await started(migrated_url, tmp_path / "sealing.keys")
+        seen = len(receiver.received)
+        async with asyncio.timeout(20):  # it gets somewhere before it is killed, but for leases of the one before
+            while len(receiver.received) < min(seen + 3, len(ids)) and await post.listed(State.READY):
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(drawn.uniform(0, 0.03))
+        await killed(process)
+    process = await started(migrated_url, tmp_path / "sealing.keys")
+    async with asyncio.timeout(60):
+        while await post.listed(State.READY) or await post.listed(State.SENDING):
+            await asyncio.sleep(0.05)
+    await killed(process)
+    arrived = Counter(one.headers["webhook-id"] for one in receiver.received)
+    assert set(arrived) == ids
+    found = await post.listed()
+    assert {(one.id, one.state) for one in found} == {(id_, State.DONE) for id_ in ids}
+    assert all(arrived[one.id] <= one.attempts for one in found)
+    assert any(one.attempts > 1 for one in found), "no kill hit an attempt"
+    bodies = {(one.headers["webhook-id"], one.body) for one in receiver.received}
+    assert len(bodies) == len(ids), "what is repeated is the same"
