@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.identity.model import Reach
 from control.approvals import store, telling
-from control.approvals.bodies import Decision, NewRequest, request_body
+from control.approvals.bodies import ChannelTold, Decision, NewRequest, request_body
 from control.approvals.model import Request
 from control.approvals.store import Asked
 from control.audit.record import record
@@ -77,7 +77,7 @@ def decision_body(answered: Answered, deliveries: list[Delivery], now: datetime)
         request.min_approvers,
         request.policy_source,
         request_body(request, now),
-        deliveries,
+        [ChannelTold(one.channel_id, one.kind, one.delivered, one.error) for one in deliveries],
     )
 
 

@@ -9,7 +9,6 @@ from msgspec import Meta
 from chassis.relational import format_time
 from control.approvals.model import Request, Status, Tally
 from control.approvals.tables import MAX_REASON_LENGTH, MAX_TARGET_ID_LENGTH
-from control.deliveries.outbox import Delivery
 from control.names import Moment, Slug
 from control.policies.bodies import ActionName, TargetType, TtlMinutes
 from control.policies.model import Effect, RiskClass, Source
@@ -108,6 +107,18 @@ class RequestList(msgspec.Struct):
     data: list[ApprovalRequest]
 
 
+class ChannelTold(msgspec.Struct, frozen=True, rename="camel"):
+    """How far telling one channel has got."""
+
+    channel_id: str | None
+    kind: Annotated[str, Meta(description="Of the channel; `unknown` when there is none of this id.")]
+    delivered: bool
+    error: Annotated[
+        str | None,
+        Meta(description="`not_found`, `disabled`, `queued` when it is tried further, or what stood in the way."),
+    ]
+
+
 class Decision(msgspec.Struct, frozen=True, rename="camel"):
     """What becomes of the action, and why."""
 
@@ -117,7 +128,7 @@ class Decision(msgspec.Struct, frozen=True, rename="camel"):
     min_approvers: Annotated[int, Meta(ge=0, description="0 unless somebody is asked.")]
     policy_source: Source
     request: Annotated[ApprovalRequest | None, Meta(description="Null unless the decision is ASK.")]
-    deliveries: list[Delivery]
+    deliveries: list[ChannelTold]
 
 
 class VoteResult(msgspec.Struct, frozen=True, rename="camel"):

@@ -1,6 +1,6 @@
 """Requests and votes as values, and who is independent of whom."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -27,6 +27,20 @@ class Verdict(StrEnum):
     REJECT = "REJECT"
 
 
+def acting_ids(principal_id: str, on_behalf_of: str | None, act_chain: Iterable[str]) -> frozenset[str]:
+    """A principal, and whoever it acts for and through."""
+    return frozenset({principal_id, *act_chain} | (set() if on_behalf_of is None else {on_behalf_of}))
+
+
+def with_owners(ids: Iterable[str], found: Mapping[str, Standing]) -> frozenset[str]:
+    """These, their owners, the owners of those and so on, as `found` has them."""
+    every, fresh = set(ids), set(ids)
+    while fresh:
+        fresh = {owner for one in fresh if (owner := found[one].owner_id) is not None} - every
+        every |= fresh
+    return frozenset(every)
+
+
 @dataclass(frozen=True, slots=True)
 class Party:
     """Who asks, or who votes: a principal, whoever it acts for and through, and everyone who owns one of them.
@@ -44,8 +58,7 @@ class Party:
     @property
     def acting(self) -> frozenset[str]:
         """All of these but the owners."""
-        behalf = () if self.on_behalf_of is None else (self.on_behalf_of,)
-        return frozenset((self.principal_id, *self.act_chain, *behalf))
+        return acting_ids(self.principal_id, self.on_behalf_of, self.act_chain)
 
 
 @dataclass(frozen=True, slots=True)

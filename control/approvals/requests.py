@@ -157,7 +157,8 @@ class ApprovalRequests:
         One rejection is final. 409 when the request is decided or expired.
         """
         seen = await self._seen(request)
-        voting.require_right_to_reject(reach(request), seen)
+        async with self.desk.database.read() as connection:
+            voting.require_right_to_reject(reach(request), await store.with_owners_now(connection, seen))
         body = await self.desk.read(request, Rejection)
         return await self._vote(request, seen, body.reason.strip(), voting.reject)
 

@@ -1,7 +1,7 @@
 """Approval requests and votes in the store. Every function works within the transaction of its caller."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,7 +14,7 @@ from chassis.identity.model import Reach
 from chassis.identity.standing import standings
 from chassis.identity.tables import principals
 from chassis.relational import to_milliseconds
-from control.approvals.model import Party, Request, Status, Verdict
+from control.approvals.model import Party, Request, Status, Verdict, acting_ids, with_owners
 from control.approvals.tables import approval_requests, approval_votes
 from control.policies.engine import reason
 from control.policies.model import RiskClass, Rule, Source
@@ -34,11 +34,17 @@ class Asked:
 
 async def party(connection: AsyncConnection, caller: Reach) -> Party:
     """Who calls, with everyone who owns somebody in it. Raises NotFound when one of them is no member any more."""
-    behalf = () if caller.on_behalf_of is None else (caller.on_behalf_of,)
-    found = await standings(connection, caller.org_id, (caller.principal_id, *caller.act_chain, *behalf))
+    acting = acting_ids(caller.principal_id, caller.on_behalf_of, caller.act_chain)
+    found = await standings(connection, caller.org_id, acting)
     if any(standing.role is None for standing in found.values()):
         raise NotFound
     return Party(caller.principal_id, caller.kind, caller.on_behalf_of, tuple(caller.act_chain), frozenset(found))
+
+
+async def with_owners_now(connection: AsyncConnection, request: Request) -> Request:
+    """The request, whose circle has also the present owners: agents and services may have been handed over."""
+    acting = acting_ids(request.requester_id, request.on_behalf_of, request.act_chain)
+    return replace(request, circle=request.circle | (await standings(connection, request.org_id, acting)).keys())
 
 
 async def ask(
@@ -177,21 +183,24 @@ async def cast(
 
 
 async def approving(connection: AsyncConnection, request: Request) -> list[frozenset[str]]:
-    """Circles of those who approve and may decide as things are now."""
-    votes = approval_votes.c
-    found = sa.select(votes.principal_id, votes.kind, votes.circle).where(
-        votes.request_id == request.id, votes.verdict == Verdict.APPROVE.value
-    )
-    cast = [
-        (row.principal_id, PrincipalKind(row.kind), frozenset(row.circle)) for row in await connection.execute(found)
+    """Circles of those who approve and may decide as things are now; owners of then and of now are in them."""
+    approve = (approval_votes.c.request_id == request.id) & (approval_votes.c.verdict == Verdict.APPROVE.value)
+    votes = [
+        (row, acting_ids(row.principal_id, row.on_behalf_of, row.act_chain))
+        for row in await connection.execute(sa.select(approval_votes).where(approve))
     ]
-    now = await standings(connection, request.org_id, {one for _, _, circle in cast for one in circle})
-    return [circle for id_, kind, circle in cast if request.may_decide(id_, kind, [now[one] for one in circle])]
+    found = await standings(connection, request.org_id, {one for _, acting in votes for one in acting})
+    circles = []
+    for row, acting in votes:
+        lineage = {one: found[one] for one in with_owners(acting, found)}
+        if request.may_decide(row.principal_id, PrincipalKind(row.kind), lineage.values()):
+            circles.append(frozenset(row.circle) | lineage.keys())
+    return circles
 
 
 async def may_decide(connection: AsyncConnection, request: Request, voter: Party) -> bool:
     """Whether the voter may decide the request as things are now."""
-    now = await standings(connection, request.org_id, voter.circle)
+    now = await standings(connection, request.org_id, voter.acting)
     return request.may_decide(voter.principal_id, voter.kind, now.values())
 
 

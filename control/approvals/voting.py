@@ -94,7 +94,7 @@ async def _read(connection: AsyncConnection, ballot: Ballot) -> tuple[Request, P
     request = await store.find(connection, caller.org_id, ballot.request_id)
     if request is None:
         raise NotFound
-    return request, await store.party(connection, caller)
+    return await store.with_owners_now(connection, request), await store.party(connection, caller)
 
 
 def _require_open(request: Request, now: datetime) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from chassis.identity import registry
 from chassis.identity.bearer import LIMITS
+from chassis.identity.tables import principals
 from chassis.relational import format_time
 from proto.identity import PrincipalKind, Role, Scope
 from tests.control.approvals.office import ASKED, REQUESTS, Member, Office
@@ -131,6 +132,22 @@ async def test_the_owner_of_an_agent_is_not_independent_of_it(office: Office) ->
     assert (status, standing(answer)) == (200, ("PENDING", 1, 1, False, False))
     status, answer = await office.vote("approve", asked, bob)
     assert (status, standing(answer)) == (200, ("APPROVED", 2, 0, True, False))
+
+
+async def test_an_agent_that_is_handed_over_belongs_to_both(office: Office) -> None:
+    """Neither who owned it when it asked nor who owns it now is independent of it; both may withdraw."""
+    await office.policy(minApprovers=2)
+    alice, bob, carol = [await office.member() for _ in range(3)]
+    agent = await office.machine(alice)
+    asked, other, third = [await office.ask(agent, targetId=str(number)) for number in range(3)]
+    async with office.checks.database.write() as connection:
+        await connection.execute(principals.update().where(principals.c.id == agent.id).values(owner_id=bob.id))
+    for number, voter in enumerate((alice, bob), 1):
+        status, answer = await office.vote("approve", asked, voter)
+        assert (status, standing(answer)) == (200, ("PENDING", number, 1, False, False))
+    status, answer = await office.vote("approve", asked, carol)
+    assert (status, standing(answer)) == (200, ("APPROVED", 3, 0, True, False))
+    assert [(await office.vote("reject", *each))[0] for each in ((other, alice), (third, bob))] == [200, 200]
 
 
 async def test_machines_decide_only_where_they_are_listed_and_not_among_themselves(office: Office) -> None:
