@@ -44,7 +44,8 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
         ),
     ] = ()
     egress_ports: Annotated[
-        tuple[int, ...], setting("Ports of public addresses that channels may deliver to, comma-separated.")
+        tuple[int, ...],
+        setting("Ports of public addresses that channels may deliver to, comma-separated.", unit="ports"),
     ] = (443,)
     egress_http: Annotated[
         bool, setting("Whether channels may deliver over http:// too, which shows messages to whoever is in between.")
