@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -26,7 +26,7 @@ from sqlalchemy import delete, select
 from chassis.errors import ApiError
 from chassis.identity import registry
 from chassis.identity.model import Reach
-from chassis.identity.tables import memberships
+from chassis.identity.tables import memberships, principals
 from chassis.relational import Database
 from control.approvals import store, voting
 from control.approvals.asking import Asking, ask
@@ -64,6 +64,14 @@ class Person:
         return [self] if self.owner is None else [self, *self.owner.lineage]
 
 
+class Vote(NamedTuple):
+    """Who voted, in whose name, and who was of his circle then."""
+
+    voter: Person
+    behalf: Person | None
+    circle: frozenset[str]
+
+
 @dataclass
 class Asked:
     """A request, as the model knows it: who asks, who voted, how it ended."""
@@ -75,29 +83,30 @@ class Asked:
     roles: tuple[Role, ...]
     machines: frozenset[str]
     expires: datetime
-    votes: dict[str, tuple[Person, Person | None]] = field(default_factory=dict)
+    circle_then: frozenset[str]
+    votes: dict[str, Vote] = field(default_factory=dict)
     ended: Status | None = None
 
     @property
-    def circle(self) -> set[str]:
-        return circle(self.by, self.behalf)
+    def circle(self) -> frozenset[str]:
+        return self.circle_then | circle(self.by, self.behalf)
 
     def may(self, voter: Person, behalf: Person | None) -> bool:
         everyone = voter.lineage + ([] if behalf is None else behalf.lineage)
         listed = voter.kind is PrincipalKind.USER or voter.id in self.machines
         return listed and all(one.role in self.roles and not one.disabled for one in everyone)
 
-    def counted(self) -> list[tuple[Person, Person | None]]:
-        return [vote for vote in self.votes.values() if self.may(*vote)]
+    def counted(self) -> list[Vote]:
+        return [vote for vote in self.votes.values() if self.may(vote.voter, vote.behalf)]
 
     def enough(self) -> bool:
         counted = self.counted()
-        independent = any(self.circle.isdisjoint(circle(*vote)) for vote in counted)
+        independent = any(self.circle.isdisjoint(one.circle | circle(one.voter, one.behalf)) for one in counted)
         return len(counted) >= self.minimum and independent
 
 
-def circle(person: Person, behalf: Person | None) -> set[str]:
-    return {one.id for one in person.lineage} | (set() if behalf is None else {one.id for one in behalf.lineage})
+def circle(person: Person, behalf: Person | None) -> frozenset[str]:
+    return frozenset(one.id for one in person.lineage + ([] if behalf is None else behalf.lineage))
 
 
 class Machine(RuleBasedStateMachine):
@@ -181,6 +190,18 @@ class Machine(RuleBasedStateMachine):
             if role is not None:
                 await registry.add_membership(connection, self.org.id, person.id, role)
 
+    @rule(agent=st.integers(4, 6), owner=st.integers(0, 3))
+    def hand_over(self, agent: int, owner: int) -> None:
+        handed, to = self.everyone[agent], self.everyone[owner]
+
+        async def work() -> None:
+            async with self.database.write() as connection:
+                own = principals.c.id == handed.id
+                await connection.execute(principals.update().where(own).values(owner_id=to.id))
+
+        self.run(work())
+        handed.owner = to
+
     @rule(
         minimum=st.sampled_from((2, 1, 3)),
         roles=st.lists(st.sampled_from(DECIDING_ROLES), min_size=1, unique=True),
@@ -215,7 +236,8 @@ class Machine(RuleBasedStateMachine):
         open_ = [one for one in self.asked if (one.by, one.behalf) == (by, behalf) and self.is_open(one)]
         assert made == (request.id not in [one.id for one in open_])
         if made:
-            self.asked.append(Asked(request.id, by, behalf, *self.policy, self.now + timedelta(minutes=60)))
+            expires = self.now + timedelta(minutes=60)
+            self.asked.append(Asked(request.id, by, behalf, *self.policy, expires, circle(by, behalf)))
         self.vote(0, ballots)
 
     async def _create(self, by: Person, behalf: Person | None, target_id: str) -> Any:
@@ -254,7 +276,7 @@ class Machine(RuleBasedStateMachine):
         everyone = voter.lineage + ([] if behalf is None else behalf.lineage)
         if any(one.role is None for one in everyone):
             return 404
-        rejecter = asked.votes.get("rejecter", (None, None))[0]
+        rejecter = asked.votes["rejecter"].voter if "rejecter" in asked.votes else None
         again = voter.id in asked.votes if approves else rejecter is voter
         if again and asked.ended is (Status.APPROVED if approves else Status.REJECTED):
             return None
@@ -272,12 +294,12 @@ class Machine(RuleBasedStateMachine):
             return
         if not approves:
             asked.votes.pop(voter.id, None)
-            asked.votes["rejecter"] = (voter, behalf)
+            asked.votes["rejecter"] = Vote(voter, behalf, circle(voter, behalf))
             asked.ended = Status.REJECTED
             assert (outcome.idempotent, outcome.decided, outcome.request.status) == (False, True, Status.REJECTED)
             return
         earlier = voter.id in asked.votes
-        asked.votes.setdefault(voter.id, (voter, behalf))
+        asked.votes.setdefault(voter.id, Vote(voter, behalf, circle(voter, behalf)))
         counted = asked.counted()
         assert outcome.tally.approvals == len(counted)
         assert outcome.tally.enough == outcome.decided == asked.enough()
@@ -326,9 +348,9 @@ class Machine(RuleBasedStateMachine):
             earlier = before.get(id_)
             if row.verdict == "APPROVE":
                 assert earlier is not None or asked.may(known[id_], behalf)
-                asked.votes[id_] = earlier or (known[id_], behalf)
+                asked.votes[id_] = earlier or Vote(known[id_], behalf, circle(known[id_], behalf))
             else:
-                asked.votes["rejecter"] = (known[id_], behalf)
+                asked.votes["rejecter"] = Vote(known[id_], behalf, frozenset())
                 assert id_ in asked.circle or asked.may(known[id_], behalf) or "rejecter" in before
         if asked.ended is None and request.status is Status.APPROVED:
             assert asked.enough()
@@ -378,7 +400,7 @@ def test_no_sequence_and_no_interleaving_breaks_an_approval(migrated_url: str) -
             run_state_machine_as_test(
                 made,
                 settings=settings(
-                    max_examples=80, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+                    max_examples=50, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
                 ),
             )
         finally:
