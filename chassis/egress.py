@@ -12,13 +12,14 @@ import ipaddress
 import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final
 
 import aiohttp
 from aiohttp import web
-from aiohttp.abc import ResolveResult
+from aiohttp.abc import AbstractResolver, ResolveResult
 from multidict import CIMultiDictProxy
 from yarl import URL
 
@@ -28,6 +29,7 @@ BODY_S: Final = 3.0  # for the body of an answer whose head has come
 MAX_ANSWER: Final = 64 * 1024  # bytes
 MAX_URL_LENGTH: Final = 2_048
 _MAX_CONNECTIONS: Final = 256
+_LOOK_UPS: Final = 16  # of names at once
 _MAX_ADDRESSES: Final = 8  # of a name, that are tried
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -112,12 +114,13 @@ class Egress:
         self.policy = policy
         self._total_s = total_s
         self._tls = tls
+        self._resolver = _Resolver(policy)
         self._session: aiohttp.ClientSession | None = None
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
         """Open the client; close it at the end."""
         connector = aiohttp.TCPConnector(
-            resolver=_CheckingResolver(self.policy),
+            resolver=self._resolver,
             socket_factory=self._socket,
             ssl=_default_tls() if self._tls is None else self._tls,
             limit=_MAX_CONNECTIONS,
@@ -138,6 +141,7 @@ class Egress:
             self._session = session
             yield
             self._session = None
+        await self._resolver.close()
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Reply:
         """Send `body`; the answer, whatever its status. Raises Unreached."""
@@ -157,18 +161,9 @@ class Egress:
         """A connected socket, for protocols other than HTTP. Raises Unreached."""
         try:
             async with asyncio.timeout(self._total_s):
-                return await self._first_connected(await self._resolved(host, port))
+                return await self._first_connected(await self._resolver.look_up(host, port))
         except OSError as error:
             raise _unreached(error) from error
-
-    async def _resolved(self, host: str, port: int) -> list[Any]:
-        try:
-            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
-            raise Unreached("The name does not resolve.") from error
-        for each in found:
-            self.policy.require(str(each[4][0]), port)
-        return found[:_MAX_ADDRESSES]
 
     async def _first_connected(self, found: Sequence[Any]) -> socket.socket:
         failure: OSError = OSError("no address")
@@ -194,23 +189,40 @@ class Egress:
         return socket.socket(family=family, type=kind, proto=protocol)
 
 
-class _CheckingResolver(aiohttp.ThreadedResolver):
-    """Refuses a name with any address that is not permitted: whoever answers so answers otherwise the next time."""
+class _Resolver(AbstractResolver):
+    """Refuses a name with any address that is not permitted: whoever answers so answers otherwise the next time.
+
+    Look-ups have a few threads of their own: names that take their time hold up nobody else in the process.
+    """
 
     def __init__(self, policy: Policy) -> None:
-        super().__init__()
         self._policy = policy
+        self._threads = ThreadPoolExecutor(_LOOK_UPS, thread_name_prefix="egress-dns")
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
+        """As the connector wants it."""
+        flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+        return [
+            ResolveResult(hostname=host, host=str(address[0]), port=port, family=found, proto=protocol, flags=flags)
+            for found, _, protocol, _, address in await self.look_up(host, port, family)
+        ]
+
+    async def look_up(self, host: str, port: int, family: socket.AddressFamily = socket.AF_UNSPEC) -> list[Any]:
+        """As `getaddrinfo` answers it. Raises Unreached."""
+        asked = partial(socket.getaddrinfo, host, port, family=family, type=socket.SOCK_STREAM)
         try:
-            found = await super().resolve(host, port, family)
+            found = await asyncio.get_running_loop().run_in_executor(self._threads, asked)
         except (OSError, UnicodeError) as error:
             raise Unreached("The name does not resolve.") from error
         for each in found:
-            self._policy.require(each["host"], port)
+            self._policy.require(str(each[4][0]), port)
         return found[:_MAX_ADDRESSES]
+
+    async def close(self) -> None:
+        """Without waiting for names that take their time."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 def is_public(address: Address) -> bool:

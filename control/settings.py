@@ -36,6 +36,12 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
             secret=True,
         ),
     ] = ""
+    delivery_retention_days: Annotated[
+        int,
+        setting(
+            "Age at which deliveries that have ended are dropped.", unit="days", zero="kept for ever", ge=0, le=36_500
+        ),
+    ] = 30
     egress_allow: Annotated[
         tuple[str, ...],
         setting(

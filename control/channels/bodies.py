@@ -16,7 +16,14 @@ from control.paging import NextCursor
 
 ChannelId = Annotated[str, Meta(pattern=f"^{CHANNEL_ID_PATTERN}$")]
 DeliveryId = Annotated[str, Meta(pattern=f"^{DELIVERY_ID_PATTERN}$")]
-AnyConfig = Annotated[Any, Meta(description="As the kind of channel needs it; it is never shown again.")]
+AnyConfig = Annotated[
+    Any,
+    Meta(
+        description="As the kind needs it; it is never shown again. "
+        "`chat-a`: `webhookUrl`, or `botToken` and `channel`. `chat-b`: `webhookUrl`. `webhook`: `url`, `secret` (`whsec_...`), `previousSecret`?, `headers`?. "
+        "`email`: `to`, up to 20 addresses. `pager`: `routingKey`, `severity`?. `teams`: `workflowUrl`."
+    ),
+]
 
 
 class ChannelScope(StrEnum):

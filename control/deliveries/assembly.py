@@ -29,4 +29,4 @@ def assemble(
     egress, mail_egress = Egress(settings.egress_policy), Egress(settings.mail_policy)
     ways = Ways(egress, mail_egress, settings.mail_server(), settings.chat_a_api.rstrip("/"), settings.pager_url)
     sender = Sender(database, sealer, ways, DeliveryMetrics(registry))
-    return Assembly(sender, [egress.running, Worker(sender).running])
+    return Assembly(sender, [egress.running, Worker(sender, keep_days=settings.delivery_retention_days).running])

@@ -7,6 +7,7 @@ again, under the same id.
 
 import asyncio
 import secrets
+import traceback
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -148,8 +149,11 @@ class Sender:
             reason = str(error)
             log.error("config of a channel cannot be opened", channel_id=claimed.channel_id, reason=reason)  # noqa: TRY400  # a traceback says no more
             return Outcome(False, "The config of the channel cannot be opened.")
-        except Exception:
-            log.exception("delivery failed", delivery_id=claimed.id, kind=claimed.kind.value)
+        except Exception as error:  # noqa: BLE001  # one delivery that cannot be made stops no other
+            # Without its text, which may quote an address or a header.
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{place.filename}:{place.lineno}"
+            log.error("delivery failed", delivery_id=claimed.id, error=type(error).__name__, where=where)  # noqa: TRY400
             return Outcome(False, "The delivery could not be made.")
 
     async def _settled(self, claimed: Claimed, outcome: Outcome) -> str:

@@ -22,6 +22,7 @@ from control.deliveries.outcome import MAX_ATTEMPTS, Outcome, is_failing_too_lon
 from control.deliveries.tables import ENDED, State, deliveries
 
 LEASE: Final = timedelta(seconds=60)  # an attempt ends within 20 s; its outcome has the rest to be written
+EXPIRED_AT_ONCE: Final = 1_000
 HEAD_START: Final = timedelta(seconds=2)  # of who has inserted deliveries over those who look for some
 
 _TAKEN: Final = sa.select(
@@ -148,6 +149,17 @@ async def reap(connection: AsyncConnection, now: datetime) -> int:
     )
     ended = await connection.execute(deliveries.update().where(lost).values(over | text))
     return kept.rowcount + ended.rowcount
+
+
+async def expire(connection: AsyncConnection, before: datetime) -> int:
+    """Remove at most EXPIRED_AT_ONCE deliveries that ended before then, and deleted channels that none is of any more.
+    How many deliveries.
+    """
+    old = sa.select(deliveries.c.id).where(deliveries.c.ended_at < before).limit(EXPIRED_AT_ONCE)
+    removed = await connection.execute(deliveries.delete().where(deliveries.c.id.in_(old)))
+    used = sa.exists().where(deliveries.c.channel_id == notification_channels.c.id)
+    await connection.execute(notification_channels.delete().where(notification_channels.c.deleted_at < before, ~used))
+    return removed.rowcount
 
 
 async def next_due(connection: AsyncConnection) -> datetime | None:

@@ -53,4 +53,5 @@ deliveries: Final = sa.Table(
     sa.Index(None, "state", "next_at"),
     sa.Index(None, "state", "channel_id", "next_at", "id"),
     sa.Index(None, "org_id", "id"),
+    sa.Index(None, "ended_at"),
 )

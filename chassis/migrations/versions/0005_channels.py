@@ -70,3 +70,4 @@ def upgrade() -> None:
     op.create_index("ix_deliveries_state_next_at", "deliveries", ["state", "next_at"])
     op.create_index("ix_deliveries_state_channel_id_next_at_id", "deliveries", ["state", "channel_id", "next_at", "id"])
     op.create_index("ix_deliveries_org_id_id", "deliveries", ["org_id", "id"])
+    op.create_index("ix_deliveries_ended_at", "deliveries", ["ended_at"])

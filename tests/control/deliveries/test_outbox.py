@@ -405,6 +405,22 @@ async def test_a_hanging_receiver_holds_nobody_up(post: Post, receiver: Receiver
     assert {one.state for one in found} == {State.DONE}
 
 
+async def test_what_ended_long_ago_is_dropped(post: Post, receiver: Receiver) -> None:
+    gone, kept = await post.channel(receiver.url()), await post.channel(receiver.url())
+    await post.sender.attempt(await post.queue())
+    async with post.database.write() as connection:
+        await channels.delete(connection, gone)
+    (waiting,) = await post.queue()
+    worker = Worker(post.sender, keep_days=30)
+    post.clock.pass_by(30 * 86_400 - 1)
+    assert await worker.expire() == 0
+    post.clock.pass_by(2)
+    assert await worker.expire() == 2
+    assert [one.id for one in await post.listed()] == [waiting.delivery_id]
+    async with post.database.read() as connection:
+        assert list(await connection.scalars(sa.select(notification_channels.c.id))) == [kept.id]
+
+
 async def test_no_row_can_be_in_two_states(post: Post) -> None:
     await post.channel("http://127.0.0.1:9")
     await post.queue()
