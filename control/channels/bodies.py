@@ -20,7 +20,8 @@ AnyConfig = Annotated[
     Any,
     Meta(
         description="As the kind needs it; it is never shown again. "
-        "`chat-a`: `webhookUrl`, or `botToken` and `channel`. `chat-b`: `webhookUrl`. `webhook`: `url`, `secret` (`whsec_...`), `previousSecret`?, `headers`?. "
+        "`chat-a`: `webhookUrl`, or `botToken` and `channel`. `chat-b`: `webhookUrl`. "
+        "`webhook`: `url`, `secret` (`whsec_...`), `previousSecret`?, `headers`?. "
         "`email`: `to`, up to 20 addresses. `pager`: `routingKey`, `severity`?. `teams`: `workflowUrl`."
     ),
 ]
