@@ -1,0 +1,115 @@
+"""Approvals in the whole service: with real channels, real receivers, and its limits."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+from standardwebhooks import Webhook
+from yarl import URL
+
+from chassis.settings import ChassisSettings
+from control.settings import ControlSettings
+from proto.identity import Role
+from tests.chassis.identity.tenants import new_member_token
+from tests.control.approvals.office import ASKED, REQUESTS
+from tests.control.conftest import Control
+from tests.control.receiver import SECRET, Receiver, new_receiver
+
+CHANNELS = "/orgs/acme/projects/web/notification-channels"
+DEADLINE_S = 30.0
+
+
+@pytest.fixture
+def control_settings() -> ControlSettings:
+    return ControlSettings(egress_allow=("127.0.0.0/8",), egress_http=True)
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    made = await new_receiver()
+    yield made
+    await made.server.close()
+
+
+async def opened(receiver: Receiver, number: int) -> list[dict[str, Any]]:
+    """Bodies of the first deliveries, whose signatures an independent library has checked."""
+    return [Webhook(SECRET).verify(one.body, one.headers) for one in await receiver.until(number, DEADLINE_S)]
+
+
+async def test_a_receiver_hears_that_somebody_is_asked_and_how_it_ended(control: Control, receiver: Receiver) -> None:
+    body = {"name": "desk", "kind": "webhook", "config": {"url": receiver.url(), "secret": SECRET}}
+    status, channel, _ = await control.call("POST", CHANNELS, body)
+    assert status == 201, channel
+    status, answer, _ = await control.call("POST", REQUESTS, ASKED | {"projectTag": "web", "notify": True})
+    assert (status, answer["deliveries"]) == (
+        201,
+        [{"channelId": channel["id"], "kind": "webhook", "delivered": True, "error": None}],
+    )
+    _, member = await new_member_token(control.checks.database, control.acme, Role.MEMBER)
+    path = f"{REQUESTS}/{answer['request']['id']}/approve"
+    status, voted, _ = await control.call("POST", path, {"reason": "Fine."}, member)
+    assert status == 200
+    asked, ended = await opened(receiver, 2)
+    assert (asked["type"], asked["data"]["request"]) == ("approval.requested", answer["request"])
+    assert (ended["type"], ended["data"]["request"]) == ("approval.approved", voted["request"])
+    link = f"https://sluice.example.org{REQUESTS}/{answer['request']['id']}"
+    assert [one["data"]["message"]["link"] for one in (asked, ended)] == [link, link]
+
+
+async def test_a_receiver_that_is_away_leaves_the_request_as_it_is(control: Control) -> None:
+    body = {"name": "desk", "kind": "webhook", "config": {"url": "http://127.0.0.1:9/", "secret": SECRET}}
+    _, channel, _ = await control.call("POST", CHANNELS, body)
+    status, answer, _ = await control.call("POST", REQUESTS, ASKED | {"channelIds": [channel["id"]]})
+    [told] = answer["deliveries"]
+    assert (status, told["delivered"], told["channelId"]) == (201, False, channel["id"])
+    assert told["error"]
+    assert "127.0.0.1" not in msgspec.json.encode(answer).decode()
+
+
+async def test_asking_has_a_limit_of_its_own(control: Control) -> None:
+    settings, refused = ChassisSettings(), 0
+    for number in range(settings.approval_burst + 20):
+        body = ASKED | {"action": "issue.resolve", "targetId": str(number)}
+        status, answer, headers = await control.call("POST", REQUESTS, body)
+        assert headers["x-ratelimit-limit"] == str(settings.approval_burst)
+        if status == 429:
+            refused += 1
+            assert answer["error"]["code"] == "rate_limited"
+            assert int(headers["Retry-After"]) >= 1
+            assert headers["x-ratelimit-remaining"] == "0"
+    assert refused
+    status, _, headers = await control.call("GET", REQUESTS)
+    assert (status, headers["x-ratelimit-limit"]) == (200, str(settings.api_burst)), "others are counted apart"
+
+
+@pytest.mark.parametrize(
+    "text", ["\x00", "\ud800", "\udcff", "\u202e", "%00", "'; DROP TABLE approval_requests; --"], ids=ascii
+)
+async def test_odd_text_is_refused_or_comes_back_and_is_never_a_500(control: Control, text: str) -> None:
+    quoted = "".join(f"%{byte:02X}" for byte in text.encode("utf-8", "surrogatepass"))
+    for method, path in (
+        ("GET", f"{REQUESTS}/{quoted}"),
+        ("POST", f"{REQUESTS}/{quoted}/approve"),
+        ("POST", f"{REQUESTS}/{quoted}/reject"),
+        ("GET", f"{REQUESTS}?status={quoted}"),
+        ("GET", f"/orgs/acme/approval-policies/{quoted}"),
+        ("PATCH", f"/orgs/acme/approval-policies/{quoted}"),
+        ("DELETE", f"/orgs/acme/approval-policies/{quoted}"),
+        ("GET", f"/orgs/acme/audit?objectId={quoted}"),
+        ("GET", f"/orgs/acme/audit?from={quoted}"),
+        ("GET", f"/orgs/{quoted}/audit/export"),
+    ):
+        status, _, _ = await control.call(method, str(URL(path, encoded=True)))
+        assert status in (400, 404), (method, path)
+    escaped = "".join(f"\\u{ord(letter):04x}" for letter in text)
+    good = msgspec.json.encode(ASKED | {"summary": "s"}).decode()
+    for field in ("deploy.production", "service", "checkout", '"s"'):
+        raw = good.replace(field, f'"{escaped}"' if field == '"s"' else escaped)
+        status, answer, _ = await control.call(
+            "POST", REQUESTS, data=raw.encode(), headers={"Content-Type": "application/json"}
+        )
+        assert status in (201, 400), (field, answer)
+        if status == 201:
+            shown = answer["request"] | {"summary": answer["request"]["payload"]["summary"]}
+            assert text in (shown["targetType"], shown["targetId"], shown["summary"])
