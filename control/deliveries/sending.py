@@ -1,8 +1,6 @@
 """Attempts: a claimed delivery is sent and its outcome written, whoever claimed it.
 
-At most `slots` are under way at once. An attempt that has begun is finished even when nobody waits for it any more. An
-outcome that cannot be written, for the store is away, is tried again until the lease ends; then the delivery is sent
-again, under the same id.
+At most `slots` are under way at once. An attempt that has begun is finished even when nobody waits for it any more.
 """
 
 import asyncio
@@ -17,11 +15,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from chassis.relational import Database, DatabaseUnavailable, to_milliseconds
 from chassis.sealing import SealBroken, Sealer
-from control.audit.record import Actor, record
 from control.channels import store as channels
 from control.channels.store import Channel
-from control.channels.tables import OffReason
 from control.deliveries import store
+from control.deliveries.clerk import Clerk
 from control.deliveries.kinds.send import Ways, send
 from control.deliveries.kinds.told import Told
 from control.deliveries.message import Message
@@ -31,7 +28,6 @@ from control.deliveries.store import LEASE, Claimed
 
 SLOTS: Final = 64
 PER_CHANNEL: Final = 8
-_AGAIN_S: Final = 0.5  # between two attempts to write an outcome
 _DRAWS: Final = 1 << 20
 
 log = structlog.get_logger(__name__)
@@ -73,7 +69,7 @@ class Sender:
         self._metrics = metrics
         self._slots = slots
         self._now = now
-        self._draw = draw
+        self._clerk = Clerk(database, lease, self.now, draw)
         self._under_way: set[asyncio.Task[Outcome]] = set()
         metrics.under_way.set_function(lambda: len(self._under_way))
 
@@ -114,12 +110,12 @@ class Sender:
 
     async def finish(self, timeout_s: float) -> None:
         """Let attempts under way end; those that do not are cut off, and are made again after their lease."""
-        if not self._under_way:
-            return
-        _, late = await asyncio.wait(self._under_way, timeout=timeout_s)
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
+        if self._under_way:
+            _, late = await asyncio.wait(self._under_way, timeout=timeout_s)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        await self._clerk.close()
 
     async def _claimed(self, ids: Sequence[str]) -> list[Claimed]:
         if not ids:
@@ -132,7 +128,7 @@ class Sender:
 
     async def _deliver(self, claimed: Claimed) -> Outcome:
         outcome = await self._sent(claimed)
-        result = await self._settled(claimed, outcome)
+        result = await self._clerk.settle(claimed, outcome)
         self._metrics.attempts.labels(claimed.kind.value, result).inc()
         return outcome
 
@@ -155,46 +151,6 @@ class Sender:
             where = f"{place.filename}:{place.lineno}"
             log.error("delivery failed", delivery_id=claimed.id, error=type(error).__name__, where=where)  # noqa: TRY400
             return Outcome(False, "The delivery could not be made.")
-
-    async def _settled(self, claimed: Claimed, outcome: Outcome) -> str:
-        """Until it is written, or until others may take the delivery. The name of its state, or `lost`."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self.lease.total_seconds() / 2
-        while True:
-            try:
-                return await self._settle(claimed, outcome)
-            except DatabaseUnavailable:
-                if loop.time() > deadline:
-                    log.warning("outcome of a delivery was not written", delivery_id=claimed.id)
-                    return "lost"
-                await asyncio.sleep(_AGAIN_S)
-
-    async def _settle(self, claimed: Claimed, outcome: Outcome) -> str:
-        async with self.database.write() as connection:
-            settled = await store.settle(connection, claimed, outcome, self.now(), self._draw())
-            if settled is None:
-                return "lost"
-            reason = _off_reason(claimed, outcome, failing=settled.channel_failing)
-            if reason is not None and await channels.switch_off(connection, claimed.channel_id, reason):
-                await record(
-                    connection,
-                    Actor(claimed.org_id),
-                    "channel.disabled",
-                    claimed.channel_id,
-                    {"reason": reason.value, "deliveryId": claimed.id},
-                    claimed.id,
-                )
-                log.warning("channel disabled", channel_id=claimed.channel_id, reason=reason.value)
-            return settled.state.value
-
-
-def _off_reason(claimed: Claimed, outcome: Outcome, *, failing: bool) -> OffReason | None:
-    """A test changes nothing: who makes one is there to see."""
-    if claimed.max_attempts == 1:
-        return None
-    if outcome.gone:
-        return OffReason.GONE
-    return OffReason.FAILING if failing else None
 
 
 def _delivery(queued: Queued, task: asyncio.Task[Outcome] | None) -> Delivery:

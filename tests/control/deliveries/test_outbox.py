@@ -3,11 +3,13 @@
 import asyncio
 import contextlib
 import socket
+from typing import Any
 
 import msgspec
 import pytest
 import sqlalchemy as sa
 from aiohttp import web
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.relational import DatabaseUnavailable
 from control.channels import store as channels
@@ -281,7 +283,7 @@ async def test_five_days_of_failures_switch_a_channel_off_and_one_success_in_bet
         async with post.database.write() as connection:
             (id_,) = await store.insert(connection, [channel], MESSAGE, post.clock())
             (claimed,) = await store.claim_these(connection, [id_], post.clock())
-        await post.sender._settled(claimed, outcome)
+        await post.sender._clerk.settle(claimed, outcome)
         assert (await post.found(channel)).enabled is enabled
     async with post.database.read() as connection:
         assert await connection.scalar(sa.select(notification_channels.c.off_reason)) == "failing"
@@ -317,7 +319,7 @@ async def test_a_config_that_does_not_open_is_no_reason_to_give_up(post: Post, r
 async def test_deliveries_are_made_while_the_database_comes_and_goes(
     post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("control.deliveries.sending._AGAIN_S", 0.01)
+    monkeypatch.setattr("control.deliveries.clerk.AGAIN_S", 0.01)
     real, failures = store.settle, iter([True, True, False])
 
     async def flaky(*args: object) -> object:
@@ -330,6 +332,47 @@ async def test_deliveries_are_made_while_the_database_comes_and_goes(
     assert (await post.sender.attempt(await post.queue()))[0].delivered is True
     assert (await post.one()).state is State.DONE
     assert len(receiver.received) == 1
+
+
+async def test_an_outcome_that_is_not_written_in_time_is_lost_and_the_delivery_made_again(
+    post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_args: object) -> None:
+        raise DatabaseUnavailable
+
+    await post.channel(receiver.url())
+    queued = await post.queue()
+    with monkeypatch.context() as patched:
+        patched.setattr("control.deliveries.clerk.AGAIN_S", 0.01)
+        patched.setattr(post.sender._clerk, "_patience_s", 0.05)
+        patched.setattr(store, "settle", away)
+        assert (await post.sender.attempt(queued))[0].delivered is True
+    assert (await post.one()).state is State.SENDING
+    post.clock.pass_by(LEASE.total_seconds() + 1)
+    await Worker(post.sender).round()
+    await post.sender.finish(5)
+    assert ((await post.one()).state, (await post.one()).attempts) == (State.DONE, 2)
+    assert len({one.headers["webhook-id"] for one in await receiver.until(2)}) == 1
+
+
+async def test_one_outcome_that_cannot_be_written_costs_no_other(
+    post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = await post.channel(receiver.url())
+    for _ in range(5):
+        await post.channel(receiver.url())
+    real = store.settle
+
+    async def settle_but_one(connection: AsyncConnection, claimed: Claimed, *rest: Any) -> store.Settled | None:
+        if claimed.channel_id == odd.id:
+            raise ValueError("odd")
+        return await real(connection, claimed, *rest)
+
+    monkeypatch.setattr(store, "settle", settle_but_one)
+    await post.sender.attempt(await post.queue())
+    states = {one.channel_id: one.state for one in await post.listed()}
+    assert states.pop(odd.id) is State.SENDING
+    assert set(states.values()) == {State.DONE}
 
 
 async def test_a_worker_sends_what_waits_and_stops(post: Post, receiver: Receiver) -> None:

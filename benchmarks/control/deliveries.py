@@ -1,0 +1,149 @@
+"""Prints how fast a backlog drains: `python -m benchmarks.control.deliveries [--deliveries N] [--database URL]`.
+
+One receiver of the channels takes connections and never answers; its deliveries are beside the count. The receivers run
+in a process of their own. Memory is that of the delivering process, over what it had when it began.
+"""
+
+import argparse
+import asyncio
+import ipaddress
+import socket
+import time
+from datetime import UTC, datetime, timedelta
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import psutil  # type: ignore[import-untyped]  # it has no types
+from aiohttp import web
+
+from benchmarks.codec.__main__ import machine
+from chassis.egress import Egress, Policy
+from chassis.identity.bootstrap import provision
+from chassis.identity.tables import organizations, principals
+from chassis.migrations import migrate
+from chassis.relational import Database, to_milliseconds
+from chassis.sealing import Sealer, configured_sealer
+from control.channels import store as channels
+from control.channels.config import Kind, WebhookConfig
+from control.channels.store import Channel
+from control.deliveries import store
+from control.deliveries.kinds.send import Ways
+from control.deliveries.message import Message
+from control.deliveries.sending import DeliveryMetrics, Sender
+from control.deliveries.tables import deliveries
+from control.deliveries.worker import Worker
+
+CHANNELS: Final = 50
+MESSAGE: Final = Message(type="approval.requested", subject="apr_1", title="Approve it?", text="x" * 500)
+_SECRET: Final = "whsec_" + "A" * 44
+_MIB: Final = 2**20
+
+
+def main() -> None:
+    """Fill, drain, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--deliveries", type=int, default=10_000)
+    parser.add_argument("--database", default="", help="URL of an empty PostgreSQL database; a SQLite file by default")
+    arguments = parser.parse_args()
+    print(machine(), flush=True)
+    here, there = get_context("spawn").Pipe()
+    receiver = get_context("spawn").Process(target=receive, args=(there,), daemon=True)
+    receiver.start()
+    with TemporaryDirectory(prefix="sluice-deliveries-") as directory:
+        url = arguments.database or f"sqlite:///{directory}/sluice.db"
+        migrate(url)
+        asyncio.run(measure(url, Path(directory), here.recv(), arguments.deliveries))
+    receiver.kill()
+
+
+def receive(there: Connection) -> None:
+    """Answer 204 to everything, on a port that is told."""
+
+    async def serve() -> None:
+        async def take(request: web.Request) -> web.Response:
+            await request.read()
+            return web.Response(status=204)
+
+        app = web.Application()
+        app.router.add_post("/{path:.*}", take)
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        there.send(runner.addresses[0][1])
+        await asyncio.Event().wait()
+
+    asyncio.run(serve())
+
+
+async def measure(url: str, directory: Path, port: int, number: int) -> None:
+    """Print one line."""
+    database = Database(url)
+    await database.start()
+    sealer = configured_sealer("", directory / "sealing.keys")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        good, hanging = await fill(database, sealer, port, silent.getsockname()[1], number)
+        egress = Egress(Policy((ipaddress.ip_network("127.0.0.0/8"),), http=True))
+        ways = Ways(egress, egress, None, "", "")
+        sender = Sender(database, sealer, ways, DeliveryMetrics(None))
+        process = psutil.Process()
+        memory, cpu, began = process.memory_info().rss, sum(process.cpu_times()[:2]), time.perf_counter()
+        most, running, working = memory, egress.running(), Worker(sender).running()
+        await anext(running)
+        await anext(working)
+        while await waiting(database, hanging):
+            most = max(most, process.memory_info().rss)
+            await asyncio.sleep(0.2)
+        seconds, spent = time.perf_counter() - began, sum(process.cpu_times()[:2]) - cpu
+        await anext(working, None)
+        await anext(running, None)
+    await database.close()
+    print(
+        f"{good} deliveries to {CHANNELS} channels in {seconds:.1f} s ({good / seconds:.0f}/s, "
+        f"{spent / good * 1e6:.0f} us of CPU each), {(most - memory) / _MIB:.0f} MiB more at most, while one "
+        "receiver hung"
+    )
+
+
+async def fill(database: Database, sealer: Sealer, port: int, silent: int, number: int) -> tuple[int, str]:
+    """Channels and their deliveries, and as many again for the silent one as for another; its id."""
+    async with database.write() as connection:
+        await provision(connection, "http://127.0.0.1", "acme", "web")
+        org_id = str(await connection.scalar(organizations.select().with_only_columns(organizations.c.id)))
+        owner = str(await connection.scalar(principals.select().with_only_columns(principals.c.id)))
+        made: list[Channel] = []
+        for target in [*([port] * CHANNELS), silent]:
+            config = WebhookConfig(url=f"http://127.0.0.1:{target}/", secret=_SECRET)
+            made.append(
+                await channels.create(
+                    connection,
+                    sealer,
+                    org_id=org_id,
+                    project_id=None,
+                    name="x",
+                    kind=Kind.WEBHOOK,
+                    config=config,
+                    enabled=True,
+                    created_by=owner,
+                )
+            )
+        rounds = number // CHANNELS
+        at = to_milliseconds(datetime.now(UTC)) - timedelta(hours=1)
+        for position in range(rounds):
+            await store.insert(connection, made, MESSAGE, at + timedelta(milliseconds=position))
+    return rounds * CHANNELS, made[-1].id
+
+
+async def waiting(database: Database, but: str) -> bool:
+    """Whether anything is not done, of the channels that answer."""
+    table = deliveries
+    async with database.read() as connection:
+        left = table.select().where(table.c.state != "DONE", table.c.channel_id != but).limit(1)
+        return (await connection.execute(left)).first() is not None
+
+
+if __name__ == "__main__":
+    main()
