@@ -65,11 +65,11 @@ class Expiry:
 
     async def round(self) -> int:
         """Note at most BATCH requests; how many. Raises DatabaseUnavailable."""
-        now = self._now()
         async with self._database.read() as connection:
-            if (await connection.execute(_DUE, {"now": now})).first() is None:
+            if (await connection.execute(_DUE, {"now": self._now()})).first() is None:
                 return 0
         async with self._database.write() as connection:
+            now = self._now()
             due = (await connection.execute(_DUE, {"now": now})).all()
             for row in due:
                 await self._note(connection, row.id, row.org_id, row.slug, now)

@@ -95,9 +95,9 @@ class Request:
     expiry_noted: bool
 
     def status_at(self, now: datetime) -> Status:
-        """What it is at that time."""
-        waits = self.status is Status.PENDING
-        return Status.EXPIRED if waits and self.expires_at <= now else self.status
+        """What it is at that time. What one process has noted as expired is so for one whose clock is behind, too."""
+        over = self.status is Status.PENDING and (self.expiry_noted or self.expires_at <= now)
+        return Status.EXPIRED if over else self.status
 
     def may_decide(self, principal_id: str, kind: PrincipalKind, circle: Iterable[Standing]) -> bool:
         """Whether somebody decides it whose circle stands so: all of them in one of its roles, and none disabled. Of

@@ -128,11 +128,10 @@ class ApprovalRequests:
         same one waiting (200): same requester, action, target and project. Channels are told of a new one.
         """
         body = await self.desk.read(request, NewRequest)
-        now = self.now()
         caller = reach(request)
-        asking = Asking(caller, body, self._link(caller), request_id(request), now)
         async with self.desk.database.write() as connection:
-            answered = await ask(connection, asking)
+            now = self.now()  # not before it is this request's turn
+            answered = await ask(connection, Asking(caller, body, self._link(caller), request_id(request), now))
         deliveries = await self.attempts.attempt(answered.queued) if answered.queued else []
         return json_response(decision_body(answered, deliveries, now), status=201 if answered.made else 200)
 
@@ -170,10 +169,10 @@ class ApprovalRequests:
         cast: Callable[[AsyncConnection, Ballot], Awaitable[Outcome]],
     ) -> web.StreamResponse:
         """Those that were told of the request are told how it ended; nobody waits for that."""
-        caller, now = reach(request), self.now()
-        ballot = Ballot(caller, seen.id, said, request_id(request), now)
+        caller = reach(request)
         async with self.desk.database.write() as connection:
-            outcome = await cast(connection, ballot)
+            now = self.now()  # not before it is this vote's turn: the request may expire while it waits
+            outcome = await cast(connection, Ballot(caller, seen.id, said, request_id(request), now))
             if outcome.decided:
                 await telling.tell_ended(connection, outcome.request, self._link(caller) + seen.id, now)
         return json_response(vote_body(outcome.request, outcome.tally, outcome.idempotent, now))

@@ -92,12 +92,11 @@ async def find_open(
         .where(
             columns.org_id == org_id,
             columns.requester_id == requester.principal_id,
-            columns.status == Status.PENDING.value,
+            *_is(Status.PENDING, now),
             columns.action == asked.action,
             columns.target_type == asked.target_type,
             columns.target_id == asked.target_id,
             project,
-            columns.expires_at > now,
         )
         .order_by(columns.id)
     )
@@ -218,9 +217,9 @@ def expiry(now: datetime, minutes: int) -> datetime:
 def _is(status: Status, now: datetime) -> list[sa.ColumnElement[bool]]:
     columns = approval_requests.c
     if status is Status.PENDING:
-        return [columns.status == Status.PENDING.value, columns.expires_at > now]
+        return [columns.status == Status.PENDING.value, columns.expires_at > now, columns.expiry_noted.is_(False)]
     if status is Status.EXPIRED:
-        return [columns.status == Status.PENDING.value, columns.expires_at <= now]
+        return [columns.status == Status.PENDING.value, (columns.expires_at <= now) | columns.expiry_noted]
     return [columns.status == status.value]
 
 

@@ -117,6 +117,21 @@ async def test_what_expires_is_noted_once_and_told(office: Office) -> None:
     assert (await stored(office.checks.database, office.acme.organization.id, "acme", {})).broken is None
 
 
+async def test_what_is_noted_as_expired_is_so_by_every_clock(office: Office) -> None:
+    """Of another process, whose clock is behind, too."""
+    asked, bob = await office.ask(ttlMinutes=1), await office.member()
+    office.clock.seconds += 60
+    assert await expiring(office).round() == 1
+    office.clock.seconds -= 30
+    for verb in ("approve", "reject"):
+        assert (await office.vote(verb, asked, bob))[0] == 409
+    assert (await office.call("GET", f"{REQUESTS}/{asked['id']}"))[1]["status"] == "EXPIRED"
+    for status, number in (("PENDING", 0), ("EXPIRED", 1)):
+        _, page, _ = await office.call("GET", REQUESTS, params={"status": status})
+        assert len(page["data"]) == number
+    assert (await office.ask())["id"] != asked["id"]
+
+
 async def test_many_that_expire_are_noted_by_and_by(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expiry, "BATCH", 3)
     monkeypatch.setattr(expiry, "_DUE", expiry._DUE.limit(3))

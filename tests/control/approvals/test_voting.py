@@ -241,6 +241,17 @@ async def test_time_decides_what_nobody_did(office: Office) -> None:
         assert (status, answer["error"]["message"]) == (409, "The request is EXPIRED already.")
 
 
+async def test_a_vote_counts_from_when_it_is_its_turn(office: Office) -> None:
+    asked, voter = await office.ask(ttlMinutes=1), await office.member()
+    assert (await office.call("GET", REQUESTS, token=voter.token))[0] == 200
+    async with office.checks.database.write():
+        late = asyncio.create_task(office.vote("approve", asked, voter))
+        await asyncio.sleep(0.2)  # whether it has come to wait by then makes no difference to what must be
+        office.clock.seconds += 60
+    status, answer = await late
+    assert (status, answer["error"]["message"]) == (409, "The request is EXPIRED already.")
+
+
 async def test_what_is_stated_before_what_is_owned(office: Office) -> None:
     """State 409, then one's own 403."""
     member, other = await office.member(), await office.member()
