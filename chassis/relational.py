@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
@@ -98,6 +99,12 @@ def format_time(time: datetime) -> str:
 def text(length: int) -> sa.types.TypeEngine[str]:
     """Text that compares by code point on both engines, whatever the collation of a PostgreSQL database is."""
     return sa.String(length).with_variant(sa.String(length, collation="C"), "postgresql")
+
+
+def one_of(column: str, values: type[StrEnum]) -> sa.CheckConstraint:
+    """Holds a column to the values of an enum."""
+    listed = ", ".join(f"'{value}'" for value in values)
+    return sa.CheckConstraint(f"{column} IN ({listed})", name=column)
 
 
 class Database:

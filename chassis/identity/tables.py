@@ -5,13 +5,12 @@ exception: random positive 53-bit integers, because DSNs carry them and the tele
 secrets only the SHA-256 is stored.
 """
 
-from enum import StrEnum
 from typing import Final
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
-from chassis.relational import UtcTime, text
+from chassis.relational import UtcTime, one_of, text
 from proto.identity import (
     MAX_EMAIL_LENGTH,
     MAX_LOCALE_LENGTH,
@@ -34,11 +33,6 @@ metadata: Final = sa.MetaData(
 
 _Id: Final = text(32)
 _Json: Final = sa.JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
-
-
-def _one_of(column: str, values: type[StrEnum]) -> sa.CheckConstraint:
-    listed = ", ".join(f"'{value}'" for value in values)
-    return sa.CheckConstraint(f"{column} IN ({listed})", name=column)
 
 
 organizations: Final = sa.Table(
@@ -99,7 +93,7 @@ principals: Final = sa.Table(
     sa.Column("owner_id", _Id, sa.ForeignKey("principals.id")),
     sa.Column("disabled_at", UtcTime),
     sa.Column("created_at", UtcTime, nullable=False),
-    _one_of("kind", PrincipalKind),
+    one_of("kind", PrincipalKind),
     sa.CheckConstraint("(kind = 'user') = (owner_id IS NULL)", name="owner"),
     sa.Index(None, "owner_id"),
 )
@@ -111,7 +105,7 @@ memberships: Final = sa.Table(
     sa.Column("principal_id", _Id, sa.ForeignKey("principals.id"), primary_key=True),
     sa.Column("role", text(16), nullable=False),
     sa.Column("created_at", UtcTime, nullable=False),
-    _one_of("role", Role),
+    one_of("role", Role),
     sa.Index(None, "principal_id"),
 )
 
@@ -172,7 +166,7 @@ invitations: Final = sa.Table(
     sa.Column("accepted_at", UtcTime),
     sa.Column("accepted_by", _Id, sa.ForeignKey("principals.id")),
     sa.Column("revoked_at", UtcTime),
-    _one_of("role", Role),
+    one_of("role", Role),
     sa.Index(None, "org_id", "id"),
 )
 

@@ -9,10 +9,10 @@ from typing import Final
 import sqlalchemy as sa
 
 from chassis.identity.tables import metadata
-from chassis.relational import UtcTime, text
+from chassis.relational import UtcTime, one_of, text
 from control.policies.model import RiskClass
 from control.policies.pattern import MAX_LENGTH
-from control.policies.tables import MAX_TARGET_TYPE_LENGTH, one_of
+from control.policies.tables import MAX_TARGET_TYPE_LENGTH
 from proto.identity import PrincipalKind
 
 MAX_TARGET_ID_LENGTH: Final = 500

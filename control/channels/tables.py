@@ -6,7 +6,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from chassis.identity.tables import metadata
-from chassis.relational import UtcTime, text
+from chassis.relational import UtcTime, one_of, text
 from control.channels.config import Kind
 from proto.identity import MAX_NAME_LENGTH
 
@@ -16,12 +16,6 @@ class OffReason(StrEnum):
 
     GONE = "gone"  # the receiver answered 410
     FAILING = "failing"  # nothing came through for days
-
-
-def one_of(column: str, values: type[StrEnum]) -> sa.CheckConstraint:
-    """Holds a column to the values of an enum."""
-    listed = ", ".join(f"'{value}'" for value in values)
-    return sa.CheckConstraint(f"{column} IN ({listed})", name=column)
 
 
 notification_channels: Final = sa.Table(

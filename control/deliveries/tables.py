@@ -6,8 +6,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from chassis.identity.tables import metadata
-from chassis.relational import UtcTime, text
-from control.channels.tables import one_of
+from chassis.relational import UtcTime, one_of, text
 
 MAX_TYPE_LENGTH: Final = 64
 MAX_SUBJECT_LENGTH: Final = 64

@@ -1,23 +1,16 @@
 """The table of policies."""
 
-from enum import StrEnum
 from typing import Final
 
 import sqlalchemy as sa
 
 from chassis.identity.tables import metadata
-from chassis.relational import UtcTime, text
+from chassis.relational import UtcTime, one_of, text
 from control.policies.model import MAX_APPROVERS, MAX_TTL_MINUTES, Effect, RiskClass
 from control.policies.pattern import MAX_LENGTH
 from proto.identity import MAX_NAME_LENGTH
 
 MAX_TARGET_TYPE_LENGTH: Final = 120
-
-
-def one_of(column: str, values: type[StrEnum]) -> sa.CheckConstraint:
-    """The column holds one of `values`."""
-    listed = ", ".join(f"'{value}'" for value in values)
-    return sa.CheckConstraint(f"{column} IN ({listed})", name=column)
 
 
 approval_policies: Final = sa.Table(
