@@ -37,6 +37,7 @@ from chassis.relational import (
 from control.approvals import tables as _approvals  # noqa: F401  # what is imported is in `metadata`
 from control.audit import tables as _audit  # noqa: F401
 from control.channels import tables as _channels  # noqa: F401
+from control.deliveries import tables as _deliveries  # noqa: F401
 from tests.databases import REVISIONS
 
 
