@@ -15,6 +15,10 @@ from joserfc.jwk import KeySet
 
 from chassis.identity import registry
 from chassis.identity.tables import refresh_tokens, sessions, users
+from chassis.limits.local import LocalLimiter
+from chassis.limits.redis import RedisLimiter
+from chassis.redis import open_redis
+from chassis.web import ADMISSION
 from control.audit.tables import audit_events
 from proto.identity import Role
 from tests.control.conftest import Control
@@ -292,3 +296,18 @@ async def actions(control: Control) -> list[str]:
     async with control.checks.database.read() as connection:
         found = sa.select(audit_events.c.action).where(audit_events.c.org_id == control.acme.organization.id)
         return list((await connection.scalars(found.order_by(audit_events.c.seq))).all())
+
+
+async def test_while_the_shared_limits_are_away_nobody_logs_in(
+    control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each process counting for itself would give a guesser so many times more."""
+    ada = await person()
+    admission = control.client.app[ADMISSION]  # type: ignore[index]  # the client was given an application
+    away = open_redis("redis://127.0.0.1:1/0", 0.05)
+    monkeypatch.setattr(admission, "_limiter", RedisLimiter(away, LocalLimiter()))
+    status, body, headers = await ada.login()
+    assert (status, body["error"]["code"]) == (503, "service_unavailable")
+    assert int(headers["Retry-After"]) >= 1
+    assert (await ada.call("GET", "/orgs/acme/projects"))[0] == 200, "who is in goes on"
+    await away.close()
