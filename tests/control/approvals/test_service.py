@@ -114,3 +114,28 @@ async def test_odd_text_is_refused_or_comes_back_and_is_never_a_500(control: Con
         if status == 201:
             shown = answer["request"] | {"summary": answer["request"]["payload"]["summary"]}
             assert text in (shown["targetType"], shown["targetId"], shown["summary"])
+
+
+async def test_an_agent_asks_on_behalf_of_whoever_gave_it_its_token(control: Control) -> None:
+    """That is who answers for it: he is named, his approval is not enough, and in his name nobody approves his own."""
+    principals = "/orgs/acme/principals"
+    _, agent, _ = await control.call("POST", principals, {"kind": "agent", "name": "Bot", "role": "MEMBER"})
+    _, minted, _ = await control.call("POST", f"{principals}/{agent['principalId']}/tokens", {"name": "t"})
+    _, answer, _ = await control.call("POST", REQUESTS, ASKED, minted["token"])
+    asked = answer["request"]
+    assert asked["requesterPrincipalId"] == agent["principalId"]
+    assert asked["onBehalfOfPrincipalId"] == control.acme.owner_id
+    status, voted, _ = await control.call("POST", f"{REQUESTS}/{asked['id']}/approve", {})
+    assert status == 200
+    assert [voted[name] for name in ("approvals", "remaining", "hasIndependentApprover")] == [1, 1, False]
+    _, page, _ = await control.call("GET", "/orgs/acme/audit", params={"objectId": asked["id"]})
+    event = page["data"][-1]
+    assert (event["actorPrincipalId"], event["actorKind"]) == (agent["principalId"], "agent")
+    assert (event["onBehalfOfPrincipalId"], event["actChain"]) == (control.acme.owner_id, [agent["principalId"]])
+    policy = {"name": "x", "actionPattern": "run.it", "effect": "ASK", "riskClass": "LOW"}
+    policy |= {"machineApproverIds": [agent["principalId"]]}
+    assert (await control.call("POST", "/orgs/acme/approval-policies", policy))[0] == 201
+    _, answer, _ = await control.call("POST", REQUESTS, ASKED | {"action": "run.it"})
+    path = f"{REQUESTS}/{answer['request']['id']}/approve"
+    status, refusal, _ = await control.call("POST", path, {}, minted["token"])
+    assert (status, refusal["error"]["message"]) == (403, "Nobody approves a request of his own.")
