@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.access import bearer, reach
 from chassis.errors import Conflict, NotFound
-from chassis.identity import registry
+from chassis.identity import telemetry_keys
 from chassis.identity.model import Reach
 from chassis.operation import Answer, Body, Operation, Parameter, Tag, json_content
 from chassis.relational import format_time
@@ -131,7 +131,7 @@ class Keys:
         binding = f"keys of {project_id}".encode()
         page = requested_page(request, self.desk.cursors, binding)
         async with self.desk.database.read() as connection:
-            found = await registry.list_project_keys(connection, project_id, page.after, page.limit + 1)
+            found = await telemetry_keys.list_project_keys(connection, project_id, page.after, page.limit + 1)
         return json_response(page_body(found, page, key_body, lambda one: one.id, self.desk.cursors, binding))
 
     async def create(self, request: web.Request) -> web.StreamResponse:
@@ -142,7 +142,7 @@ class Keys:
         body = await self.desk.read(request, NewKey)
         caller = reach(request)
         async with self.desk.database.write() as connection:
-            made = await registry.create_project_key(
+            made = await telemetry_keys.create_project_key(
                 connection, caller.org_id, _project_id(caller), body.name, caller.principal_id
             )
             await record(connection, caller, "key.create", made.key.id, _told(made.key), request_id(request))
@@ -180,8 +180,8 @@ class Keys:
             if key.revoked_at is not None:
                 raise Conflict("The key is revoked, or rotated already.")
             ends_at = now + timedelta(minutes=body.grace_minutes)
-            key_hash = await registry.revoke_project_key(connection, key.project_id, key.id, ends_at)
-            made = await registry.create_project_key(
+            key_hash = await telemetry_keys.revoke_project_key(connection, key.project_id, key.id, ends_at)
+            made = await telemetry_keys.create_project_key(
                 connection, caller.org_id, key.project_id, key.name, caller.principal_id, key.rate
             )
             told = _told(made.key) | {"replaces": key.id, "until": format_time(ends_at)}
@@ -197,7 +197,7 @@ class Keys:
         """
         async with self.desk.database.write() as connection:
             key = await _existing(connection, request)
-            key_hash = await registry.revoke_project_key(connection, key.project_id, key.id)
+            key_hash = await telemetry_keys.revoke_project_key(connection, key.project_id, key.id)
             await record(connection, reach(request), "key.revoke", key.id, {"name": key.name}, request_id(request))
         if key_hash is not None:
             self.desk.checks.forget_key(key_hash)
@@ -208,13 +208,13 @@ class Keys:
         async with self.desk.database.read() as connection:
             await _existing(connection, request)
 
-    def _made(self, made: registry.NewProjectKey) -> web.Response:
+    def _made(self, made: telemetry_keys.NewProjectKey) -> web.Response:
         shown = msgspec.structs.asdict(key_body(made.key))
         dsn = format_dsn(self.base_url, made.secret, made.key.project_id)
         return json_response(MadeKey(**shown, key=made.secret, dsn=dsn), status=201)
 
 
-def key_body(key: registry.ProjectKey) -> ProjectKey:
+def key_body(key: telemetry_keys.ProjectKey) -> ProjectKey:
     """As the API shows it."""
     return ProjectKey(
         id=key.id,
@@ -227,32 +227,32 @@ def key_body(key: registry.ProjectKey) -> ProjectKey:
     )
 
 
-async def _existing(connection: AsyncConnection, request: web.Request) -> registry.ProjectKey:
+async def _existing(connection: AsyncConnection, request: web.Request) -> telemetry_keys.ProjectKey:
     """The key of the path. Raises NotFound."""
     key_id = request.match_info["keyId"]
     if _KEY_ID.fullmatch(key_id) is None:  # a path may hold what no database column takes
         raise NotFound
-    found = await registry.find_project_key(connection, _project_id(reach(request)), key_id)
+    found = await telemetry_keys.find_project_key(connection, _project_id(reach(request)), key_id)
     if found is None:
         raise NotFound
     return found
 
 
 async def _change(
-    connection: AsyncConnection, caller: Reach, key: registry.ProjectKey, body: KeyChange
+    connection: AsyncConnection, caller: Reach, key: telemetry_keys.ProjectKey, body: KeyChange
 ) -> bytes | None:
     """Its hash when guards have something to forget."""
     key_hash = None
     if body.name is not msgspec.UNSET:
-        await registry.rename_project_key(connection, key.project_id, key.id, body.name)
+        await telemetry_keys.rename_project_key(connection, key.project_id, key.id, body.name)
     if body.enabled is not msgspec.UNSET:
-        key_hash = await registry.enable_project_key(connection, key.project_id, key.id, body.enabled)
+        key_hash = await telemetry_keys.enable_project_key(connection, key.project_id, key.id, body.enabled)
     if body.rate is not msgspec.UNSET:
-        key_hash = await registry.set_key_rate(connection, caller.org_id, key.id, body.rate)
+        key_hash = await telemetry_keys.set_key_rate(connection, caller.org_id, key.id, body.rate)
     return key_hash
 
 
-def _told(key: registry.ProjectKey) -> dict[str, object]:
+def _told(key: telemetry_keys.ProjectKey) -> dict[str, object]:
     """For the audit."""
     told: dict[str, object] = {"name": key.name, "enabled": key.enabled, "projectId": str(key.project_id)}
     return told if key.rate is None else told | {"rate": key.rate}

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis import migrations
 from chassis.errors import StartupError
-from chassis.identity import registry, usage
+from chassis.identity import registry, telemetry_keys, usage
 from chassis.identity.registry import Organization
 from chassis.relational import Database
 from chassis.settings import ChassisSettings
@@ -82,14 +82,14 @@ async def _set(connection: AsyncConnection, organization: Organization, argument
         await registry.set_quota(connection, organization.id, arguments.quota)
     if arguments.key is not None:
         rate = None if arguments.rate == "default" else arguments.rate
-        if await registry.set_key_rate(connection, organization.id, arguments.key, rate) is None:
+        if await telemetry_keys.set_key_rate(connection, organization.id, arguments.key, rate) is None:
             raise StartupError(f"The organization {organization.slug} has no key {arguments.key}.")
 
 
 async def _look(connection: AsyncConnection, organization: Organization) -> Limits:
     month = f"{datetime.now(UTC):%Y-%m}"
     used = await usage.read_usage(connection, month, [organization.id])
-    keys = await registry.list_rated_keys(connection, organization.id, MAX_KEYS)
+    keys = await telemetry_keys.list_rated_keys(connection, organization.id, MAX_KEYS)
     return Limits(
         organization.slug,
         month,

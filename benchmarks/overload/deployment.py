@@ -13,7 +13,7 @@ import psutil  # type: ignore[import-untyped]  # it has no types
 from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.gateway.rivals import Endpoint, endpoint
-from chassis.identity import registry
+from chassis.identity import registry, telemetry_keys
 from chassis.relational import Database
 from proto.otlp.policy import Signal
 from tests.e2e.product import call, set_up_apart
@@ -108,7 +108,7 @@ async def _make_keys(url: str, org_slug: str, projects: int) -> list[str]:
             raise RuntimeError("there is no organization")
         for number in range(projects):
             project = await registry.create_project(connection, organization.id, f"load-{number}", "Load", [])
-            key = await registry.create_project_key(connection, organization.id, project.id, "load")
+            key = await telemetry_keys.create_project_key(connection, organization.id, project.id, "load")
             keys.append(key.secret)
     await database.close()
     return keys

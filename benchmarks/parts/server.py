@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from chassis import migrations, schema
 from chassis.clickhouse import ClickHouse, QueryLimits
-from chassis.identity import registry
+from chassis.identity import registry, telemetry_keys
 from chassis.relational import Database
 from chassis.serve import bind, listening
 from chassis.settings import ChassisSettings
@@ -122,7 +122,9 @@ async def _keys(settings: ChassisSettings, projects: int) -> list[str]:
         organization = await registry.create_organization(connection, "shop", "Shop")
         for number in range(projects):
             project = await registry.create_project(connection, organization.id, f"p{number}", f"P{number}", [])
-            keys.append((await registry.create_project_key(connection, organization.id, project.id, "load")).secret)
+            keys.append(
+                (await telemetry_keys.create_project_key(connection, organization.id, project.id, "load")).secret
+            )
     await database.close()
     return keys
 

@@ -16,7 +16,7 @@ from benchmarks.codec.__main__ import machine
 from benchmarks.gateway.bodies import Kind, bodies
 from benchmarks.overload.deployment import Cores, Deployment, deployed
 from benchmarks.refusals.sending import Sent, repeat
-from chassis.identity import registry
+from chassis.identity import registry, telemetry_keys
 from chassis.identity.bootstrap import provision
 from chassis.relational import Database
 
@@ -93,8 +93,8 @@ async def _cases(deployment: Deployment, file: Path) -> Sequence[Case]:
         project = await registry.find_project(connection, organization.id, "p")
         if project is None:
             raise RuntimeError("there is no project")
-        rated = await registry.create_project_key(connection, organization.id, project.id, "rated")
-        await registry.set_key_rate(connection, organization.id, rated.key.id, 1)
+        rated = await telemetry_keys.create_project_key(connection, organization.id, project.id, "rated")
+        await telemetry_keys.set_key_rate(connection, organization.id, rated.key.id, 1)
     await database.close()
     return [
         Case("taken", deployment.keys[0], 200),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.identity import registry
+from chassis.identity import registry, telemetry_keys
 from chassis.relational import Database
 from proto.identity import PrincipalKind, Role, format_dsn
 
@@ -54,7 +54,7 @@ async def provision(
     await registry.add_membership(connection, organization.id, owner.id, Role.OWNER)
     token = await registry.create_token(connection, organization.id, owner.id, "First start")
     project = await registry.create_project(connection, organization.id, project_slug, project_slug.capitalize())
-    key = await registry.create_project_key(connection, organization.id, project.id, "First start", owner.id)
+    key = await telemetry_keys.create_project_key(connection, organization.id, project.id, "First start", owner.id)
     return Bootstrap(
         base_url=base_url,
         org_slug=organization.slug,

@@ -1,8 +1,8 @@
-"""The only place that writes identity: organizations, projects, keys, principals, memberships, tokens.
+"""The only place that writes organizations and projects; and what others build on: principals, memberships, tokens.
 
 Every function works within the transaction of its caller (`Database.write`), so that several make one change. Secrets
 are returned once, by the function that draws them; the store holds their SHA-256. After a change to something that
-guards remember, the caller tells them (`BearerGuard.forget_all`, `ProjectKeyGuard.forget`).
+guards remember, the caller tells them (`Checks.forget_bearers`, `Checks.forget_keys`).
 """
 
 import re
@@ -16,12 +16,11 @@ from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.errors import Conflict
-from chassis.identity.minting import new_id, new_project_id, new_project_key, new_token
+from chassis.identity.minting import new_id, new_project_id, new_token
 from chassis.identity.model import Principal
-from chassis.identity.tables import access_tokens, memberships, organizations, principals, project_keys, projects
+from chassis.identity.tables import access_tokens, memberships, organizations, principals, projects
 from chassis.relational import to_milliseconds
 from proto.identity import (
-    MAX_KEY_RATE,
     MAX_MONTHLY_ITEMS,
     MAX_NAME_LENGTH,
     MAX_SLUG_LENGTH,
@@ -72,28 +71,6 @@ class Project:
 
 
 @dataclass(frozen=True, slots=True)
-class ProjectKey:
-    """A key without its secret; `hint` is the end of it. `rate`: requests per second, None for that of the settings."""
-
-    id: str
-    project_id: int
-    name: str
-    hint: str
-    enabled: bool
-    revoked_at: datetime | None
-    created_at: datetime
-    rate: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class NewProjectKey:
-    """A key and, this once, its secret."""
-
-    key: ProjectKey
-    secret: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class NewToken:
     """A personal access token and, this once, its secret."""
 
@@ -110,7 +87,7 @@ async def create_organization(
     connection: AsyncConnection, slug: str, name: str, monthly_items: int = 0
 ) -> Organization:
     """Raises SlugTaken; ValueError for a slug, name or quota that is none."""
-    made = Organization(new_id("org"), _slug(slug), _name(name), _up_to(MAX_MONTHLY_ITEMS, monthly_items), _now())
+    made = Organization(new_id("org"), _slug(slug), checked_name(name), up_to(MAX_MONTHLY_ITEMS, monthly_items), now())
     await _insert_slug(connection, organizations, asdict(made))
     return made
 
@@ -124,12 +101,12 @@ async def find_organization(connection: AsyncConnection, slug: str) -> Organizat
 
 async def rename_organization(connection: AsyncConnection, org_id: str, name: str) -> None:
     """ValueError for a name that is none."""
-    await connection.execute(organizations.update().where(organizations.c.id == org_id).values(name=_name(name)))
+    await connection.execute(organizations.update().where(organizations.c.id == org_id).values(name=checked_name(name)))
 
 
 async def set_quota(connection: AsyncConnection, org_id: str, monthly_items: int) -> None:
     """From now on, also for the month that has begun; guards learn of it in FRESH_S. ValueError for what is none."""
-    values = {"monthly_items": _up_to(MAX_MONTHLY_ITEMS, monthly_items)}
+    values = {"monthly_items": up_to(MAX_MONTHLY_ITEMS, monthly_items)}
     await connection.execute(organizations.update().where(organizations.c.id == org_id).values(values))
 
 
@@ -137,7 +114,7 @@ async def create_project(
     connection: AsyncConnection, org_id: str, slug: str, name: str, sensitive_words: Sequence[str] = ()
 ) -> Project:
     """Raises SlugTaken; ValueError for a slug, name or word that is none."""
-    made = Project(new_project_id(), org_id, _slug(slug), _name(name), _words(sensitive_words), _now())
+    made = Project(new_project_id(), org_id, _slug(slug), checked_name(name), _words(sensitive_words), now())
     row = {
         "id": made.id,
         "org_id": org_id,
@@ -179,7 +156,7 @@ async def change_project(
     """Set what is given; the project afterwards, None when there is none. ValueError for a bad name or word."""
     values: dict[str, Any] = {}
     if name is not None:
-        values["name"] = _name(name)
+        values["name"] = checked_name(name)
     if sensitive_words is not None:
         values["sensitive_words"] = list(_words(sensitive_words))
     if values:
@@ -188,109 +165,14 @@ async def change_project(
     return await find_project(connection, org_id, slug)
 
 
-async def create_project_key(
-    connection: AsyncConnection,
-    org_id: str,
-    project_id: int,
-    name: str,
-    created_by: str | None = None,
-    rate: int | None = None,
-) -> NewProjectKey:
-    """A new, enabled key of the project. ValueError for a name or rate that is none."""
-    secret = new_project_key()
-    rate = None if rate is None else _up_to(MAX_KEY_RATE, rate)
-    key = ProjectKey(new_id("key"), project_id, _name(name), secret_hint(secret), True, None, _now(), rate)
-    row = {
-        "id": key.id,
-        "org_id": org_id,
-        "project_id": project_id,
-        "name": key.name,
-        "hash": hash_secret(secret),
-        "hint": key.hint,
-        "enabled": True,
-        "created_at": key.created_at,
-        "created_by": created_by,
-        "rate": rate,
-    }
-    await connection.execute(project_keys.insert().values(row))
-    return NewProjectKey(key, secret)
-
-
-async def list_project_keys(
-    connection: AsyncConnection, project_id: int, before_id: str | None, limit: int
-) -> list[ProjectKey]:
-    """At most `limit` keys, newest first, revoked ones among them, from the first older than `before_id`."""
-    columns = [project_keys.c[name] for name in ProjectKey.__slots__]
-    page = sa.select(*columns).where(project_keys.c.project_id == project_id).order_by(project_keys.c.id.desc())
-    if before_id is not None:
-        page = page.where(project_keys.c.id < before_id)
-    return [ProjectKey(**row) for row in (await connection.execute(page.limit(limit))).mappings()]
-
-
-async def find_project_key(connection: AsyncConnection, project_id: int, key_id: str) -> ProjectKey | None:
-    """The project's key with this id."""
-    columns = [project_keys.c[name] for name in ProjectKey.__slots__]
-    found = sa.select(*columns).where(project_keys.c.project_id == project_id, project_keys.c.id == key_id)
-    row = (await connection.execute(found)).mappings().one_or_none()
-    return None if row is None else ProjectKey(**row)
-
-
-async def rename_project_key(connection: AsyncConnection, project_id: int, key_id: str, name: str) -> None:
-    """ValueError for a name that is none."""
-    where = (project_keys.c.project_id == project_id) & (project_keys.c.id == key_id)
-    await connection.execute(project_keys.update().where(where).values(name=_name(name)))
-
-
-async def revoke_project_key(
-    connection: AsyncConnection, project_id: int, key_id: str, at: datetime | None = None
-) -> bytes | None:
-    """End the key for good, now or `at` a time to come; one that has ended, or ends sooner, stays as it is. Its hash,
-    for the guards; None when there is no such key.
-    """
-    where = (project_keys.c.project_id == project_id) & (project_keys.c.id == key_id)
-    ends_at = _now() if at is None else to_milliseconds(at)
-    later = project_keys.c.revoked_at.is_(None) | (project_keys.c.revoked_at > ends_at)
-    await connection.execute(project_keys.update().where(where, later).values(revoked_at=ends_at))
-    return await connection.scalar(sa.select(project_keys.c.hash).where(where))
-
-
-async def enable_project_key(connection: AsyncConnection, project_id: int, key_id: str, enabled: bool) -> bytes | None:
-    """Switch the key off, or on again. Its hash, for the guards; None when there is no such key."""
-    where = (project_keys.c.project_id == project_id) & (project_keys.c.id == key_id)
-    await connection.execute(project_keys.update().where(where).values(enabled=enabled))
-    return await connection.scalar(sa.select(project_keys.c.hash).where(where))
-
-
-async def set_key_rate(connection: AsyncConnection, org_id: str, key_id: str, rate: int | None) -> bytes | None:
-    """Requests per second of this key; None: those of the settings, 0: no limit. Its hash, for the guards; None when
-    the organization has no such key. ValueError for what is no rate.
-    """
-    where = (project_keys.c.org_id == org_id) & (project_keys.c.id == key_id)
-    values = {"rate": None if rate is None else _up_to(MAX_KEY_RATE, rate)}
-    await connection.execute(project_keys.update().where(where).values(values))
-    return await connection.scalar(sa.select(project_keys.c.hash).where(where))
-
-
-async def list_rated_keys(connection: AsyncConnection, org_id: str, limit: int) -> list[ProjectKey]:
-    """At most `limit` working keys of the organization that have a rate of their own, newest first."""
-    columns = [project_keys.c[name] for name in ProjectKey.__slots__]
-    found = (
-        sa.select(*columns)
-        .where(project_keys.c.org_id == org_id, project_keys.c.rate.is_not(None), works_at(_now()))
-        .order_by(project_keys.c.id.desc())
-        .limit(limit)
-    )
-    return [ProjectKey(**row) for row in (await connection.execute(found)).mappings()]
-
-
 async def create_principal(
     connection: AsyncConnection, kind: PrincipalKind, name: str, owner_id: str | None = None
 ) -> Principal:
     """A user, or an agent or service with its owner. ValueError for a bad name, a wrong or a missing owner."""
     if (kind is PrincipalKind.USER) != (owner_id is None):
         raise ValueError("agents and services have an owner, users have none")
-    made = Principal(new_id("prn"), kind, _name(name), owner_id)
-    row = {"id": made.id, "kind": kind.value, "name": made.name, "owner_id": owner_id, "created_at": _now()}
+    made = Principal(new_id("prn"), kind, checked_name(name), owner_id)
+    row = {"id": made.id, "kind": kind.value, "name": made.name, "owner_id": owner_id, "created_at": now()}
     await connection.execute(principals.insert().values(row))
     return made
 
@@ -298,12 +180,12 @@ async def create_principal(
 async def disable_principal(connection: AsyncConnection, principal_id: str) -> None:
     """Every token of the principal stops working."""
     where = (principals.c.id == principal_id) & principals.c.disabled_at.is_(None)
-    await connection.execute(principals.update().where(where).values(disabled_at=_now()))
+    await connection.execute(principals.update().where(where).values(disabled_at=now()))
 
 
 async def add_membership(connection: AsyncConnection, org_id: str, principal_id: str, role: Role) -> None:
     """Make the principal a member. Raises Conflict when it is one."""
-    row = {"org_id": org_id, "principal_id": principal_id, "role": role.value, "created_at": _now()}
+    row = {"org_id": org_id, "principal_id": principal_id, "role": role.value, "created_at": now()}
     try:
         await connection.execute(memberships.insert().values(row))
     except exc.IntegrityError as error:
@@ -340,12 +222,12 @@ async def create_token(
         "id": new_id("tok"),
         "org_id": org_id,
         "principal_id": principal_id,
-        "name": _name(name),
+        "name": checked_name(name),
         "hash": hash_secret(secret),
         "hint": secret_hint(secret),
         "scopes": None if scopes is None else sorted(scope.value for scope in scopes),
         "expires_at": expires_at,
-        "created_at": _now(),
+        "created_at": now(),
     }
     await connection.execute(access_tokens.insert().values(row))
     return NewToken(str(row["id"]), secret)
@@ -355,13 +237,8 @@ async def revoke_token(connection: AsyncConnection, org_id: str, token_id: str) 
     """End the token for good; revoking again changes nothing. False when there is no such token."""
     where = (access_tokens.c.org_id == org_id) & (access_tokens.c.id == token_id)
     live = access_tokens.c.revoked_at.is_(None)
-    await connection.execute(access_tokens.update().where(where, live).values(revoked_at=_now()))
+    await connection.execute(access_tokens.update().where(where, live).values(revoked_at=now()))
     return await connection.scalar(sa.select(access_tokens.c.id).where(where)) is not None
-
-
-def works_at(now: datetime) -> sa.ColumnElement[bool]:
-    """Of a project key: not revoked yet."""
-    return project_keys.c.revoked_at.is_(None) | (project_keys.c.revoked_at > now)
 
 
 async def _insert_slug(connection: AsyncConnection, table: sa.Table, row: dict[str, Any]) -> None:
@@ -381,13 +258,15 @@ def _slug(text: str) -> str:
     return text
 
 
-def _name(text: str) -> str:
+def checked_name(text: str) -> str:
+    """The text, when it is a name; else ValueError."""
     if not 1 <= len(text) <= MAX_NAME_LENGTH or _NAME.search(text) is None:
         raise ValueError(f"a name has 1 to {MAX_NAME_LENGTH} printable characters and no spaces around it: {text!r}")
     return text
 
 
-def _up_to(limit: int, number: int) -> int:
+def up_to(limit: int, number: int) -> int:
+    """The number, when it is from 0 to `limit`; else ValueError."""
     if not 0 <= number <= limit:
         raise ValueError(f"a number from 0 to {limit}: {number}")
     return number
@@ -401,5 +280,6 @@ def _words(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(words))
 
 
-def _now() -> datetime:
+def now() -> datetime:
+    """As the store keeps it."""
     return to_milliseconds(datetime.now(UTC))

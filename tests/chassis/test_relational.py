@@ -19,7 +19,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError
 from sqlalchemy.schema import CreateTable
 
-from chassis.identity import registry
+from chassis.identity import registry, telemetry_keys
 from chassis.identity.bootstrap import bootstrap
 from chassis.identity.tables import metadata, organizations, projects
 from chassis.migrations import SchemaTooNew, SchemaTooOld, check, migrate
@@ -278,7 +278,7 @@ async def test_a_slug_goes_to_exactly_one_of_many(database: Database) -> None:
 async def test_constraints_hold_and_come_through_as_they_are(database: Database) -> None:
     with pytest.raises(IntegrityError):
         async with database.write() as connection:
-            await registry.create_project_key(connection, "org_none", 1, "orphan")
+            await telemetry_keys.create_project_key(connection, "org_none", 1, "orphan")
     with pytest.raises((OperationalError, ProgrammingError), match="nothing"):
         async with database.read() as connection:
             await connection.execute(sa.text("SELECT * FROM nothing"))

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from chassis.identity import registry
+from chassis.identity import registry, telemetry_keys
 from chassis.relational import Database
 from tests.e2e.product import Service, call, clean_environment, eventually, run
 from tests.engine.process import PASSWORD, USER, Engine
@@ -104,7 +104,7 @@ class Site:
             async with database.write() as connection:
                 organization = await registry.create_organization(connection, name, name)
                 project = await registry.create_project(connection, organization.id, name, name, [])
-                key = await registry.create_project_key(connection, organization.id, project.id, name)
+                key = await telemetry_keys.create_project_key(connection, organization.id, project.id, name)
             await database.close()
             return key.secret
 

@@ -15,7 +15,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from chassis.clickhouse import ClickHouse, QueryLimits, StoreError
-from chassis.identity import registry
+from chassis.identity import registry, telemetry_keys
 from chassis.identity.checks import Checks
 from chassis.limits.local import LocalLimiter
 from chassis.limits.redis import RedisLimiter
@@ -171,7 +171,7 @@ async def projects(checks: Checks) -> list[Project]:
         organization = await registry.create_organization(connection, "acme", "Acme")
         for slug, words in (("shop", []), ("garage", ["plate"])):
             project = await registry.create_project(connection, organization.id, slug, slug.title(), words)
-            key = await registry.create_project_key(connection, organization.id, project.id, "test")
+            key = await telemetry_keys.create_project_key(connection, organization.id, project.id, "test")
             made.append(Project(project.id, key.secret))
     return made
 

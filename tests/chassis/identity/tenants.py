@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from chassis.identity import registry
-from chassis.identity.registry import NewProjectKey, NewToken, Organization, Project
+from chassis.identity import registry, telemetry_keys
+from chassis.identity.registry import NewToken, Organization, Project
+from chassis.identity.telemetry_keys import NewProjectKey
 from chassis.relational import Database
 from proto.identity import PrincipalKind, Role, Scope
 
@@ -41,7 +42,7 @@ async def new_tenant(database: Database, slug: str, words: tuple[str, ...] = ())
         await registry.add_membership(connection, organization.id, owner.id, Role.OWNER)
         token = await registry.create_token(connection, organization.id, owner.id, "all")
         project = await registry.create_project(connection, organization.id, "web", "Web", words)
-        key = await registry.create_project_key(connection, organization.id, project.id, "first", owner.id)
+        key = await telemetry_keys.create_project_key(connection, organization.id, project.id, "first", owner.id)
     return Tenant(organization, project, key, owner.id, token)
 
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from chassis.errors import ApiError
-from chassis.identity import registry
+from chassis.identity import registry, telemetry_keys
 from chassis.identity.checks import Checks
 from chassis.redis import open_redis
 from chassis.relational import Database
@@ -69,7 +69,7 @@ async def test_others_forget_what_one_has_changed(
         for checks in (one, two):
             assert (await outcome(checks, acme.token.secret), await key_works(checks, acme.key.secret)) == (200, True)
         async with database.write() as connection:
-            key_hash = await registry.revoke_project_key(connection, acme.project.id, acme.key.key.id)
+            key_hash = await telemetry_keys.revoke_project_key(connection, acme.project.id, acme.key.key.id)
         assert key_hash is not None
         assert await key_works(two, acme.key.secret), "it remembers"
         one.forget_key(key_hash)

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from sqlalchemy import text
 
 from chassis.errors import BadRequest, Forbidden, RateLimited, ServiceUnavailable, Unauthorized
-from chassis.identity import registry
+from chassis.identity import registry, telemetry_keys
 from chassis.identity.cache import CacheMetrics, Limits
 from chassis.identity.minting import new_project_key
 from chassis.identity.model import ProjectIdentity
@@ -193,9 +193,9 @@ async def test_a_key_ended_elsewhere_stops_within_five_seconds(
     await keys.check(legacy_key=acme.key.secret)
     async with database.write() as connection:
         if how == "revoked":
-            await registry.revoke_project_key(connection, acme.project.id, acme.key.key.id)
+            await telemetry_keys.revoke_project_key(connection, acme.project.id, acme.key.key.id)
         else:
-            await registry.enable_project_key(connection, acme.project.id, acme.key.key.id, enabled=False)
+            await telemetry_keys.enable_project_key(connection, acme.project.id, acme.key.key.id, enabled=False)
     clock.seconds += 5.0
     with pytest.raises(Unauthorized):
         await keys.check(legacy_key=acme.key.secret)
@@ -207,7 +207,7 @@ async def test_a_key_ended_here_stops_at_once_and_a_switched_on_one_works_at_onc
     await keys.check(legacy_key=acme.key.secret)
     for enabled in (False, True):
         async with database.write() as connection:
-            key_hash = await registry.enable_project_key(connection, acme.project.id, acme.key.key.id, enabled)
+            key_hash = await telemetry_keys.enable_project_key(connection, acme.project.id, acme.key.key.id, enabled)
         assert key_hash == hash_secret(acme.key.secret)
         keys.forget(key_hash)
         if enabled:
@@ -255,7 +255,7 @@ async def test_a_database_that_comes_back_is_noticed_and_so_is_what_was_revoked_
     await keys.check(legacy_key=acme.key.secret)
     await database.start()
     async with database.write() as connection:
-        await registry.revoke_project_key(connection, acme.project.id, acme.key.key.id)
+        await telemetry_keys.revoke_project_key(connection, acme.project.id, acme.key.key.id)
     clock.seconds += 10
 
     async def refused() -> bool:
@@ -355,7 +355,7 @@ async def test_a_changed_quota_and_rate_reach_the_guard(
     assert (made.monthly_items, made.rate) == (0, None)
     async with database.write() as connection:
         await registry.set_quota(connection, acme.organization.id, 10**15)
-        digest = await registry.set_key_rate(connection, acme.organization.id, acme.key.key.id, 25)
+        digest = await telemetry_keys.set_key_rate(connection, acme.organization.id, acme.key.key.id, 25)
     assert digest == hash_secret(acme.key.secret)
     assert await keys.check(legacy_key=acme.key.secret) == made, "from memory"
     clock.seconds += FRESH_S

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from alembic import command
 
 from chassis import migrations
-from chassis.identity import registry, usage
+from chassis.identity import registry, telemetry_keys, usage
 from chassis.identity.tables import organizations, project_keys
 from chassis.relational import Database, migration_engine
 from tests.chassis.identity.tenants import Tenant
@@ -37,21 +37,21 @@ async def test_what_is_no_quota_and_no_rate_is_refused(database: Database, acme:
         with pytest.raises(ValueError, match="a number from 0 to"):
             await registry.set_quota(connection, acme.organization.id, number)
         with pytest.raises(ValueError, match="a number from 0 to"):
-            await registry.set_key_rate(connection, acme.organization.id, acme.key.key.id, number)
+            await telemetry_keys.set_key_rate(connection, acme.organization.id, acme.key.key.id, number)
 
 
 async def test_keys_with_a_rate_of_their_own_are_listed(database: Database, acme: Tenant, globex: Tenant) -> None:
     org, key = acme.organization.id, acme.key.key.id
     async with database.write() as connection:
-        assert await registry.list_rated_keys(connection, org, 10) == []
-        assert await registry.set_key_rate(connection, globex.organization.id, key, 5) is None, (
+        assert await telemetry_keys.list_rated_keys(connection, org, 10) == []
+        assert await telemetry_keys.set_key_rate(connection, globex.organization.id, key, 5) is None, (
             "of another organization"
         )
         for rate in (5, 0):
-            await registry.set_key_rate(connection, org, key, rate)
-            assert [one.rate for one in await registry.list_rated_keys(connection, org, 10)] == [rate]
-        await registry.set_key_rate(connection, org, key, None)
-        assert await registry.list_rated_keys(connection, org, 10) == []
+            await telemetry_keys.set_key_rate(connection, org, key, rate)
+            assert [one.rate for one in await telemetry_keys.list_rated_keys(connection, org, 10)] == [rate]
+        await telemetry_keys.set_key_rate(connection, org, key, None)
+        assert await telemetry_keys.list_rated_keys(connection, org, 10) == []
 
 
 async def test_usage_is_added_up_by_organization_and_month(database: Database, acme: Tenant, globex: Tenant) -> None:

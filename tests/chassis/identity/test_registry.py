@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from chassis.errors import Conflict
-from chassis.identity import registry
+from chassis.identity import registry, telemetry_keys
 from chassis.identity.bearer import BearerGuard
 from chassis.identity.bootstrap import Bootstrap, bootstrap
 from chassis.identity.minting import new_id, new_project_id
@@ -106,11 +106,14 @@ async def test_a_member_is_added_once(database: Database, acme: Tenant) -> None:
 
 async def test_keys_of_another_project_are_out_of_reach(database: Database, acme: Tenant, globex: Tenant) -> None:
     async with database.write() as connection:
-        assert await registry.revoke_project_key(connection, globex.project.id, acme.key.key.id) is None
-        assert await registry.enable_project_key(connection, globex.project.id, acme.key.key.id, enabled=False) is None
+        assert await telemetry_keys.revoke_project_key(connection, globex.project.id, acme.key.key.id) is None
+        assert (
+            await telemetry_keys.enable_project_key(connection, globex.project.id, acme.key.key.id, enabled=False)
+            is None
+        )
         assert not await registry.revoke_token(connection, globex.organization.id, acme.token.id)
     async with database.read() as connection:
-        [key] = await registry.list_project_keys(connection, acme.project.id, None, 10)
+        [key] = await telemetry_keys.list_project_keys(connection, acme.project.id, None, 10)
     assert (key.enabled, key.revoked_at) == (True, None)
 
 
@@ -118,9 +121,9 @@ async def test_revoking_twice_keeps_the_first_time(database: Database, acme: Ten
     times = []
     for _ in range(2):
         async with database.write() as connection:
-            assert await registry.revoke_project_key(connection, acme.project.id, acme.key.key.id)
+            assert await telemetry_keys.revoke_project_key(connection, acme.project.id, acme.key.key.id)
         async with database.read() as connection:
-            times.append((await registry.list_project_keys(connection, acme.project.id, None, 1))[0].revoked_at)
+            times.append((await telemetry_keys.list_project_keys(connection, acme.project.id, None, 1))[0].revoked_at)
     assert times[0] is not None
     assert times[0] == times[1]
 

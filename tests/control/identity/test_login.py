@@ -303,7 +303,7 @@ async def test_while_the_shared_limits_are_away_nobody_logs_in(
 ) -> None:
     """Each process counting for itself would give a guesser so many times more."""
     ada = await person()
-    admission = control.client.app[ADMISSION]  # type: ignore[index]  # the client was given an application
+    admission = control.client.app[ADMISSION]
     away = open_redis("redis://127.0.0.1:1/0", 0.05)
     monkeypatch.setattr(admission, "_limiter", RedisLimiter(away, LocalLimiter()))
     status, body, headers = await ada.login()
