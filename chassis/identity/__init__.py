@@ -10,6 +10,6 @@ a `model.Reach`.
 An export request: `project_keys.ProjectKeyGuard.check` finds the project of its key, from memory whenever it can: a
 known key keeps working while the relational store is away. What it returns is a `model.ProjectIdentity`.
 
-`tables` is where all of it is stored; `registry`, `members`, `users`, `sessions`, `invitations` and `tokens` write
-there. `checks` is what a process has of it, and how processes tell each other of changes.
+`tables` is where all of it is stored; `registry`, `telemetry_keys`, `members`, `users`, `sessions`, `invitations` and
+`tokens` write there. `checks` is what a process has of it, and how processes tell each other of changes.
 """

@@ -14,9 +14,9 @@ from query.settings import QuerySettings
 from sluice.config import structures
 from sluice.doctor import examine
 from sluice.options import Options
+from tests.databases import REVISIONS
 
 from .conftest import ROOT, Start, refusal, secrets_of, sluice
-from tests.databases import REVISIONS
 
 
 def test_migrate_brings_both_schemas_up_and_then_finds_nothing_to_do(tmp_path: Path) -> None:
