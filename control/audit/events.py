@@ -1,7 +1,7 @@
 """`/orgs/{orgSlug}/audit`: list, export."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Final
@@ -110,13 +110,22 @@ class Audit:
         after = bounded_int(request.query, "afterSeq", 0, 0, MAX_SEQ, issues)
         issues.raise_if_any("The query is not valid.")
         wanted = Wanted(since=since, until=until)
-        body = self._lines(reach(request).org_id, wanted, after)
+        chunks = store.walk(self.desk.database, reach(request).org_id, wanted, after)
+        first: Sequence[Event] = await anext(
+            chunks, []
+        )  # a store that is away is found out while there is an answer to give
         headers = {"Content-Type": NDJSON, "Content-Disposition": 'attachment; filename="audit.ndjson"'}
-        return web.Response(body=body, headers=headers)
+        return web.Response(body=_lines(first, chunks), headers=headers)
 
-    async def _lines(self, org_id: str, wanted: Wanted, after: int) -> AsyncIterator[bytes]:
-        async for events in store.walk(self.desk.database, org_id, wanted, after):
-            yield b"".join(msgspec.json.encode(event) + b"\n" for event in events)
+
+async def _lines(first: Sequence[Event], rest: AsyncIterator[Sequence[Event]]) -> AsyncIterator[bytes]:
+    yield _ndjson(first)
+    async for events in rest:
+        yield _ndjson(events)
+
+
+def _ndjson(events: Sequence[Event]) -> bytes:
+    return b"".join(msgspec.json.encode(event) + b"\n" for event in events)
 
 
 def _wanted(request: web.Request, issues: Issues) -> Wanted:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 import sqlalchemy as sa
+from aiohttp import ClientPayloadError
 from sqlalchemy import exc
 
 from chassis.relational import DatabaseUnavailable
@@ -172,6 +173,25 @@ async def test_an_export_is_the_whole_chain_and_holds(office: Office, monkeypatc
         digest = written.pop("hash")
         again = json.dumps(written, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
         assert hashlib.sha256(again).hexdigest() == digest
+
+
+async def test_an_export_that_breaks_off_does_not_look_whole(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    await fill(office, 5)
+    monkeypatch.setattr(store, "CHUNK", 2)
+    chunk, calls = store._chunk, 0
+
+    async def failing(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise DatabaseUnavailable
+        return await chunk(*arguments)
+
+    monkeypatch.setattr(store, "_chunk", failing)
+    with pytest.raises(ClientPayloadError):
+        await exported_lines(office)
+    calls = 1
+    assert (await office.call("GET", f"{AUDIT}/export"))[0] == 503, "nothing had been sent yet"
 
 
 async def test_what_is_no_export(office: Office) -> None:
