@@ -7,7 +7,8 @@ import msgspec
 
 from chassis.egress import Policy
 from chassis.settings import Settings, SettingsError, setting
-from control.channels.config import MailAddress, Rules
+from control.channels.config import MailAddress
+from control.channels.rules import Rules
 from control.deliveries.kinds.email import MailServer
 
 

@@ -8,8 +8,9 @@ from msgspec import UNSET, Meta, UnsetType
 
 from chassis.relational import format_time
 from chassis.validation import Issues, decode_mended
-from control.channels.config import Config, Kind, Rules, read_config
+from control.channels.config import Config, Kind
 from control.channels.ids import CHANNEL_ID_PATTERN, DELIVERY_ID_PATTERN
+from control.channels.rules import Rules, read_config
 from control.channels.store import Channel
 from control.names import Moment, Name
 from control.paging import NextCursor

@@ -30,8 +30,8 @@ from control.channels.bodies import (
     read_change,
     read_new,
 )
-from control.channels.config import Rules
 from control.channels.ids import is_channel_id
+from control.channels.rules import Rules
 from control.channels.store import Channel
 from control.deliveries.message import Fact, Message
 from control.deliveries.outcome import Outcome

@@ -125,17 +125,6 @@ async def settle(
     return Settled(state, channel_failing=channel.enabled and is_failing_too_long(since, now))
 
 
-async def release(connection: AsyncConnection, claimed: Claimed, now: datetime) -> None:
-    """Give back a delivery that was claimed and never sent, as if it had not been."""
-    values = {
-        "state": State.READY.value,
-        "lease_until": None,
-        "next_at": now,
-        "attempts": claimed.attempts - 1,
-    }
-    await connection.execute(deliveries.update().where(*_ours(claimed)).values(values))
-
-
 async def reap(connection: AsyncConnection, now: datetime) -> int:
     """Take deliveries back whose lease ended without an outcome: whoever had them is gone. How many there were."""
     lost = (deliveries.c.state == State.SENDING.value) & (deliveries.c.lease_until < now)
