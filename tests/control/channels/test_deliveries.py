@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.chassis.identity.tenants import new_member_token
 from tests.control.channels.conftest import CHANNELS
 from tests.control.channels.test_channels import TIME, create
 from tests.control.conftest import Control
+from tests.control.mail import Office, serving
 from tests.control.receiver import SECRET, Receiver
 
 DELIVERIES = "/orgs/acme/deliveries"
@@ -276,3 +278,26 @@ async def test_configs_are_nowhere_in_clear(
         assert not [text for text in (*said, out, err) if secret in text]
         assert not [data for data in (*tables, *files) if secret.encode() in data]
     assert receiver.received[0].headers["X-Key"] == password
+
+
+class TestMail:
+    """A channel of e-mail, to a real server."""
+
+    @pytest.fixture
+    async def office(self) -> AsyncIterator[tuple[Office, int]]:
+        async with serving(office := Office()) as port:
+            yield office, port
+
+    @pytest.fixture
+    async def control_settings(self, office: tuple[Office, int]) -> ControlSettings:
+        return ControlSettings(
+            smtp_url=f"smtp://127.0.0.1:{office[1]}", smtp_from="sluice@example.org", smtp_allow=("127.0.0.0/8",)
+        )
+
+    async def test_a_test_arrives_as_mail(self, control: Control, office: tuple[Office, int]) -> None:
+        made = await create(control, "email")
+        _, result, _ = await control.call("POST", f"{CHANNELS}/{made['id']}/test")
+        assert (result["ok"], result["detail"], result["failure"]) == (True, "Delivered.", None)
+        (envelope,) = office[0].taken
+        assert envelope.rcpt_tos == ["ada@example.org"]
+        assert f"<{result['deliveryId']}@example.org>".encode() in bytes(envelope.content or b"")  # type: ignore[arg-type]

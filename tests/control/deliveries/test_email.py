@@ -2,10 +2,6 @@
 
 import asyncio
 import ipaddress
-import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email import message_from_bytes
 from email.policy import default
@@ -13,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
+from aiosmtpd.smtp import AuthResult
 
 from chassis.egress import Egress, Policy
 from control.channels.config import EmailConfig
@@ -22,61 +18,15 @@ from control.deliveries.kinds.told import Told
 from control.deliveries.message import Message
 from control.deliveries.outcome import Outcome
 from tests.certificates import self_signed, server_context
+from tests.control.mail import Office, serving
 
 CONFIG = EmailConfig(["ada@example.org", "bob@example.org"])
 TOLD = Told("dlv_1", Message(type="a.b", subject="apr_1", title="Größe?"), datetime.now(UTC), datetime.now(UTC))
 LOOPBACK = Policy((ipaddress.ip_network("127.0.0.0/8"),))
 
 
-@dataclass
-class Office:
-    """Takes mail, unless told what to say: by recipient, to the data, or nothing at all."""
-
-    taken: list[Envelope] = field(default_factory=list)
-    encrypted: list[bool] = field(default_factory=list)
-    recipients: dict[str, str] = field(default_factory=dict)
-    data: str = "250 OK"
-    hangs: bool = False
-
-    async def handle_RCPT(  # noqa: N802  # aiosmtpd's names
-        self, _server: SMTP, _session: Session, envelope: Envelope, address: str, _options: list[str]
-    ) -> str:
-        said = self.recipients.get(address, "250 OK")
-        if said.startswith("250"):
-            envelope.rcpt_tos.append(address)
-        return said
-
-    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
-        if self.hangs:
-            await asyncio.sleep(60)
-        self.taken.append(envelope)
-        implicit = server.transport is not None and server.transport.get_extra_info("sslcontext") is not None
-        self.encrypted.append(session.ssl is not None or implicit)
-        return self.data
-
-
 def signed_in(_server: object, _session: object, _envelope: object, _mechanism: str, data: Any) -> AuthResult:
     return AuthResult(success=(data.login, data.password) == (b"sluice", b"pass/word"), handled=False)
-
-
-@asynccontextmanager
-async def serving(office: Office, *, implicit: ssl.SSLContext | None = None, **options: Any) -> AsyncIterator[int]:
-    servers: list[SMTP] = []
-
-    def protocol() -> SMTP:
-        servers.append(SMTP(office, hostname="mail.test", **options))
-        return servers[-1]
-
-    server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0, ssl=implicit)
-    yield server.sockets[0].getsockname()[1]
-    server.close()
-    for one in servers:
-        if one._handler_coroutine is not None:
-            one._handler_coroutine.cancel()
-        if isinstance(one.transport, asyncio.WriteTransport):
-            one.transport.abort()
-    for _ in range(10):  # turns of the loop in which transports under TLS, then those below, close
-        await asyncio.sleep(0)
 
 
 async def sent(port: int, url: str = "smtp://127.0.0.1:{port}", policy: Policy = LOOPBACK) -> Outcome:
