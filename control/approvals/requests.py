@@ -4,9 +4,8 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, cast
 
-import msgspec
 from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -16,7 +15,7 @@ from chassis.errors import NotFound
 from chassis.identity.model import Reach
 from chassis.limits.limiter import LimitClass
 from chassis.operation import Answer, Body, Operation, Parameter, Tag, json_content
-from chassis.validation import Issues, bounded_int, single
+from chassis.validation import Issues, bounded_int, decode_mended, read_json_bytes, single
 from chassis.web import Route, json_response, request_id
 from control.approvals import store, telling, voting
 from control.approvals.asking import Asking, ask, decision_body
@@ -29,7 +28,9 @@ from control.approvals.bodies import (
     Rejection,
     RequestList,
     VoteResult,
+    check_new,
     request_body,
+    said,
     vote_body,
 )
 from control.approvals.model import Request, Status
@@ -127,7 +128,7 @@ class ApprovalRequests:
         ALLOW and DENY are answers, and no request is made. ASK makes one that waits for people (201), or finds the
         same one waiting (200): same requester, action, target and project. Channels are told of a new one.
         """
-        body = await self.desk.read(request, NewRequest)
+        body = await self._new(request)
         caller = reach(request)
         async with self.desk.database.write() as connection:
             now = self.now()  # not before it is this request's turn
@@ -147,8 +148,7 @@ class ApprovalRequests:
         """
         seen = await self._seen(request)
         body: Approval | None = await self.desk.read(request, Approval | None)  # type: ignore[arg-type]  # a union is a type to msgspec
-        said = None if body is None or body.reason is msgspec.UNSET else body.reason.strip() or None
-        return await self._vote(request, seen, said, voting.approve)
+        return await self._vote(request, seen, said(body), voting.approve)
 
     async def reject(self, request: web.Request) -> web.StreamResponse:
         """Reject a request, or withdraw one's own.
@@ -159,20 +159,30 @@ class ApprovalRequests:
         async with self.desk.database.read() as connection:
             voting.require_right_to_reject(reach(request), await store.with_owners_now(connection, seen))
         body = await self.desk.read(request, Rejection)
-        return await self._vote(request, seen, body.reason.strip(), voting.reject)
+        return await self._vote(request, seen, said(body), voting.reject)
+
+    async def _new(self, request: web.Request) -> NewRequest:
+        """Every fault of the body is told, those of types and others."""
+        raw = await read_json_bytes(request, max_bytes=self.desk.max_body_bytes, timeout_s=self.desk.body_timeout_s)
+        issues = Issues()
+        body = decode_mended(NewRequest, raw, {"action": "a.b", "targetType": "x", "targetId": "x"}, issues)
+        if body is not None:
+            check_new(body, issues)
+        issues.raise_if_any("The request body is not valid.")
+        return cast("NewRequest", body)  # None only with an issue
 
     async def _vote(
         self,
         request: web.Request,
         seen: Request,
-        said: str | None,
-        cast: Callable[[AsyncConnection, Ballot], Awaitable[Outcome]],
+        reason: str | None,
+        vote: Callable[[AsyncConnection, Ballot], Awaitable[Outcome]],
     ) -> web.StreamResponse:
         """Those that were told of the request are told how it ended; nobody waits for that."""
         caller = reach(request)
         async with self.desk.database.write() as connection:
             now = self.now()  # not before it is this vote's turn: the request may expire while it waits
-            outcome = await cast(connection, Ballot(caller, seen.id, said, request_id(request), now))
+            outcome = await vote(connection, Ballot(caller, seen.id, reason, request_id(request), now))
             if outcome.decided:
                 await telling.tell_ended(connection, outcome.request, self._link(caller) + seen.id, now)
         return json_response(vote_body(outcome.request, outcome.tally, outcome.idempotent, now))

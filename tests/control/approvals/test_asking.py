@@ -217,6 +217,7 @@ BAD: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
     ({"projectTag": "x" * 65}, [("body.projectTag", "too_long")]),
     ({"summary": "x" * 2_001}, [("body.summary", "too_long")]),
     ({"summary": "a\x00b"}, [("body.summary", "format")]),
+    ({"summary": "a\x7fb", "targetId": ""}, [("body.targetId", "too_short"), ("body.summary", "format")]),
     ({"ttlMinutes": 0}, [("body.ttlMinutes", "too_small")]),
     ({"ttlMinutes": 43_201}, [("body.ttlMinutes", "too_large")]),
     ({"ttlMinutes": 1.5}, [("body.ttlMinutes", "type")]),
