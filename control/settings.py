@@ -9,7 +9,7 @@ from chassis.egress import Policy
 from chassis.settings import Settings, SettingsError, setting
 from control.channels.config import MailAddress
 from control.channels.rules import Rules
-from control.deliveries.kinds.email import MailServer
+from control.deliveries.kinds.mail_server import MailServer
 
 
 class ControlSettings(Settings, frozen=True, kw_only=True):

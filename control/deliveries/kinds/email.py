@@ -7,17 +7,16 @@ import asyncio
 import html
 import socket
 import ssl
-from dataclasses import dataclass
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
 from typing import Final
-from urllib.parse import unquote, urlsplit
 
 import aiosmtplib
 
 from chassis.egress import TOTAL_S, Egress, Unreached
 from control.channels.config import EmailConfig
+from control.deliveries.kinds.mail_server import MailServer
 from control.deliveries.kinds.told import Told, cut, one_line
 from control.deliveries.message import Message
 from control.deliveries.outcome import Outcome
@@ -27,40 +26,6 @@ MAX_TEXT: Final = 20_000
 TIMEOUT_S: Final = 10.0  # for each answer of the server
 PARTING_S: Final = 2.0
 PERMANENT: Final = 500  # SMTP codes from here on
-_FORM: Final = "must be smtp://user:password@host:port or smtps://user:password@host:port"
-_PORTS: Final = {"smtp": 587, "smtps": 465}
-
-
-@dataclass(frozen=True, slots=True)
-class MailServer:
-    """The operator's: `smtp://user:password@host:587`, or `smtps://` for TLS from the first byte.
-
-    Over `smtp` with a user name STARTTLS must be there, without one it is used where it is.
-    """
-
-    host: str
-    port: int
-    implicit_tls: bool
-    user: str | None
-    password: str | None
-    sender: str
-
-    @classmethod
-    def parse(cls, url: str, sender: str) -> "MailServer":
-        """ValueError, without quoting the URL: it may hold a password."""
-        try:
-            parts = urlsplit(url)
-            port = parts.port or _PORTS[parts.scheme]
-        except (KeyError, ValueError):
-            raise ValueError(_FORM) from None
-        if not parts.hostname or parts.path not in ("", "/") or parts.query or parts.fragment:
-            raise ValueError(_FORM)
-        user = None if parts.username is None else unquote(parts.username)
-        password = None if parts.password is None else unquote(parts.password)
-        return cls(parts.hostname, port, parts.scheme == "smtps", user, password, sender)
-
-    def __repr__(self) -> str:  # it may hold a password
-        return f"MailServer({self.host}:{self.port})"
 
 
 async def send(config: EmailConfig, told: Told, egress: Egress, server: MailServer | None) -> Outcome:

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from chassis.egress import Egress, Reply, Unreached
 from control.channels.config import Config, EmailConfig, Kind
 from control.deliveries.kinds import chat_a, chat_b, email, pager, teams, webhook
-from control.deliveries.kinds.email import MailServer
+from control.deliveries.kinds.mail_server import MailServer
 from control.deliveries.kinds.told import Request, Told
 from control.deliveries.outcome import Outcome, from_failure, from_reply
 

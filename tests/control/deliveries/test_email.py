@@ -13,7 +13,8 @@ from aiosmtpd.smtp import AuthResult
 
 from chassis.egress import Egress, Policy
 from control.channels.config import EmailConfig
-from control.deliveries.kinds.email import MailServer, send
+from control.deliveries.kinds.email import send
+from control.deliveries.kinds.mail_server import MailServer
 from control.deliveries.kinds.told import Told
 from control.deliveries.message import Message
 from control.deliveries.outcome import Outcome

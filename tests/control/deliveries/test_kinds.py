@@ -24,7 +24,7 @@ from control.channels.config import (
     WebhookConfig,
 )
 from control.deliveries.kinds import chat_a, chat_b, email, pager, teams, webhook
-from control.deliveries.kinds.email import MailServer
+from control.deliveries.kinds.mail_server import MailServer
 from control.deliveries.kinds.told import Told, cut, one_line
 from control.deliveries.message import Fact, Message, Severity
 from tests.control.receiver import SECRET
