@@ -27,6 +27,7 @@ from tests.e2e.test_every_field import every_kind_of_value
 EXAMPLES = 3  # of each operation, beside those at the bounds of every parameter
 LEAST_OPERATIONS = 12
 KNOWN = 0.7  # how often a value that occurs is taken where any text would do
+SELF_DESTRUCTIVE = ["revokeToken", "revokeTokenOfPrincipal"]  # the token that asks is among those that lists show
 TRACES = [f"{number:032x}" for number in (1, 2)]
 SPANS = [f"{number:016x}" for number in (1, 2, 3)]
 FILTERS = ["serviceName:shop", "environment:unknown -release:2", '[{"key": "text", "op": "starts_with", "value": "g"}]']
@@ -98,7 +99,8 @@ def run(product: Sluice) -> Run:
     schema = schemathesis.openapi.from_dict(document, config=configured(product, known))
     schema.config.update(base_url=product.base_url)
     seen = Run(Counter(), [])
-    for event in from_schema(schema.include(path_regex="^/(orgs|auth)/")).execute():
+    asked = schema.include(path_regex="^/(orgs|auth)/").exclude(operation_id=SELF_DESTRUCTIVE)
+    for event in from_schema(asked).execute():
         if isinstance(event, events.ScenarioFinished):
             seen.answers.update(answered(event))
             seen.faults.extend(wrong(event))
