@@ -132,7 +132,7 @@ async def test_an_agent_asks_on_behalf_of_whoever_gave_it_its_token(control: Con
     event = page["data"][-1]
     assert (event["actorPrincipalId"], event["actorKind"]) == (agent["principalId"], "agent")
     assert (event["onBehalfOfPrincipalId"], event["actChain"]) == (control.acme.owner_id, [agent["principalId"]])
-    policy = {"name": "x", "actionPattern": "run.it", "effect": "ASK", "riskClass": "LOW"}
+    policy: dict[str, Any] = {"name": "x", "actionPattern": "run.it", "effect": "ASK", "riskClass": "LOW"}
     policy |= {"machineApproverIds": [agent["principalId"]]}
     assert (await control.call("POST", "/orgs/acme/approval-policies", policy))[0] == 201
     _, answer, _ = await control.call("POST", REQUESTS, ASKED | {"action": "run.it"})
