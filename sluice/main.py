@@ -123,8 +123,8 @@ def _secrets(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "action",
         choices=("show", "rotate", "retire"),
-        help="show: keys of the ring, and how many secrets each has encrypted; rotate: draw a new key where the ring is "
-        "a file, encrypt every secret with the first one; retire: take unused keys out of the file",
+        help="show: keys of the ring, and how many secrets each has encrypted; rotate: draw a new key where the ring "
+        "is a file, encrypt every secret with the first one; retire: take unused keys out of the file",
     )
 
 
