@@ -17,10 +17,11 @@ class Work(Protocol):
 
 
 class Later:
-    """Work that failed, each in a task of its own."""
+    """Work that failed: `aside`, each in a task of its own, where waiting takes no memory; else its caller waits."""
 
-    def __init__(self, log: structlog.stdlib.BoundLogger) -> None:
+    def __init__(self, log: structlog.stdlib.BoundLogger, *, aside: bool) -> None:
         self._log = log
+        self._aside = aside
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -31,6 +32,9 @@ class Later:
     async def attempt(self, work: Work) -> None:
         """Returns when it is done, or put off; raises nothing."""
         if await self._succeeds(work, again=False):
+            return
+        if not self._aside:
+            await self._until_done(work)
             return
         task = asyncio.get_running_loop().create_task(self._until_done(work), context=Context())
         self._tasks.add(task)

@@ -43,7 +43,7 @@ class Writer:
         self._reading = reading
         self._sink = sink
         self._inserts = Inserts(sink)
-        self._later = Later(sink.log)
+        self._later = Later(sink.log, aside=journal.durable)
 
     @property
     def idle(self) -> bool:

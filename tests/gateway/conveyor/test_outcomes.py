@@ -211,6 +211,18 @@ async def test_what_is_about_no_request_is_done_again_from_the_journal(
     assert (gateway.metric("pending_items"), gateway.metric("quarantined_items_total")) == (0, 0)
 
 
+async def test_in_mode_memory_what_cannot_be_stored_now_takes_its_room(start: Start) -> None:
+    """So that requests are refused before memory is full of it."""
+    faults = [RuntimeError("can't start new thread")] * 100
+    engine = Engine(fate=lambda *_: (faults.pop(), False) if faults else (None, True))
+    gateway = await start(engine, durability="memory", pending_bytes=1)
+    await acknowledged(gateway, 1)
+    await eventually(lambda: len(faults) < 99)  # put off once at least
+    assert (await gateway.post("/v1/traces", traces(span(2)))).status == 503
+    faults.clear()
+    await eventually(lambda: stored(gateway) == 1)
+
+
 async def test_a_batch_whose_boundaries_cannot_be_recorded_is_stored(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
