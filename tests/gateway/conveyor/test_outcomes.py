@@ -246,13 +246,13 @@ async def test_want_of_memory_is_no_request_s_fault(
     (segment,) = (tmp_path / crash("image") / "0").glob("*.segment")
     faults = [MemoryError()]
 
-    def failing(entries: Sequence[Entry]) -> Read:
+    def failing(entries: Sequence[Entry], most_bytes: float) -> Read:
         if faults:
             data = bytearray(segment.read_bytes())
             data[data.index((2).to_bytes(16, "big") + b"\x12\x08" + (2).to_bytes(8, "big"))] ^= 1
             segment.write_bytes(data)
             raise faults.pop()
-        return all_queued(entries)
+        return all_queued(entries, most_bytes)
 
     monkeypatch.setattr("gateway.conveyor.reading.all_queued", failing)
     monkeypatch.setattr("gateway.conveyor.belt.RETRY_S", 0.05)
