@@ -266,7 +266,8 @@ async def test_without_room_on_the_disk_it_refuses_and_is_not_ready(start: Start
     assert 1 <= int(refused.headers["Retry-After"]) <= 5
     ready = await gateway.request("GET", "/readyz")
     assert ready.status == 503
-    assert [probe["name"] for probe in ready.json["dependencies"] if not probe["ok"]] == ["journal"]
+    away = [(probe["name"], probe["error"]) for probe in ready.json["dependencies"] if not probe["ok"]]
+    assert away == [("journal", "has less room left than a segment needs")]
 
 
 async def test_one_block_that_is_refused_does_not_end_the_look_at_the_others(
