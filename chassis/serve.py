@@ -31,12 +31,14 @@ async def serve(
     settings: ChassisSettings,
     telemetry: Telemetry,
     on_listening: Callable[[], None] = lambda: None,
+    stop: asyncio.Event | None = None,
 ) -> None:
     """Serve `app` on a bound socket (`bind`) until SIGTERM or SIGINT, then drain; a second signal ends the process.
 
-    Raises StartupError when the socket cannot be listened on; whatever a resource raises at its start.
+    `stop`: what else may end it, as the first signal does. Raises StartupError when the socket cannot be listened on;
+    whatever a resource raises at its start.
     """
-    stop = asyncio.Event()
+    stop = stop or asyncio.Event()
     _on_signals(stop)  # before anything is opened, so that nothing is left half open
     async with listening(app, listener, settings, telemetry):
         memory.settle()

@@ -1,6 +1,7 @@
 """`sluice up`, from an empty directory to a trace that can be read."""
 
 import json
+import os
 import re
 import signal
 import socket
@@ -9,7 +10,7 @@ import stat
 import subprocess
 import sys
 import urllib.request
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -262,6 +263,21 @@ def test_a_worker_that_dies_ends_the_command(start: Start, tmp_path: Path) -> No
     wait_until(lambda: answers(control))
     subprocess.run(["kill", "-KILL", str(children_of(control.process.pid)[0])], check=True)
     assert control.process.wait(DEADLINE_S) == 1
+
+
+def test_workers_drain_when_their_supervisor_is_killed(start: Start, tmp_path: Path) -> None:
+    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
+    control = start("control", "--workers", "2")
+    workers = children_of(control.process.pid)
+    wait_until(lambda: answers(control) and metrics(control).count("} 1\n") == 2)
+    control.process.kill()
+    try:
+        wait_until(lambda: control.log.read_text(encoding="utf-8").count('"event": "stopped"') == 2)
+        wait_until(lambda: not answers(control))
+    finally:
+        for worker in workers:
+            with suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
 
 
 def answers(up: Up) -> bool:
