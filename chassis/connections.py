@@ -149,8 +149,7 @@ class Connection(web.RequestHandler):
             self._plan.crowd.works(self)
             head, self._body = self._messages[-1]
             if body is not None and not body.is_eof() and not isinstance(head, RawRequestMessage):
-                # What cannot be parsed is the rest of a body: whoever reads that must not wait for it.
-                body.set_exception(RequestPayloadError("the body is not framed as its headers say"))
+                self._break_off(body, answered=self._answers >= heads)
             elif not isinstance(head, RawRequestMessage):
                 self._read_what_can_be(data, head)
             self._forget_head()
@@ -180,6 +179,8 @@ class Connection(web.RequestHandler):
         """Answer; then, when this ends the connection with a body unread, say at once that nothing more is coming."""
         if isinstance(resp, web.HTTPException):  # raised by aiohttp outside the skeleton
             resp = _bare(BadRequest("The request cannot be understood."))
+        if request.content.exception() is not None:
+            resp.force_close()
         finished = await super().finish_response(request, resp, start_time)
         self._answers += 1
         self._plan.crowd.rests(self)
@@ -188,6 +189,8 @@ class Connection(web.RequestHandler):
         transport = self.transport
         if not resp.keep_alive and not request.content.is_eof() and transport is not None and transport.can_write_eof():
             transport.write_eof()
+        if request.content.exception() is not None:
+            self._end_at(request.content)
         return finished
 
     async def _handle_request(self, *arguments: Any) -> tuple[web.StreamResponse, bool]:
@@ -256,6 +259,20 @@ class Connection(web.RequestHandler):
                 self.unparsable = head.headers
             # With a method that nobody knows it is like any other that the path does not have.
             self._messages[-1] = head, EMPTY_PAYLOAD
+
+    def _break_off(self, body: StreamReader, *, answered: bool) -> None:
+        """What cannot be parsed is the rest of a body: whoever reads that must not wait for it."""
+        if answered:
+            self._end_at(body)
+        else:
+            body.set_exception(RequestPayloadError("the body is not framed as its headers say"))
+
+    def _end_at(self, body: StreamReader) -> None:
+        """Nothing more is received after this body, which is broken; its request is answered. aiohttp, which drains it,
+        would take the exception for a fault of its own.
+        """
+        self._close = True
+        body.feed_eof()
 
     def _is_receiving(self) -> bool:
         """In the middle of a body, on a connection that is not cut."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import subprocess
 import sys
 
@@ -24,6 +25,10 @@ async def ok(_request: web.Request) -> web.Response:
 
 async def length(request: web.Request) -> web.Response:
     return json_response({"bytes": len(await read_body(request, 1_000, SOON))})
+
+
+async def refuse_and_keep(_request: web.Request) -> web.Response:
+    raise Unauthorized
 
 
 async def refuse(_request: web.Request) -> web.Response:
@@ -406,6 +411,30 @@ async def test_a_body_whose_framing_breaks_later_is_400_at_once(serve: Serve) ->
     status, headers, body = split(await read_all(reader))
     assert (status, headers["connection"]) == (400, "close")
     assert json.loads(body)["error"]["message"] == "The body is not framed as its headers say."
+    writer.close()
+
+
+@pytest.mark.parametrize("path", [b"/nowhere", b"/length", b"/slow"])
+async def test_a_body_that_nobody_wants_may_be_framed_wrongly_without_a_line_in_the_log(
+    serve: Serve, path: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Before the answer, and behind it, when aiohttp drains the body."""
+    slow = Slow()
+    served = await serve([Route("POST", "/slow", slow, public()), Route("POST", "/length", refuse_and_keep, public())])
+    reader, writer = await served.connect()
+    writer.write(b"POST " + path + b" HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+    head = b""
+    if path == b"/slow":
+        await asyncio.wait_for(slow.entered.acquire(), DEADLINE_S)
+    else:
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), DEADLINE_S)
+    writer.write(b"zz\r\n")
+    assert (await served.get("/livez"))[0] == 200  # by then it is read
+    slow.released.set()
+    answer = head + await read_all(reader)
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert split(answer)[0] == {b"/nowhere": 404, b"/length": 401, b"/slow": 200}[path]
+    assert [record.getMessage() for record in caplog.records if record.levelno > logging.DEBUG] == []
     writer.close()
 
 
