@@ -1,7 +1,8 @@
 """Several processes on one port (SO_REUSEPORT): the kernel spreads connections, a supervisor keeps them together.
 
 The supervisor holds the port and the data directory and serves nothing itself. A signal is passed on and the workers
-drain; a worker that ends by itself ends all, so that whatever restarts the command sees the failure. Each worker gets a
+drain; a worker that ends by itself ends all, and the log says how it ended, so that whatever restarts the command sees
+the failure. Each worker gets a
 socket by which the others ask for its metrics (`chassis.siblings`), and the lifeline: a pipe that nobody writes to and
 only the supervisor could. It ends with the supervisor, however that ended, and then the worker drains as on a signal.
 """
@@ -14,7 +15,7 @@ import socket
 import sys
 from asyncio.subprocess import Process
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import structlog
 
@@ -27,6 +28,9 @@ from sluice.options import Options
 from sluice.services import assemble
 
 Listener: TypeAlias = socket.socket
+
+# A worker that was asked to end while it was still starting dies of the signal; it had nothing to drain.
+_WELL: Final = (0, -signal.SIGTERM)
 
 log = structlog.get_logger(__name__)
 
@@ -115,10 +119,22 @@ async def _keep(command: Sequence[str], count: int, announce: Callable[[], None]
     await asyncio.wait([stopped, *ends], return_when=asyncio.FIRST_COMPLETED)
     asked = stop.is_set()
     stopped.cancel()
+    first = [] if asked else [number for number, end in enumerate(ends) if end.done()]
+    for number in first:
+        _tell(number, ends[number].result(), "; ending the others")
     _pass_on(processes)
     codes = await asyncio.gather(*ends)
-    # A worker that was asked to end while it was still starting dies of the signal; it had nothing to drain.
-    return 0 if asked and all(code in (0, -signal.SIGTERM) for code in codes) else 1
+    badly = [number for number, code in enumerate(codes) if code not in _WELL and number not in first]
+    for number in badly:
+        _tell(number, codes[number])
+    return 1 if first or badly else 0
+
+
+def _tell(number: int, code: int, then: str = "") -> None:
+    """How a worker ended, by its return code: the signal's number where it is negative."""
+    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    said = f"worker {number} {how}{then}"
+    log.error(said)
 
 
 def _pass_on(processes: Sequence[Process]) -> None:
