@@ -48,10 +48,17 @@ def _parser() -> argparse.ArgumentParser:
     for name, module, summary in _COMMANDS:
         command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
         command.set_defaults(module=module)
-        command.add_argument("--config", metavar="FILE", help="settings file (TOML); SLUICE_CONFIG otherwise")
-        command.add_argument("--data", metavar="DIR", help="data directory; ./data by default")
+        _anywhere(command, default=None)
         _OPTIONS.get(name, _no_options)(command)
     return parser
+
+
+def _anywhere(command: argparse.ArgumentParser, default: str | None) -> None:
+    """What every sub-command takes, and an action of one (`default` SUPPRESS: what stood before it stays)."""
+    command.add_argument(
+        "--config", metavar="FILE", default=default, help="settings file (TOML); SLUICE_CONFIG otherwise"
+    )
+    command.add_argument("--data", metavar="DIR", default=default, help="data directory; ./data by default")
 
 
 def _no_options(_command: argparse.ArgumentParser) -> None:
@@ -101,10 +108,12 @@ def _journal(command: argparse.ArgumentParser) -> None:
     actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
     inspect = actions.add_parser("inspect", help="journals, quarantine and damage; quick, also while the gateway runs")
     inspect.add_argument("--json", action="store_true", help="print as JSON")
-    actions.add_parser("verify", help="read every frame; 1 when any is damaged")
+    verify = actions.add_parser("verify", help="read every frame; 1 when any is damaged")
     requeue = actions.add_parser("requeue", help="put requests of the quarantine back into the way to ClickHouse")
     requeue.add_argument("names", metavar="NAME", nargs="*", help="a file of the quarantine, as `inspect` lists it")
     requeue.add_argument("--all", action="store_true", help="everything that was set aside")
+    for action in (inspect, verify, requeue):
+        _anywhere(action, default=argparse.SUPPRESS)
 
 
 def _repair(command: argparse.ArgumentParser) -> None:
