@@ -24,7 +24,7 @@ from aiohttp.web_request import BaseRequest
 
 from chassis.crowd import Crowd
 from chassis.errors import ApiError, BadRequest, InternalError, ServiceUnavailable, envelope
-from chassis.gate import Doorway, Gate
+from chassis.gate import Doorway, Gate, Glimpse
 from chassis.heads import METHODS, first_line
 from chassis.peers import Proxies
 from chassis.settings import ChassisSettings
@@ -33,6 +33,7 @@ from chassis.web import CANCEL_ON_DISCONNECT, JSON_TYPE, request_id_for
 
 # Of a request line: 4 000 characters of filters are up to 48 000 bytes when each is percent-encoded.
 MAX_LINE_BYTES: Final = 2**16
+MAX_APART: Final = 32  # requests of one piece that are taken one by one; as many as aiohttp lets wait
 LINGER_S: Final = 1.0  # how long a refused body is discarded, so that the client gets to read the answer before a reset
 SERVER: Final = "sluice"  # what an answer outside the skeleton says of its maker, as those inside do: no versions
 
@@ -88,7 +89,7 @@ class ConnectionPlan:
 class Connection(web.RequestHandler):
     """An HTTP/1.1 connection that cannot be held for nothing."""
 
-    __slots__ = ("_answers", "_body", "_head_timer", "_plan", "_send_timer", "doorway", "unparsable")
+    __slots__ = ("_answers", "_body", "_broken", "_head_timer", "_plan", "_send_timer", "doorway", "unparsable")
 
     def __init__(
         self, server: web.Server, loop: asyncio.AbstractEventLoop, plan: ConnectionPlan, settings: ChassisSettings
@@ -105,6 +106,7 @@ class Connection(web.RequestHandler):
         self._plan = plan
         self._answers = 0  # that were sent; as many as there were heads while no request is under way
         self._body: StreamReader | None = None  # of the last head that was parsed
+        self._broken = False  # the parser has met a fault: what comes behind cannot be read
         self._head_timer: asyncio.TimerHandle | None = None
         self._send_timer: asyncio.TimerHandle | None = None
         self.doorway = plan.doorway()
@@ -136,11 +138,40 @@ class Connection(web.RequestHandler):
             task.cancel()
 
     def data_received(self, data: bytes) -> None:
+        """Take what came request by request, as far as that can be told: of whole requests with a fault behind them in
+        one piece aiohttp would forget all but the fault.
+        """
+        if data and self.doorway is not None and self.doorway.dropping:
+            data = self._drop(data, self.doorway)
+            if not data:
+                return
+        apart = MAX_APART - len(self._messages)
+        while True:
+            glimpse = None if self._is_receiving() else Glimpse.of(data)
+            end = self._end_of_first(data, glimpse)
+            if end >= len(data) or apart <= 0:
+                break
+            self._take(data[:end], glimpse)
+            data, apart = data[end:], apart - 1
+        self._take(data, glimpse)
+
+    def _end_of_first(self, data: bytes, glimpse: Glimpse | None) -> int:
+        """Where in `data` a request ends, if that is known and it does. Were it wrong, nothing but the pieces that the
+        parser gets would be others.
+        """
+        if glimpse is not None:
+            return glimpse.size + glimpse.length
+        rest = self.doorway.rest if self.doorway is not None and self._is_receiving() else 0
+        return rest or len(data)
+
+    def _take(self, data: bytes, glimpse: Glimpse | None) -> None:
         """Parse, unless the request is turned away; a whole head ends its deadline, and the first piece of the next one
         starts another.
         """
+        if self._broken:
+            return
         if data and self.doorway is not None:  # without data aiohttp asks for what it has in store
-            data = self._through_the_door(data, self.doorway)
+            data = self._through_the_door(data, self.doorway, glimpse)
             if not data:
                 return
         heads, body = self._request_count, self._body
@@ -148,9 +179,10 @@ class Connection(web.RequestHandler):
         if self._request_count > heads:
             self._plan.crowd.works(self)
             head, self._body = self._messages[-1]
-            if body is not None and not body.is_eof() and not isinstance(head, RawRequestMessage):
+            self._broken = not isinstance(head, RawRequestMessage)
+            if self._broken and body is not None and not body.is_eof():
                 self._break_off(body, answered=self._answers >= heads)
-            elif not isinstance(head, RawRequestMessage):
+            elif self._broken:
                 self._read_what_can_be(data, head)
             self._forget_head()
         elif data and self._head_timer is None and self._is_idle():
@@ -218,15 +250,18 @@ class Connection(web.RequestHandler):
             raise ConnectionError("a response was begun already")
         return _bare(InternalError())
 
-    def _through_the_door(self, data: bytes, doorway: Doorway) -> bytes:
+    def _drop(self, data: bytes, doorway: Doorway) -> bytes:
+        """What of `data` is behind the body of a request that was turned away."""
+        data = doorway.drop(data)
+        if not doorway.dropping:
+            self._forget_head()
+        return data
+
+    def _through_the_door(self, data: bytes, doorway: Doorway, glimpse: Glimpse | None) -> bytes:
         """What of `data` is for the parser: nothing of a request that is turned away."""
-        if doorway.dropping:
-            data = doorway.drop(data)
-            if not doorway.dropping:
-                self._forget_head()
-        if not data or self._request_count > self._answers or self._is_receiving() or not self._can_answer():
+        if self._request_count > self._answers or self._is_receiving() or not self._can_answer():
             return data
-        answer = doorway.knock(data)
+        answer = doorway.knock(data, glimpse)
         if answer is None:
             return data
         cast(asyncio.Transport, self.transport).write(answer)
@@ -250,10 +285,8 @@ class Connection(web.RequestHandler):
         self._close, self._force_close = self._close or closing[0], self._force_close or closing[1]
 
     def _read_what_can_be(self, data: bytes, fault: Any) -> None:
-        """Let the skeleton answer a head that could not be parsed, when its first line can be read. Pipelined behind
-        another request it is answered without.
-        """
-        head = first_line(data) if len(self._messages) == 1 else None
+        """Let the skeleton answer a head that could not be parsed, when its first line can be read."""
+        head = first_line(data)
         if head is not None:
             if not isinstance(fault.exc, BadHttpMethod) or head.method in METHODS:
                 self.unparsable = head.headers

@@ -129,10 +129,18 @@ class Doorway:
         self.place: Place | None = None
         self.turned_away = False  # the skeleton is to say so
 
-    def knock(self, data: bytes) -> bytes | None:
-        """The first piece of a request. The answer, if it is turned away here; then `data` is not for the parser."""
+    @property
+    def rest(self) -> int:
+        """Bytes of the body under way that are still to come; 0 where that is not known."""
+        return max(self._rest, 0) if self._exact else 0
+
+    def knock(self, data: bytes, glimpse: Glimpse | None) -> bytes | None:
+        """The first piece of a request, and what it says. The answer, if it is turned away here; then `data` is not for
+        the parser.
+        """
         self._knocked = True
-        glimpse = Glimpse.of(data) if self._exact else None
+        if not self._exact:
+            glimpse = None
         rest = -1 if glimpse is None else glimpse.length - (len(data) - glimpse.size)
         self._rest, self._exact = rest, rest >= 0
         if glimpse is None or rest < 0:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import re
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from chassis.body import read_body
+from chassis.connections import MAX_APART
 from chassis.errors import ApiError, BadRequest, Unauthorized
 from chassis.web import Route, json_response, public
 
@@ -412,6 +414,39 @@ async def test_a_body_whose_framing_breaks_later_is_400_at_once(serve: Serve) ->
     assert (status, headers["connection"]) == (400, "close")
     assert json.loads(body)["error"]["message"] == "The body is not framed as its headers say."
     writer.close()
+
+
+def posted(body: bytes) -> bytes:
+    return b"POST /length HTTP/1.1\r\nHost: a\r\nX-Request-Id: id-%d\r\nContent-Length: %d\r\n\r\n%s" % (
+        *(len(body), len(body), body),
+    )
+
+
+@pytest.mark.parametrize("before", [1, 2, MAX_APART])
+@pytest.mark.parametrize(
+    ("fault", "status"),
+    [
+        (b"POST /length HTTP/1.1\r\nHost: a\r\nbad header\r\n\r\n", 400),
+        (b"nonsense\r\n\r\n", 400),
+        (b"FETCH /length HTTP/1.1\r\nHost: a\r\n\r\n" + posted(b"lost"), 405),
+    ],
+)
+async def test_whole_requests_before_a_fault_in_the_same_piece_are_answered(
+    serve: Serve, before: int, fault: bytes, status: int
+) -> None:
+    served = await serve(ROUTES)
+    answers = await served.talk(b"".join(posted(b"x" * size) for size in range(before)) + fault)
+    told = [split(answer) for answer in re.split(rb"(?=HTTP/1\.[01] )", answers)[1:]]
+    assert [answer[0] for answer in told] == [200] * before + [status]
+    assert [answer[1]["x-request-id"] for answer in told[:-1]] == [f"id-{size}" for size in range(before)]
+    assert [json.loads(answer[2]) for answer in told[:-1]] == [{"bytes": size} for size in range(before)]
+
+
+async def test_what_follows_the_last_request_of_a_connection_is_passed_over(serve: Serve) -> None:
+    served = await serve(ROUTES)
+    sent = b"GET /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    answer = await served.talk(sent + b"nonsense\r\n\r\n")
+    assert (answer.count(b"HTTP/1.1"), split(answer)[0]) == (1, 200)
 
 
 @pytest.mark.parametrize("path", [b"/nowhere", b"/length", b"/slow"])

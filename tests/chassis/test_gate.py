@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -298,6 +299,27 @@ async def test_pipelined_requests_are_each_let_in_or_not(house: House) -> None:
     answers = (await served.talk(post(b"x") + post(b"yy") + LAST)).split(b"HTTP/1.1 ")[1:]
     assert [answer[:3] for answer in answers] == [b"200", b"200", b"200"]
     assert house.gate.told == ["in one", "whole", "answered"] * 2
+
+
+async def test_pipelined_requests_are_each_turned_away_before_they_are_parsed(house: House) -> None:
+    served = await house.open()
+    answers = await served.talk(post(b"x") + post(b"") + LAST)
+    assert answers.startswith(TURNED_AWAY * 2 + b"HTTP/1.1 200")
+    assert house.gate.told == ["refused"] * 2
+
+
+async def test_a_fault_behind_the_rest_of_a_body_costs_no_request_between_them(house: House) -> None:
+    house.gate.places = 1
+    served = await house.open()
+    reader, writer = await served.connect()
+    first = post(b"x" * 9)
+    writer.write(first[:-4])
+    await asyncio.wait_for(house.entered.wait(), DEADLINE_S)
+    writer.write(first[-4:] + post(b"y" * 5) + b"nonsense\r\n\r\n")
+    answers = await read_all(reader)
+    assert re.findall(rb"HTTP/1\.[01] ([0-9]+)", answers) == [b"200", b"200", b"400"]
+    assert b'{"bytes":5}' in answers
+    writer.close()
 
 
 @pytest.mark.parametrize(
