@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, get_type_hints
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, get_args, get_origin, get_type_hints
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -21,6 +21,7 @@ from chassis.errors import StartupError
 PREFIX = "SLUICE_"
 SERVICES = ("gateway", "query", "control")
 CONFIG_VARIABLE = "SLUICE_CONFIG"  # names the TOML file itself, so it is no setting
+_KINDS: Final[Mapping[type, str]] = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
 
 
 class SettingsError(StartupError):
@@ -436,16 +437,27 @@ def _refuse_unknown(cls: type[Settings], values: Mapping[str, Any], origins: Map
 def _refuse_unfit(cls: type[Settings], values: dict[str, Any], origins: Mapping[str, str]) -> None:
     """Convert field by field, so that every bad value is named by where it came from."""
     hints = get_type_hints(cls, include_extras=True)
+    metas = _metas(cls)
     problems = []
     for name in list(values):
         if _is_sequence(hints[name]) and isinstance(values[name], str):
             values[name] = [part.strip() for part in values[name].split(",") if part.strip()]
         try:
             values[name] = msgspec.convert(values[name], hints[name], strict=False)
-        except msgspec.ValidationError as error:
-            problems.append(f"{origins[name]}: {error}")
+        except msgspec.ValidationError:
+            problems.append(f"{origins[name]}: must be {_wanted(hints[name].__origin__, metas[name])}")
     if problems:
         raise SettingsError(f"Bad setting: {'; '.join(problems)}.")
+
+
+def _wanted(kind: Any, meta: msgspec.Meta) -> str:
+    """What a value has to be, for people."""
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(get_args(kind))}"
+    words = _KINDS.get(kind, "a list of texts")
+    if meta.ge is not None and meta.le is not None:
+        return f"{words}, {meta.ge} to {meta.le}"
+    return words if meta.ge is None else f"{words} of at least {meta.ge}"
 
 
 def _is_sequence(hint: Any) -> bool:

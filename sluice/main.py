@@ -67,9 +67,9 @@ def _no_options(_command: argparse.ArgumentParser) -> None:
 
 def _serving(command: argparse.ArgumentParser) -> None:
     command.add_argument("--host", metavar="H", help="address to listen on; 127.0.0.1 by default")
-    command.add_argument("--port", metavar="P", type=int, help="port to listen on; 4318 by default, 0: any free one")
+    command.add_argument("--port", metavar="P", type=_port, help="port to listen on; 4318 by default, 0: any free one")
     command.add_argument(
-        "--workers", metavar="N", type=_positive, default=1, help="processes that share the port; 1 by default"
+        "--workers", metavar="N", type=_workers, default=1, help="processes that share the port; 1 by default"
     )
     command.add_argument("--share-port", help=argparse.SUPPRESS)  # one of those processes
 
@@ -135,25 +135,29 @@ def _day(text: str) -> date:
         raise argparse.ArgumentTypeError("must be a day as 2026-11-20") from None
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if not 1 <= number <= 256:
-        raise argparse.ArgumentTypeError("must be 1 to 256")
-    return number
+def _port(text: str) -> int:
+    return _number(text, 0, 65_535)
+
+
+def _workers(text: str) -> int:
+    return _number(text, 1, 256)
 
 
 def _quota(text: str) -> int:
-    return _up_to(MAX_MONTHLY_ITEMS, text)
+    return _number(text, 0, MAX_MONTHLY_ITEMS)
 
 
 def _rate(text: str) -> int | str:
-    return text if text == "default" else _up_to(MAX_KEY_RATE, text)
+    return text if text == "default" else _number(text, 0, MAX_KEY_RATE, "`default` or ")
 
 
-def _up_to(limit: int, text: str) -> int:
-    number = int(text)
-    if not 0 <= number <= limit:
-        raise argparse.ArgumentTypeError(f"must be 0 to {limit}")
+def _number(text: str, least: int, most: int, instead: str = "") -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if not least <= number <= most:
+        raise argparse.ArgumentTypeError(f"must be {instead}a whole number, {least} to {most}")
     return number
 
 
