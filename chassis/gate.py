@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 from aiohttp import web
 
 from chassis.errors import ServiceUnavailable
-from chassis.senders import sender_in
+from chassis.senders import names_project, sender_in
 
 MAX_DROPPED: Final = 2**20  # bytes of a body that are still to come; reading these takes as long as a new connection
 
@@ -103,6 +103,11 @@ class Glimpse:
             legacy_auth, authorization = self.headers.get(b"x-legacy-auth"), self.headers.get(b"authorization")
             self._sender = sender_in(_text(legacy_auth), _text(authorization), _text(self._query) or "")
         return self._sender
+
+    @property
+    def names_project(self) -> bool:
+        """Whether it says more of its project than the key does."""
+        return bool(self._query) and names_project(_text(self._query) or "")
 
     @property
     def plain(self) -> bool:

@@ -3,8 +3,8 @@
 When an export is refused because its key is over its rate, or because nothing is left of its organization's month, it
 is known how long the next one would be refused too. For that long, and KEPT_NS at most, whoever comes with the same key
 gets the same answer from here, for a small part of what it costs to parse and check a request; the next one is looked
-at as ever. So is, after a request whose items did not fit, one with a shorter body. Only keys that were found good are
-remembered.
+at as ever. So is, after a request whose items did not fit, one with a shorter body, and one with a
+`project_id`, which may be another than the key's. Only keys that were found good are remembered.
 """
 
 import secrets
@@ -87,7 +87,9 @@ class Turnstile:
         if not self._refusals:
             return None
         refusal = self._refusals.get(glimpse.sender)
-        if refusal is None or glimpse.length < refusal.least or refusal.until <= self._clock() or not glimpse.plain:
+        if refusal is None or glimpse.length < refusal.least or refusal.until <= self._clock():
+            return None
+        if not glimpse.plain or glimpse.names_project:
             return None
         signal: Signal = "logs" if glimpse.route.endswith(b"/logs") else "traces"
         self._ledger.refused(signal, refusal.error.code.value, refusal.project_id, glimpse.came, 0)

@@ -201,6 +201,15 @@ async def test_a_key_is_known_again_whatever_stands_beside_it(
         assert (answer.status, "Connection" in answer.headers) == (429, False)
 
 
+async def test_who_says_too_much_of_himself_is_told_so(used_up: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys that differ, and a project that is not the key's: as while the limit is not known to be spent."""
+    monkeypatch.setattr(turnstile, "KEPT_NS", 3_600 * 10**9)
+    mine, other = used_up.projects[:2]
+    assert (await used_up.post("/v1/traces", b"")).status == 429
+    assert (await used_up.post(f"/v1/traces?legacy_key={other.key}", b"")).status == 401
+    assert (await used_up.post(f"/v1/traces?legacy_key={mine.key}&project_id=1", b"")).status == 403
+
+
 async def test_what_a_proxy_adds_for_everybody_is_nobodys(used_up: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second key gets an answer of its own, and not what the first one was told."""
     monkeypatch.setattr(turnstile, "KEPT_NS", 3_600 * 10**9)
