@@ -24,7 +24,7 @@ from aiohttp.web_request import BaseRequest
 
 from chassis.crowd import Crowd
 from chassis.errors import ApiError, BadRequest, InternalError, ServiceUnavailable, envelope
-from chassis.gate import Doorway, Gate, Glimpse
+from chassis.gate import Doorway, Gate, Glimpse, date_line
 from chassis.heads import METHODS, first_line
 from chassis.peers import Proxies
 from chassis.settings import ChassisSettings
@@ -361,7 +361,7 @@ def _turn_away(transport: asyncio.Transport) -> None:
     head = (
         "HTTP/1.1 503 Service Unavailable\r\n"
         f"Content-Type: {JSON_TYPE}\r\nContent-Length: {len(body)}\r\nRetry-After: {error.retry_after}\r\n"
-        f"X-Request-Id: {rid}\r\nServer: {SERVER}\r\nConnection: close\r\n\r\n"
+        f"X-Request-Id: {rid}\r\nServer: {SERVER}\r\nConnection: close\r\n"
     )
-    transport.write(head.encode() + body)
+    transport.write(head.encode() + date_line() + b"\r\n" + body)
     transport.close()

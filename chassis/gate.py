@@ -13,7 +13,10 @@ one in any case), a request that does not wait for the answer to the one before.
 """
 
 import re
+import time
 from collections.abc import Mapping
+from email.utils import formatdate
+from functools import lru_cache
 from typing import Any, Final, Protocol
 
 from aiohttp import web
@@ -30,6 +33,16 @@ _FIELDS: Final = re.compile(rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]++:[^\r\n\0]*+\r\n)*
 _LENGTH: Final = re.compile(rb"[ \t]*([0-9]{1,15})[ \t]*")
 _UNFRAMED: Final = (b"transfer-encoding", b"upgrade")
 _UNUSUAL: Final = (b"expect", b"origin")
+
+
+def date_line() -> bytes:
+    """The header Date, which aiohttp adds to answers of its own, with its line end."""
+    return _date_line(int(time.time()))
+
+
+@lru_cache(1)
+def _date_line(second: int) -> bytes:
+    return b"Date: %s\r\n" % formatdate(second, usegmt=True).encode()
 
 
 class Place(Protocol):

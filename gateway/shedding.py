@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from aiohttp import web
 
 from chassis.errors import MAX_RETRY_SECONDS, ServiceUnavailable, envelope
-from chassis.gate import Glimpse
+from chassis.gate import Glimpse, date_line
 from gateway.outcomes import NO_PROJECT, SIGNALS, Ledger, Metrics
 from gateway.settings import GatewaySettings
 from gateway.shares import Shares
@@ -205,7 +205,8 @@ class _Answers:
     def to(self, glimpse: Glimpse) -> bytes:
         kept = REQUEST_ID.fullmatch(glimpse.headers.get(b"x-request-id", b""))
         rid = kept[1] if kept is not None else secrets.token_hex(16).encode()
-        told = b"X-Request-Id: %s\r\nRetry-After: %d\r\n" % (rid, 1 + secrets.randbelow(MAX_RETRY_SECONDS))
+        later = 1 + secrets.randbelow(MAX_RETRY_SECONDS)
+        told = b"%sX-Request-Id: %s\r\nRetry-After: %d\r\n" % (date_line(), rid, later)
         media = glimpse.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if media == CONTENT_TYPES["protobuf"].encode():
             return b"%s%s\r\n%s" % (self._protobuf_head, told, self._protobuf_body)

@@ -17,7 +17,7 @@ from prometheus_client import Counter
 
 from chassis.access import PROJECT
 from chassis.errors import ApiError, ServiceUnavailable, envelope
-from chassis.gate import Gate, Glimpse, Place, sender_of
+from chassis.gate import Gate, Glimpse, Place, date_line, sender_of
 from chassis.limits.admission import VERDICT, limit_headers
 from chassis.limits.gcra import SECOND_NS
 from chassis.limits.limiter import LimitClass
@@ -145,8 +145,8 @@ def _answer(refusal: Refusal, glimpse: Glimpse) -> bytes:
     rid = kept[1] if kept is not None else secrets.token_hex(16).encode()
     media = glimpse.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     body, media = (refusal.status, media) if media == _PROTOBUF else (_as_json(refusal.error, rid.decode()), _JSON)
-    return b"%sX-Request-Id: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s" % (
-        *(refusal.head, rid, media, len(body), body),
+    return b"%s%sX-Request-Id: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s" % (
+        *(refusal.head, date_line(), rid, media, len(body), body),
     )
 
 

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from chassis.body import read_body
 from chassis.errors import BadRequest, ServiceUnavailable
-from chassis.gate import MAX_DROPPED, Glimpse
+from chassis.gate import MAX_DROPPED, Glimpse, date_line
 from chassis.web import Route, json_response, public
 from tests.chassis.conftest import DEADLINE_S, Serve, Served, read_all
 from tests.chassis.test_connections import SOON, split
@@ -371,3 +371,12 @@ def test_without_a_length_there_is_no_body() -> None:
     seen = Glimpse.of(b"POST /v1/traces?legacy_key=k HTTP/1.1\r\nHost: a\r\n\r\n")
     assert seen is not None
     assert seen.length == 0
+
+
+def test_a_date_is_that_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    for now, date in (
+        (784_111_777.9, b"Sun, 06 Nov 1994 08:49:37 GMT"),
+        (784_111_778, b"Sun, 06 Nov 1994 08:49:38 GMT"),
+    ):
+        monkeypatch.setattr("chassis.gate.time.time", lambda now=now: now)
+        assert date_line() == b"Date: %s\r\n" % date

@@ -270,6 +270,7 @@ async def test_the_answer_is_that_of_the_skeleton(start_gateway: StartGateway, m
     told = ("Content-Type", "X-Request-Id", "Server", "Content-Length", "Vary")
     assert [plain.headers[name] for name in told] == [unusual.headers[name] for name in told]
     assert (plain.status, plain.body) == (unusual.status, unusual.body)
+    assert plain.headers["Date"].endswith(" GMT")
     assert unusual.headers["Access-Control-Allow-Origin"] == "https://page"
     store.released.set()
     assert await held == 200

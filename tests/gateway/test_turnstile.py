@@ -177,6 +177,7 @@ async def test_both_refusals_are_the_same_but_for_the_connection(
         assert (other.status, other.body) == (429, first.body)
         assert _told(other.headers) == _told(first.headers)
         assert "Connection" not in other.headers
+        assert other.headers["Date"].endswith(" GMT")
     if media == PROTOBUF:
         assert "is used up" in Status.FromString(first.body).message
     else:
