@@ -17,7 +17,6 @@ from typing import Any, Final, cast
 import msgspec
 from aiohttp import StreamReader, web
 from aiohttp.http import RawRequestMessage
-from aiohttp.http_exceptions import BadHttpMethod
 from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import RequestPayloadError
 from aiohttp.web_request import BaseRequest
@@ -25,7 +24,7 @@ from aiohttp.web_request import BaseRequest
 from chassis.crowd import Crowd
 from chassis.errors import ApiError, BadRequest, InternalError, ServiceUnavailable, envelope
 from chassis.gate import Doorway, Gate, Glimpse, date_line
-from chassis.heads import METHODS, first_line
+from chassis.heads import MAX_HEADERS, Unreadable, answerable, fault_of, first_line, refusal_of
 from chassis.peers import Proxies
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
@@ -89,7 +88,7 @@ class ConnectionPlan:
 class Connection(web.RequestHandler):
     """An HTTP/1.1 connection that cannot be held for nothing."""
 
-    __slots__ = ("_answers", "_body", "_broken", "_head_timer", "_plan", "_send_timer", "doorway", "unparsable")
+    __slots__ = ("_answers", "_body", "_broken", "_head_timer", "_plan", "_send_timer", "doorway", "unreadable")
 
     def __init__(
         self, server: web.Server, loop: asyncio.AbstractEventLoop, plan: ConnectionPlan, settings: ChassisSettings
@@ -100,6 +99,7 @@ class Connection(web.RequestHandler):
             keepalive_timeout=settings.keepalive_timeout_s,
             lingering_time=LINGER_S,
             max_line_size=MAX_LINE_BYTES,
+            max_headers=MAX_HEADERS,
             auto_decompress=False,  # bodies are inflated by whoever knows their limits
             access_log=cast(Any, None),  # the skeleton writes one without queries
         )
@@ -110,7 +110,7 @@ class Connection(web.RequestHandler):
         self._head_timer: asyncio.TimerHandle | None = None
         self._send_timer: asyncio.TimerHandle | None = None
         self.doorway = plan.doorway()
-        self.unparsable: object = None  # the headers of a request of which the head could not be parsed
+        self.unreadable: Unreadable | None = None  # which request is to be refused for its head
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the connection and its first deadline, or turn it away."""
@@ -184,6 +184,8 @@ class Connection(web.RequestHandler):
                 self._break_off(body, answered=self._answers >= heads)
             elif self._broken:
                 self._read_what_can_be(data, head)
+            else:
+                self._refuse_versions(self._request_count - heads)
             self._forget_head()
         elif data and self._head_timer is None and self._is_idle():
             self._expect_head()
@@ -244,7 +246,7 @@ class Connection(web.RequestHandler):
     ) -> web.StreamResponse:
         """A head that cannot be parsed, or a fault outside the skeleton; closes the connection, echoes nothing."""
         if status < 500:
-            return _bare(BadRequest("The request head cannot be parsed."))
+            return _bare(fault_of(exc))
         self.log_exception("connection failed", exc_info=exc)
         if request.writer.output_size > 0:
             raise ConnectionError("a response was begun already")
@@ -288,10 +290,22 @@ class Connection(web.RequestHandler):
         """Let the skeleton answer a head that could not be parsed, when its first line can be read."""
         head = first_line(data)
         if head is not None:
-            if not isinstance(fault.exc, BadHttpMethod) or head.method in METHODS:
-                self.unparsable = head.headers
-            # With a method that nobody knows it is like any other that the path does not have.
-            self._messages[-1] = head, EMPTY_PAYLOAD
+            self._messages[-1] = answerable(head), EMPTY_PAYLOAD
+            self._refuse(head, fault.exc)
+
+    def _refuse_versions(self, heads: int) -> None:
+        """Have those of the last heads refused that are of an HTTP which the parser takes and nobody here speaks."""
+        for at in range(-heads, 0):
+            head, body = self._messages[at]
+            if isinstance(head, RawRequestMessage) and (spoken := answerable(head)) is not head:
+                self._messages[at] = spoken, body
+                self._refuse(head, None)
+
+    def _refuse(self, head: RawRequestMessage, fault: object) -> None:
+        """Have the skeleton refuse it, if there is reason to; the first one, behind which the connection closes."""
+        error = refusal_of(head, fault)
+        if error is not None and self.unreadable is None:
+            self.unreadable = Unreadable(head.headers, error)
 
     def _break_off(self, body: StreamReader, *, answered: bool) -> None:
         """What cannot be parsed is the rest of a body: whoever reads that must not wait for it."""
