@@ -22,9 +22,9 @@ async def defer_continue(request: web.Request) -> None:
 
 
 def refuse_unreadable(request: web.Request) -> None:
-    """Refuse what cannot be answered as it stands: a head with a part that cannot be understood (BadRequest or
-    VersionNotSupported; the connection knows), and a body in a transfer coding besides chunked (Unimplemented), for
-    aiohttp would hand it on still coded.
+    """Refuse what cannot be answered as it stands: a head with a part that cannot be understood (BadRequest; the
+    connection knows), and a body in a transfer coding besides chunked (Unimplemented), which aiohttp would hand on
+    still coded.
     """
     unreadable: Unreadable | None = getattr(request.protocol, "unreadable", None)
     if unreadable is not None and unreadable.headers is request.headers:

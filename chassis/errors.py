@@ -150,13 +150,6 @@ class ServiceUnavailable(ApiError):
         super().__init__(ErrorCode.SERVICE_UNAVAILABLE, message, details=details, retry_after=seconds, close=close)
 
 
-class VersionNotSupported(ApiError):
-    """505: a version of HTTP that is not spoken here."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.VERSION_NOT_SUPPORTED, message, close=True)
-
-
 class InternalError(ApiError):
     """500: our fault, said without detail; the log has the rest under the request id."""
 

@@ -11,7 +11,7 @@ from aiohttp.http_exceptions import BadHttpMethod, LineTooLong
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from chassis.errors import ApiError, BadRequest, VersionNotSupported
+from chassis.errors import ApiError, BadRequest
 
 METHODS: Final = frozenset(hdrs.METH_ALL)
 MAX_HEADERS: Final = 128
@@ -42,8 +42,7 @@ def refusal_of(head: RawRequestMessage, fault: object) -> ApiError | None:
     request is like any other that the path does not have.
     """
     if head.version not in _SPOKEN:
-        message = "The versions of HTTP that are understood are 1.1 and 1.0."
-        return VersionNotSupported(message) if head.version.major > 1 else BadRequest(message, close=True)
+        return BadRequest("The versions of HTTP that are understood are 1.1 and 1.0.", close=True)
     if fault is None or (isinstance(fault, BadHttpMethod) and head.method not in METHODS):
         return None
     return fault_of(fault)

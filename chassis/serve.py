@@ -12,6 +12,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Final
 
 from aiohttp import http_parser, web
 
@@ -24,6 +25,8 @@ from chassis.health import HEALTH
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 
+_ONE_WISH_S: Final = 1.0  # a signal that comes twice within it (from a service manager, and a supervisor) is one
+
 
 async def serve(
     app: web.Application,
@@ -33,7 +36,7 @@ async def serve(
     on_listening: Callable[[], None] = lambda: None,
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Serve `app` on a bound socket (`bind`) until SIGTERM or SIGINT, then drain; a second signal ends the process.
+    """Serve `app` on a bound socket (`bind`) until SIGTERM or SIGINT, then drain; a signal after that ends the process.
 
     `stop`: what else may end it, as the first signal does. Raises StartupError when the socket cannot be listened on;
     whatever a resource raises at its start.
@@ -145,9 +148,12 @@ def _on_signals(stop: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
 
     def asked() -> None:
-        for name in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(name)  # the second one has its default effect: it ends the process
         stop.set()
+        loop.call_later(_ONE_WISH_S, insist)
+
+    def insist() -> None:
+        for name in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(name)  # the next one has its default effect: it ends the process
 
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, asked)

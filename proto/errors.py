@@ -23,7 +23,6 @@ class ErrorCode(StrEnum):
     INTERNAL_ERROR = "internal_error"
     NOT_IMPLEMENTED = "not_implemented"
     SERVICE_UNAVAILABLE = "service_unavailable"
-    VERSION_NOT_SUPPORTED = "version_not_supported"
 
 
 STATUS: Final[Mapping[ErrorCode, int]] = MappingProxyType(
@@ -42,6 +41,5 @@ STATUS: Final[Mapping[ErrorCode, int]] = MappingProxyType(
         ErrorCode.INTERNAL_ERROR: 500,
         ErrorCode.NOT_IMPLEMENTED: 501,
         ErrorCode.SERVICE_UNAVAILABLE: 503,
-        ErrorCode.VERSION_NOT_SUPPORTED: 505,
     }
 )

@@ -38,7 +38,6 @@ _CODES: Final[Mapping[int, int]] = {
     501: 12,
     503: 14,  # UNAVAILABLE
     504: 4,
-    505: 12,
 }
 _UNKNOWN: Final = 2
 

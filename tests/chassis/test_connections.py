@@ -241,9 +241,9 @@ async def test_a_head_that_cannot_be_parsed_is_refused_as_its_path_refuses(serve
     [
         (b"POST /length", 400, "bad_request"),
         (b"POST /length HTTP/0.9", 400, "bad_request"),
-        (b"POST /length HTTP/2.0", 505, "version_not_supported"),
-        (b"POST /length HTTP/3.0", 505, "version_not_supported"),
-        (b"POST /length HTTP/2", 505, "version_not_supported"),
+        (b"POST /length HTTP/2.0", 400, "bad_request"),
+        (b"POST /length HTTP/3.0", 400, "bad_request"),
+        (b"POST /length HTTP/2", 400, "bad_request"),
         (b"POST /length HTTP/1.0", 200, None),
     ],
 )
@@ -265,7 +265,7 @@ async def test_an_unspoken_version_is_refused_as_its_path_refuses(serve: Serve) 
 
     served = await serve([Route("POST", "/x", ok, public(), render_error=render)])
     status, headers, body = split(await served.talk(b"POST /x HTTP/2.0\r\ncontent-type: text/own\r\n\r\n" * 2))
-    assert (status, headers["connection"], body) == (505, "close", b"text/own: version_not_supported")
+    assert (status, headers["connection"], body) == (400, "close", b"text/own: bad_request")
 
 
 async def test_an_unknown_expectation_is_passed_over(serve: Serve) -> None:

@@ -49,6 +49,17 @@ def test_a_worker_that_dies_ends_the_command_and_the_log_says_of_what(start: Sta
     assert errors(control) == ["worker 1 was killed by signal 9; ending the others"]
 
 
+def test_a_signal_to_all_processes_drains_them(start: Start, tmp_path: Path) -> None:
+    """As service managers send it: the supervisor passes it on, and its workers have it twice."""
+    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
+    control = start("control", "--workers", "2")
+    wait_until(lambda: answers(control) and metrics(control).count("} 1\n") == 2)
+    for process in (*children_of(control.process.pid), control.process.pid):
+        os.kill(process, signal.SIGTERM)
+    assert control.process.wait(DEADLINE_S) == 0
+    assert control.log.read_text(encoding="utf-8").count('"stopped"') == 2
+
+
 def test_a_worker_that_cannot_start_is_told_by_its_exit_code(start: Start, tmp_path: Path) -> None:
     assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
     config = tmp_path / "sluice.toml"
