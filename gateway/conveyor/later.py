@@ -7,7 +7,10 @@ from typing import Final, Protocol
 
 import structlog
 
+from chassis.clickhouse import StoreError
+
 PAUSE_S: Final = 15.0
+LATER: Final = "something acknowledged cannot be stored now; it is tried again"
 
 
 class Work(Protocol):
@@ -55,7 +58,10 @@ class Later:
     async def _succeeds(self, work: Work, *, again: bool) -> bool:
         try:
             await work(again=again)
-        except Exception:  # noqa: BLE001 (whatever it is, it is tried again)
-            self._log.exception("something acknowledged cannot be stored now; it is tried again", pause_s=PAUSE_S)
-            return False
-        return True
+        except StoreError as error:  # nothing is wrong here
+            self._log.warning(LATER, pause_s=PAUSE_S, error=error.message, code=error.code)
+        except Exception:  # whatever it is, it is tried again
+            self._log.exception(LATER, pause_s=PAUSE_S)
+        else:
+            return True
+        return False
