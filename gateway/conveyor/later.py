@@ -60,7 +60,7 @@ class Later:
             await work(again=again)
         except StoreError as error:  # nothing is wrong here
             self._log.warning(LATER, pause_s=PAUSE_S, error=error.message, code=error.code)
-        except Exception:  # whatever it is, it is tried again
+        except Exception:  # noqa: BLE001 (whatever it is, it is tried again)
             self._log.exception(LATER, pause_s=PAUSE_S)
         else:
             return True
