@@ -9,22 +9,25 @@ answers take (`places_after`): by Little's law, places = answers a second * time
 docs/adr/011-overload.md has what was weighed and measured.
 """
 
-import asyncio
 import re
 import secrets
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from typing import Final, NamedTuple
 
+import structlog
 from aiohttp import web
 
 from chassis.errors import MAX_RETRY_SECONDS, ServiceUnavailable, envelope
 from chassis.gate import Glimpse, date_line
+from chassis.rounds import Rounds
 from gateway.outcomes import NO_PROJECT, SIGNALS, Ledger, Metrics
 from gateway.settings import GatewaySettings
 from gateway.shares import Shares
 from proto.otlp.policy import Signal
 from proto.otlp.responses import CONTENT_TYPES, status_json, status_protobuf
+
+log = structlog.get_logger(__name__)
 
 OVERLOADED: Final = "overloaded"  # in metrics and outcomes: why it was refused
 MESSAGE: Final = "The gateway is overloaded; send the request again later."
@@ -168,13 +171,12 @@ class Shedding:
         """Look at the end of each window for as long as the application runs."""
 
         async def look() -> None:
-            while True:
-                await asyncio.sleep(WINDOW_S)
-                self.look()
+            self.look()
 
-        task = asyncio.get_running_loop().create_task(look())
+        rounds = Rounds(look, WINDOW_S, log, "places cannot be counted")
+        rounds.start()
         yield
-        task.cancel()
+        await rounds.close()
         self.count()
 
     def _forget_slow(self) -> None:
