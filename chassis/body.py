@@ -11,8 +11,8 @@ from collections.abc import Callable
 from aiohttp import HttpVersion11, web
 from aiohttp.web_protocol import RequestPayloadError
 
+from chassis.connections.heads import Unreadable
 from chassis.errors import ApiError, BadRequest, PayloadTooLarge, ServiceUnavailable, Unimplemented
-from chassis.heads import Unreadable
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 

@@ -17,8 +17,9 @@ from typing import Final
 from aiohttp import http_parser, web
 
 from chassis import descriptors, memory
-from chassis.accepting import Acceptor
-from chassis.connections import ConnectionPlan
+from chassis.connections.accepting import Acceptor
+from chassis.connections.connection import connections
+from chassis.connections.plan import ConnectionPlan
 from chassis.errors import StartupError
 from chassis.gate import GATES
 from chassis.health import HEALTH
@@ -65,8 +66,8 @@ async def listening(
     try:
         await runner.setup()
         most = _affordable(settings, telemetry)
-        plan = ConnectionPlan(_server(runner), settings, telemetry, most=most, gates=app.get(GATES, {}))
-        accepting = _listen(Acceptor(listener, plan, telemetry), listener)
+        plan = ConnectionPlan(settings, telemetry, most=most, gates=app.get(GATES, {}))
+        accepting = _listen(Acceptor(listener, connections(_server(runner), plan), telemetry), listener)
         try:
             yield
         finally:

@@ -12,7 +12,7 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from chassis.body import read_body
-from chassis.connections import MAX_APART
+from chassis.connections.connection import MAX_APART
 from chassis.errors import ApiError, BadRequest, Unauthorized
 from chassis.web import Route, json_response, public
 
