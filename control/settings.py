@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from chassis.settings import Settings, setting
+from chassis.configuration import Settings, setting
 
 
 class ControlSettings(Settings, frozen=True, kw_only=True):

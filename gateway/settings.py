@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Annotated, ClassVar, Final
 
-from chassis.settings import Settings, SettingsError, setting
+from chassis.configuration import Settings, SettingsError, setting
 from proto.otlp.policy import NANOS_PER_DAY, SENSITIVE_WORDS, Policy
 
 _MIB = 2**20

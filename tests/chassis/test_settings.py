@@ -6,8 +6,9 @@ from typing import Annotated, ClassVar
 import pytest
 
 from chassis.clickhouse.target import parse
+from chassis.configuration import Settings, SettingsError, describe, environment, setting
 from chassis.relational import sqlite_file
-from chassis.settings import ChassisSettings, Settings, SettingsError, describe, environment, setting
+from chassis.settings import ChassisSettings
 
 ODD_NAMES = ["a#b", "a?b", "a%41b", "a b", "dätä"]
 

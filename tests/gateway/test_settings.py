@@ -2,7 +2,7 @@
 
 import pytest
 
-from chassis.settings import SettingsError
+from chassis.configuration import SettingsError
 from gateway.settings import GatewaySettings
 
 JOURNAL = "SLUICE_GATEWAY_JOURNAL_MAX_BYTES"
