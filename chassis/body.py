@@ -11,6 +11,7 @@ from collections.abc import Callable
 from aiohttp import HttpVersion11, web
 from aiohttp.web_protocol import RequestPayloadError
 
+from chassis.connections.heads import Unreadable
 from chassis.errors import ApiError, BadRequest, PayloadTooLarge, ServiceUnavailable, Unimplemented
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -21,11 +22,13 @@ async def defer_continue(request: web.Request) -> None:
 
 
 def refuse_unreadable(request: web.Request) -> None:
-    """Refuse what cannot be answered as it stands: a head with a part that cannot be parsed (BadRequest; the connection
-    knows), and a body in a transfer coding besides chunked (Unimplemented), for aiohttp would hand it on still coded.
+    """Refuse what cannot be answered as it stands: a head with a part that cannot be understood (BadRequest; the
+    connection knows), and a body in a transfer coding besides chunked (Unimplemented), which aiohttp would hand on
+    still coded.
     """
-    if getattr(request.protocol, "unparsable", None) is request.headers:
-        raise BadRequest("The request head cannot be parsed.", close=True)
+    unreadable: Unreadable | None = getattr(request.protocol, "unreadable", None)
+    if unreadable is not None and unreadable.headers is request.headers:
+        raise unreadable.error
     codings = request.headers.getall("Transfer-Encoding", None)
     if codings is not None and [coding.strip().lower() for coding in codings] != ["chunked"]:
         raise Unimplemented("The only Transfer-Encoding that is understood is chunked.", close=True)

@@ -13,13 +13,16 @@ one in any case), a request that does not wait for the answer to the one before.
 """
 
 import re
+import time
 from collections.abc import Mapping
+from email.utils import formatdate
+from functools import lru_cache
 from typing import Any, Final, Protocol
 
 from aiohttp import web
 
 from chassis.errors import ServiceUnavailable
-from chassis.senders import sender_in
+from chassis.senders import names_project, sender_in
 
 MAX_DROPPED: Final = 2**20  # bytes of a body that are still to come; reading these takes as long as a new connection
 
@@ -30,6 +33,16 @@ _FIELDS: Final = re.compile(rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]++:[^\r\n\0]*+\r\n)*
 _LENGTH: Final = re.compile(rb"[ \t]*([0-9]{1,15})[ \t]*")
 _UNFRAMED: Final = (b"transfer-encoding", b"upgrade")
 _UNUSUAL: Final = (b"expect", b"origin")
+
+
+def date_line() -> bytes:
+    """The header Date, which aiohttp adds to answers of its own, with its line end."""
+    return _date_line(int(time.time()))
+
+
+@lru_cache(1)
+def _date_line(second: int) -> bytes:
+    return b"Date: %s\r\n" % formatdate(second, usegmt=True).encode()
 
 
 class Place(Protocol):
@@ -105,6 +118,11 @@ class Glimpse:
         return self._sender
 
     @property
+    def names_project(self) -> bool:
+        """Whether it says more of its project than the key does."""
+        return bool(self._query) and names_project(_text(self._query) or "")
+
+    @property
     def plain(self) -> bool:
         """Whether it is well formed, and nothing in it asks for more than a status."""
         first = self._head.find(b"\r\n") + 2
@@ -129,10 +147,18 @@ class Doorway:
         self.place: Place | None = None
         self.turned_away = False  # the skeleton is to say so
 
-    def knock(self, data: bytes) -> bytes | None:
-        """The first piece of a request. The answer, if it is turned away here; then `data` is not for the parser."""
+    @property
+    def rest(self) -> int:
+        """Bytes of the body under way that are still to come; 0 where that is not known."""
+        return max(self._rest, 0) if self._exact else 0
+
+    def knock(self, data: bytes, glimpse: Glimpse | None) -> bytes | None:
+        """The first piece of a request, and what it says. The answer, if it is turned away here; then `data` is not for
+        the parser.
+        """
         self._knocked = True
-        glimpse = Glimpse.of(data) if self._exact else None
+        if not self._exact:
+            glimpse = None
         rest = -1 if glimpse is None else glimpse.length - (len(data) - glimpse.size)
         self._rest, self._exact = rest, rest >= 0
         if glimpse is None or rest < 0:

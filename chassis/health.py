@@ -19,6 +19,10 @@ _MAX_DETAIL: Final = 500  # characters of what a driver says, in the log
 log = structlog.get_logger(__name__)
 
 
+class Unready(Exception):
+    """A dependency is there and cannot be worked with now. Its text is shown to whoever asks: no names of hosts."""
+
+
 class Dependency(Protocol):
     """Something a service cannot work without. `probe` raises when it is away, with a log text free of secrets."""
 
@@ -45,7 +49,7 @@ class Tolerated:
 
 
 class Probe(msgspec.Struct, frozen=True):
-    """One dependency as seen at the last round; `error` is null when it is there, else one of two fixed texts."""
+    """One dependency as seen at the last round; `error` is null when it is there, else a fixed text."""
 
     name: str
     ok: bool
@@ -82,7 +86,7 @@ class Health:
             async with limit:
                 await dependency.probe()
         except Exception as error:  # noqa: BLE001 - whatever a driver raises means the same here: it is away
-            text = _NO_ANSWER if limit.expired() else _AWAY
+            text = _NO_ANSWER if limit.expired() else str(error) if isinstance(error, Unready) else _AWAY
             self._note_away(dependency.name, text if limit.expired() else _detail(error))
             return Probe(dependency.name, False, text, required)
         self._note_back(dependency.name)

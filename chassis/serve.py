@@ -12,17 +12,21 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Final
 
 from aiohttp import http_parser, web
 
 from chassis import descriptors, memory
-from chassis.accepting import Acceptor
-from chassis.connections import ConnectionPlan
+from chassis.connections.accepting import Acceptor
+from chassis.connections.connection import connections
+from chassis.connections.plan import ConnectionPlan
 from chassis.errors import StartupError
 from chassis.gate import GATES
 from chassis.health import HEALTH
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
+
+_ONE_WISH_S: Final = 1.0  # a signal that comes twice within it (from a service manager, and a supervisor) is one
 
 
 async def serve(
@@ -31,12 +35,14 @@ async def serve(
     settings: ChassisSettings,
     telemetry: Telemetry,
     on_listening: Callable[[], None] = lambda: None,
+    stop: asyncio.Event | None = None,
 ) -> None:
-    """Serve `app` on a bound socket (`bind`) until SIGTERM or SIGINT, then drain; a second signal ends the process.
+    """Serve `app` on a bound socket (`bind`) until SIGTERM or SIGINT, then drain; a signal after that ends the process.
 
-    Raises StartupError when the socket cannot be listened on; whatever a resource raises at its start.
+    `stop`: what else may end it, as the first signal does. Raises StartupError when the socket cannot be listened on;
+    whatever a resource raises at its start.
     """
-    stop = asyncio.Event()
+    stop = stop or asyncio.Event()
     _on_signals(stop)  # before anything is opened, so that nothing is left half open
     async with listening(app, listener, settings, telemetry):
         memory.settle()
@@ -60,8 +66,8 @@ async def listening(
     try:
         await runner.setup()
         most = _affordable(settings, telemetry)
-        plan = ConnectionPlan(_server(runner), settings, telemetry, most=most, gates=app.get(GATES, {}))
-        accepting = _listen(Acceptor(listener, plan, telemetry), listener)
+        plan = ConnectionPlan(settings, telemetry, most=most, gates=app.get(GATES, {}))
+        accepting = _listen(Acceptor(listener, connections(_server(runner), plan), telemetry), listener)
         try:
             yield
         finally:
@@ -143,9 +149,12 @@ def _on_signals(stop: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
 
     def asked() -> None:
-        for name in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(name)  # the second one has its default effect: it ends the process
         stop.set()
+        loop.call_later(_ONE_WISH_S, insist)
+
+    def insist() -> None:
+        for name in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(name)  # the next one has its default effect: it ends the process
 
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, asked)

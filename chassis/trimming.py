@@ -11,10 +11,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
+import structlog
 from aiohttp import web
+
+from chassis.rounds import Rounds
 
 EVERY_S: Final = 60.0
 WORTH_IT: Final = 64 * 2**20  # bytes more than after the last time
+
+log = structlog.get_logger(__name__)
 
 _STATM: Final = Path("/proc/self/statm")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
@@ -27,17 +32,19 @@ async def trimming(_app: web.Application) -> AsyncIterator[None]:
         yield
         return
 
-    async def trim_now_and_then(least: int) -> None:
-        while True:
-            await asyncio.sleep(EVERY_S)
-            least = min(least, resident())
-            if resident() > least + WORTH_IT:
-                await asyncio.to_thread(trim, 0)  # the interpreter's lock is free meanwhile
-                least = resident()
+    least = resident()
 
-    task = asyncio.get_running_loop().create_task(trim_now_and_then(resident()))
+    async def trim_when_worth_it() -> None:
+        nonlocal least
+        least = min(least, resident())
+        if resident() > least + WORTH_IT:
+            await asyncio.to_thread(trim, 0)  # the interpreter's lock is free meanwhile
+            least = resident()
+
+    rounds = Rounds(trim_when_worth_it, EVERY_S, log, "memory cannot be given back")
+    rounds.start()
     yield
-    task.cancel()
+    await rounds.close()
 
 
 def resident() -> int:

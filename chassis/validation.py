@@ -48,6 +48,9 @@ class Issues:
     def __len__(self) -> int:
         return len(self._issues)
 
+    def __iter__(self) -> Iterator[Issue]:
+        return iter(self._issues)
+
     @property
     def full(self) -> bool:
         return len(self._issues) >= MAX_ISSUES

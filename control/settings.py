@@ -5,8 +5,8 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from chassis.configuration import Settings, SettingsError, setting
 from chassis.egress import Policy
-from chassis.settings import Settings, SettingsError, setting
 from control.channels.config import MailAddress
 from control.channels.rules import Rules
 from control.deliveries.kinds.mail_server import MailServer

@@ -10,7 +10,6 @@ from chassis.errors import ApiError, Issue, UnsupportedMediaType, envelope
 from gateway.outcomes import NO_PROJECT, Ledger
 from gateway.shedding import OVERLOADED, Overloaded
 from proto.errors import ErrorCode
-from proto.otlp.json import FieldError
 from proto.otlp.policy import Decoded, DecodeError, Refusal, Signal
 from proto.otlp.responses import CONTENT_TYPES, Media, Violation, export_response, status_json, status_protobuf
 
@@ -27,9 +26,9 @@ _PREFLIGHT_SECONDS: Final = 600
 class Undecodable(ApiError):
     """The decoder refuses the request: 400 for what is malformed, 413 for what is over a limit."""
 
-    def __init__(self, error: DecodeError) -> None:
+    def __init__(self, error: DecodeError, details: list[Issue] | None = None) -> None:
+        """`details`: an issue per wrong field, where fields are wrong."""
         code = ErrorCode.BAD_REQUEST if error.reason in _BAD else ErrorCode.PAYLOAD_TOO_LARGE
-        details = [Issue(error.path, error.message, error.reason.value)] if isinstance(error, FieldError) else None
         super().__init__(code, error.message, details=details, close=code is ErrorCode.PAYLOAD_TOO_LARGE)
         self.reason = error.reason
 

@@ -13,10 +13,12 @@ from typing import Final, TypeVar
 
 from chassis.errors import PayloadTooLarge
 from gateway.answers import Undecodable
+from gateway.faults import faults
 from gateway.inflate import IDENTITY, InflateLimits, inflate
 from gateway.settings import GatewaySettings
 from proto.otlp import json as otlp_json
 from proto.otlp.codec import decode, decode_json
+from proto.otlp.json import FieldError
 from proto.otlp.policy import Decoded, DecodeError, Policy, Signal
 from proto.otlp.responses import Media
 
@@ -69,6 +71,8 @@ class Decoder:
                     return read
                 body = await self._converted(signal, body, policy)
             return await self._sized(decode, signal, body, project_id, policy, now_ns)
+        except FieldError as error:
+            raise Undecodable(error, faults(signal, body, error)) from error
         except DecodeError as error:
             raise Undecodable(error) from error
 

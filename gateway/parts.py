@@ -8,7 +8,8 @@ from typing import Final, Protocol
 
 import structlog
 
-from chassis.clickhouse import QueryLimits, StoreError
+from chassis.clickhouse import QueryLimits
+from chassis.rounds import Rounds
 from gateway.batches.availability import Availability
 from gateway.outcomes import Metrics
 from proto.storage.tables import TABLES
@@ -45,39 +46,22 @@ class Parts:
         self._store = store
         self._availability = availability
         self._gauge = metrics.parts
-        self._log = log
-        self._sleep = sleep
-        self._said = False
-        self._task: asyncio.Task[None] | None = None
+        self._rounds = Rounds(self._look, EVERY_S, log, "parts are not counted", at_once=True, sleep=sleep)
 
     def start(self) -> None:
         """Begin to ask."""
-        self._task = asyncio.get_running_loop().create_task(self._work())
+        self._rounds.start()
 
     async def close(self) -> None:
         """Ask no more."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _work(self) -> None:
-        while True:
-            await self._look()
-            await self._sleep(EVERY_S)
+        await self._rounds.close()
 
     async def _look(self) -> None:
-        if not self._availability.up:
-            self._gauge.clear()
-            return
+        rows: list[tuple[object, ...]] = []
         try:
-            rows = await self._store.query(_MOST, {"tables": [table.name for table in TABLES]}, limits=_LIMITS)
-        except Exception as error:  # noqa: BLE001 (whatever it is, the next look may succeed)
+            if self._availability.up:
+                rows = await self._store.query(_MOST, {"tables": [table.name for table in TABLES]}, limits=_LIMITS)
+        finally:
             self._gauge.clear()
-            if not self._said:  # a right that is missing: once
-                self._said = True
-                code = error.code if isinstance(error, StoreError) else None
-                self._log.warning("parts are not counted", error=str(error), code=code)
-            return
-        self._gauge.clear()
         for table, parts in rows:
             self._gauge.labels(str(table)).set(int(str(parts)))

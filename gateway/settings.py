@@ -1,12 +1,16 @@
 """Settings of the gateway: `SLUICE_GATEWAY_<FIELD>` and the table `[gateway]`."""
 
+import re
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
-from chassis.settings import Settings, setting
+from chassis.configuration import Settings, SettingsError, setting
 from proto.otlp.policy import NANOS_PER_DAY, SENSITIVE_WORDS, Policy
 
 _MIB = 2**20
+_JOURNAL_SPARE: Final = 512 * 2**10  # bytes, what eight of the smallest segments take: begun ones count whole
+# As a browser writes it: in lower case, without a path. Anything else would match no page.
+_ORIGIN: Final = re.compile(r"\*|[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 
 
 class GatewaySettings(Settings, frozen=True, kw_only=True):
@@ -119,7 +123,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     journal_max_bytes: Annotated[
         int,
         setting(
-            "What the journal takes on disk; beyond it 503, for a project that holds much of it earlier.",
+            "What the journal takes on disk; beyond it 503, for a project that holds much of it earlier. At least "
+            "SLUICE_GATEWAY_MAX_WIRE_BYTES and 512 KiB.",
             unit="bytes",
             zero="no limit",
             ge=0,
@@ -236,8 +241,26 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     ] = 1.0
     cors_origins: Annotated[
         tuple[str, ...],
-        setting("Origins whose browser pages may send, comma-separated, or *.", zero="empty: no cross-origin requests"),
+        setting(
+            "Origins whose browser pages may send, as https://host or http://host:port, comma-separated, or *.",
+            zero="empty: no cross-origin requests",
+        ),
     ] = ()
+
+    def validate(self) -> None:
+        """Refuse a journal that the largest request would never fit in, and origins that no browser sends."""
+        least = self.max_wire_bytes + _JOURNAL_SPARE
+        if 0 < self.journal_max_bytes < least:
+            raise SettingsError(
+                f"SLUICE_GATEWAY_JOURNAL_MAX_BYTES must be 0 (no limit) or at least {least}: "
+                "SLUICE_GATEWAY_MAX_WIRE_BYTES and 512 KiB."
+            )
+        for origin in self.cors_origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise SettingsError(
+                    f"SLUICE_GATEWAY_CORS_ORIGINS: {origin!r} is no origin; one is * or scheme://host or "
+                    "scheme://host:port, in lower case and without a path."
+                )
 
     def journal_directory(self, data_dir: Path) -> Path:
         """Where journals are, given the data directory."""

@@ -25,6 +25,10 @@ class Shares(Generic[H]):
         free = self.most - self.taken - amount
         return free >= (held + amount if held else 0)
 
+    def held(self, holder: H) -> int:
+        """How much somebody holds."""
+        return self._held.get(holder, 0)
+
     def take(self, holder: H, amount: int) -> bool:
         """Take so much if it is permitted; whether it was."""
         permitted = self.permits(holder, amount)

@@ -9,22 +9,25 @@ answers take (`places_after`): by Little's law, places = answers a second * time
 docs/adr/011-overload.md has what was weighed and measured.
 """
 
-import asyncio
 import re
 import secrets
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from typing import Final, NamedTuple
 
+import structlog
 from aiohttp import web
 
 from chassis.errors import MAX_RETRY_SECONDS, ServiceUnavailable, envelope
-from chassis.gate import Glimpse
+from chassis.gate import Glimpse, date_line
+from chassis.rounds import Rounds
 from gateway.outcomes import NO_PROJECT, SIGNALS, Ledger, Metrics
 from gateway.settings import GatewaySettings
 from gateway.shares import Shares
 from proto.otlp.policy import Signal
 from proto.otlp.responses import CONTENT_TYPES, status_json, status_protobuf
+
+log = structlog.get_logger(__name__)
 
 OVERLOADED: Final = "overloaded"  # in metrics and outcomes: why it was refused
 MESSAGE: Final = "The gateway is overloaded; send the request again later."
@@ -37,6 +40,7 @@ GROW: Final = 1.25
 WINDOW_S: Final = 0.25  # between changes: an answer's time shows the change before
 WAITING_IS_FINE: Final = 0.5  # of the ack deadline
 MAX_TIMES: Final = 2_000  # of answers that are looked at in a window
+BEYOND: Final = 64  # places beyond all of them, for senders that hold none
 ARRIVAL_S: Final = 1.0  # a body that takes longer than this to arrive holds no place until it is whole
 
 REQUEST_ID: Final = re.compile(rb"[ \t]*([A-Za-z0-9._-]{1,64})[ \t]*")
@@ -92,6 +96,7 @@ class Shedding:
         self._ledger = ledger
         self._clock = clock
         self._places: Shares[bytes] = Shares(FIRST)
+        self._beyond = 0
         self._arriving: OrderedDict[_Place, float] = OrderedDict()  # the longest under way first
         self._before = Window([], 0)
         self._times: list[float] = []
@@ -102,11 +107,17 @@ class Shedding:
         metrics.places_taken.set_function(lambda: self._places.taken)
 
     def enter(self, sender: bytes) -> "_Place | None":
-        """A place for a request of `sender`, or None."""
-        if not self._places.take(sender, 1):
-            self._refused += 1
-            return None
-        place = _Place(self, sender)
+        """A place for a request of `sender`, or None. Where there are suddenly fewer places than are taken, who holds
+        none does not wait for those who had them.
+        """
+        beyond = not self._places.take(sender, 1)
+        if beyond:
+            if self._beyond >= BEYOND or self._places.held(sender):
+                self._refused += 1
+                return None
+            self._beyond += 1
+            self._places.change(sender, 1)
+        place = _Place(self, sender, beyond=beyond)
         self._arriving[place] = self._clock()
         return place
 
@@ -133,6 +144,9 @@ class Shedding:
 
     def leave(self, place: "_Place", *, answered: bool) -> None:
         """A request is over."""
+        if place.beyond:
+            place.beyond = False
+            self._beyond -= 1
         if self._arriving.pop(place, None) is not None or place.since:
             self._places.change(place.sender, -1)
         if answered and place.since and len(self._times) < MAX_TIMES:
@@ -157,13 +171,12 @@ class Shedding:
         """Look at the end of each window for as long as the application runs."""
 
         async def look() -> None:
-            while True:
-                await asyncio.sleep(WINDOW_S)
-                self.look()
+            self.look()
 
-        task = asyncio.get_running_loop().create_task(look())
+        rounds = Rounds(look, WINDOW_S, log, "places cannot be counted")
+        rounds.start()
         yield
-        task.cancel()
+        await rounds.close()
         self.count()
 
     def _forget_slow(self) -> None:
@@ -177,11 +190,12 @@ class Shedding:
 class _Place:
     """That of one request."""
 
-    __slots__ = ("_shedding", "sender", "since")
+    __slots__ = ("_shedding", "beyond", "sender", "since")
 
-    def __init__(self, shedding: Shedding, sender: bytes) -> None:
+    def __init__(self, shedding: Shedding, sender: bytes, *, beyond: bool) -> None:
         self._shedding = shedding
         self.sender = sender
+        self.beyond = beyond
         self.since = 0.0  # when its body was whole
 
     def arrived(self) -> None:
@@ -205,7 +219,8 @@ class _Answers:
     def to(self, glimpse: Glimpse) -> bytes:
         kept = REQUEST_ID.fullmatch(glimpse.headers.get(b"x-request-id", b""))
         rid = kept[1] if kept is not None else secrets.token_hex(16).encode()
-        told = b"X-Request-Id: %s\r\nRetry-After: %d\r\n" % (rid, 1 + secrets.randbelow(MAX_RETRY_SECONDS))
+        later = 1 + secrets.randbelow(MAX_RETRY_SECONDS)
+        told = b"%sX-Request-Id: %s\r\nRetry-After: %d\r\n" % (date_line(), rid, later)
         media = glimpse.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if media == CONTENT_TYPES["protobuf"].encode():
             return b"%s%s\r\n%s" % (self._protobuf_head, told, self._protobuf_body)

@@ -65,7 +65,7 @@ class Storing:
         self.gatherer = Gatherer(self.background, settings.derived_linger_s)
         self._parts = Parts(clickhouse, self.availability, metrics, log)
         self._restarts = Restarts(clickhouse, self.availability, log)
-        self._flusher = OutcomeFlusher(ledger, self.gatherer, self.availability, settings.outcomes_flush_s, clock)
+        self._flusher = OutcomeFlusher(ledger, self.gatherer, self.availability, settings.outcomes_flush_s, clock, log)
 
     def start(self) -> None:
         """Begin to work."""

@@ -3,8 +3,8 @@
 When an export is refused because its key is over its rate, or because nothing is left of its organization's month, it
 is known how long the next one would be refused too. For that long, and KEPT_NS at most, whoever comes with the same key
 gets the same answer from here, for a small part of what it costs to parse and check a request; the next one is looked
-at as ever. So is, after a request whose items did not fit, one with a shorter body. Only keys that were found good are
-remembered.
+at as ever. So is, after a request whose items did not fit, one with a shorter body, and one with a
+`project_id`, which may be another than the key's. Only keys that were found good are remembered.
 """
 
 import secrets
@@ -17,7 +17,7 @@ from prometheus_client import Counter
 
 from chassis.access import PROJECT
 from chassis.errors import ApiError, ServiceUnavailable, envelope
-from chassis.gate import Gate, Glimpse, Place, sender_of
+from chassis.gate import Gate, Glimpse, Place, date_line, sender_of
 from chassis.limits.admission import VERDICT, limit_headers
 from chassis.limits.gcra import SECOND_NS
 from chassis.limits.limiter import LimitClass
@@ -87,7 +87,9 @@ class Turnstile:
         if not self._refusals:
             return None
         refusal = self._refusals.get(glimpse.sender)
-        if refusal is None or glimpse.length < refusal.least or refusal.until <= self._clock() or not glimpse.plain:
+        if refusal is None or glimpse.length < refusal.least or refusal.until <= self._clock():
+            return None
+        if not glimpse.plain or glimpse.names_project:
             return None
         signal: Signal = "logs" if glimpse.route.endswith(b"/logs") else "traces"
         self._ledger.refused(signal, refusal.error.code.value, refusal.project_id, glimpse.came, 0)
@@ -143,8 +145,8 @@ def _answer(refusal: Refusal, glimpse: Glimpse) -> bytes:
     rid = kept[1] if kept is not None else secrets.token_hex(16).encode()
     media = glimpse.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     body, media = (refusal.status, media) if media == _PROTOBUF else (_as_json(refusal.error, rid.decode()), _JSON)
-    return b"%sX-Request-Id: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s" % (
-        *(refusal.head, rid, media, len(body), body),
+    return b"%s%sX-Request-Id: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s" % (
+        *(refusal.head, date_line(), rid, media, len(body), body),
     )
 
 

@@ -4,7 +4,7 @@ file.
 
 from typing import Annotated, ClassVar
 
-from chassis.settings import Settings, setting
+from chassis.configuration import Settings, setting
 
 
 class QuerySettings(Settings, frozen=True, kw_only=True):

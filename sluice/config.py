@@ -7,7 +7,8 @@ from typing import Final
 
 import msgspec
 
-from chassis.settings import ChassisSettings, Description, Settings, describe
+from chassis.configuration import Description, Settings, describe
+from chassis.settings import ChassisSettings
 from sluice.options import Options
 
 

@@ -52,10 +52,17 @@ def _parser() -> argparse.ArgumentParser:
     for name, module, summary in _COMMANDS:
         command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
         command.set_defaults(module=module)
-        command.add_argument("--config", metavar="FILE", help="settings file (TOML); SLUICE_CONFIG otherwise")
-        command.add_argument("--data", metavar="DIR", help="data directory; ./data by default")
+        _anywhere(command, default=None)
         _OPTIONS.get(name, _no_options)(command)
     return parser
+
+
+def _anywhere(command: argparse.ArgumentParser, default: str | None) -> None:
+    """What every sub-command takes, and an action of one (`default` SUPPRESS: what stood before it stays)."""
+    command.add_argument(
+        "--config", metavar="FILE", default=default, help="settings file (TOML); SLUICE_CONFIG otherwise"
+    )
+    command.add_argument("--data", metavar="DIR", default=default, help="data directory; ./data by default")
 
 
 def _no_options(_command: argparse.ArgumentParser) -> None:
@@ -64,9 +71,9 @@ def _no_options(_command: argparse.ArgumentParser) -> None:
 
 def _serving(command: argparse.ArgumentParser) -> None:
     command.add_argument("--host", metavar="H", help="address to listen on; 127.0.0.1 by default")
-    command.add_argument("--port", metavar="P", type=int, help="port to listen on; 4318 by default, 0: any free one")
+    command.add_argument("--port", metavar="P", type=_port, help="port to listen on; 4318 by default, 0: any free one")
     command.add_argument(
-        "--workers", metavar="N", type=_positive, default=1, help="processes that share the port; 1 by default"
+        "--workers", metavar="N", type=_workers, default=1, help="processes that share the port; 1 by default"
     )
     command.add_argument("--share-port", help=argparse.SUPPRESS)  # one of those processes
 
@@ -132,10 +139,12 @@ def _journal(command: argparse.ArgumentParser) -> None:
     actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
     inspect = actions.add_parser("inspect", help="journals, quarantine and damage; quick, also while the gateway runs")
     inspect.add_argument("--json", action="store_true", help="print as JSON")
-    actions.add_parser("verify", help="read every frame; 1 when any is damaged")
+    verify = actions.add_parser("verify", help="read every frame; 1 when any is damaged")
     requeue = actions.add_parser("requeue", help="put requests of the quarantine back into the way to ClickHouse")
     requeue.add_argument("names", metavar="NAME", nargs="*", help="a file of the quarantine, as `inspect` lists it")
     requeue.add_argument("--all", action="store_true", help="everything that was set aside")
+    for action in (inspect, verify, requeue):
+        _anywhere(action, default=argparse.SUPPRESS)
 
 
 def _repair(command: argparse.ArgumentParser) -> None:
@@ -157,11 +166,12 @@ def _day(text: str) -> date:
         raise argparse.ArgumentTypeError("must be a day as 2026-11-20") from None
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if not 1 <= number <= 256:
-        raise argparse.ArgumentTypeError("must be 1 to 256")
-    return number
+def _port(text: str) -> int:
+    return _number(text, 0, 65_535)
+
+
+def _workers(text: str) -> int:
+    return _number(text, 1, 256)
 
 
 def _noted(text: str) -> tuple[int, bytes]:
@@ -172,17 +182,20 @@ def _noted(text: str) -> tuple[int, bytes]:
 
 
 def _quota(text: str) -> int:
-    return _up_to(MAX_MONTHLY_ITEMS, text)
+    return _number(text, 0, MAX_MONTHLY_ITEMS)
 
 
 def _rate(text: str) -> int | str:
-    return text if text == "default" else _up_to(MAX_KEY_RATE, text)
+    return text if text == "default" else _number(text, 0, MAX_KEY_RATE, "`default` or ")
 
 
-def _up_to(limit: int, text: str) -> int:
-    number = int(text)
-    if not 0 <= number <= limit:
-        raise argparse.ArgumentTypeError(f"must be 0 to {limit}")
+def _number(text: str, least: int, most: int, instead: str = "") -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if not least <= number <= most:
+        raise argparse.ArgumentTypeError(f"must be {instead}a whole number, {least} to {most}")
     return number
 
 

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from chassis.settings import CONFIG_VARIABLE, PREFIX, ChassisSettings, Settings, environment
+from chassis.configuration import CONFIG_VARIABLE, PREFIX, Settings, environment
+from chassis.settings import ChassisSettings
 
 _CHASSIS_OPTIONS: Final = ("data", "host", "port")
 

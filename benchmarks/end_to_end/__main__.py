@@ -86,7 +86,8 @@ def _print_cost(
 
 def _print_rates(rounds: dict[Kind, list[Round]]) -> None:
     print(
-        "\n| highest rate, items/s | measured | senders, cores | others, cores | without both |\n|---|---|---|---|---|"
+        "\n| highest rate, items/s | measured | senders, cores | others, cores | without both | refused |\n"
+        "|---|---|---|---|---|---|"
     )
     for kind, each in rounds.items():
         most = [one.most for one in each]

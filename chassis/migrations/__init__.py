@@ -77,6 +77,11 @@ def check(url: str) -> str:
     """
     file = sqlite_file(url)
     if file is not None and not file.exists():
+        if not file.absolute().parent.is_dir():
+            raise SchemaTooOld(
+                f"The database {shown(url)} does not exist, nor does its directory: make that unless it is the data "
+                "directory, and run `sluice migrate`."
+            )
         raise SchemaTooOld(f"The database {shown(url)} does not exist yet; run `sluice migrate` to create it.")
     with _connection(url) as connection:
         current = _current(connection)

@@ -1,8 +1,10 @@
 """Counts of requests that belong to no batch, stored now and then."""
 
-import asyncio
 from collections.abc import Callable
 
+import structlog
+
+from chassis.rounds import Rounds
 from gateway.batches.availability import Availability
 from gateway.batches.gathering import Gatherer
 from gateway.batches.insert import Sealed, new_batch_id
@@ -19,31 +21,27 @@ class OutcomeFlusher:
         availability: Availability,
         every_s: float,
         clock: Callable[[], int],
+        log: structlog.stdlib.BoundLogger,
     ) -> None:
         self._ledger = ledger
         self._gatherer = gatherer
         self._availability = availability
-        self._every_s = every_s
         self._clock = clock
-        self._task: asyncio.Task[None] | None = None
+        self._rounds = Rounds(self._flush_now_and_then, every_s, log, "outcomes are not handed over")
 
     def start(self) -> None:
         """Begin to flush."""
-        self._task = asyncio.get_running_loop().create_task(self._work())
+        self._rounds.start()
 
     async def close(self) -> None:
         """Stop, and hand over what is left."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._rounds.close()
         self._flush()
 
-    async def _work(self) -> None:
-        while True:
-            await asyncio.sleep(self._every_s)
-            # While ClickHouse is away the sums go on growing in place instead of becoming a queue of blocks.
-            if self._availability.up:
-                self._flush()
+    async def _flush_now_and_then(self) -> None:
+        # While ClickHouse is away the sums go on growing in place instead of becoming a queue of blocks.
+        if self._availability.up:
+            self._flush()
 
     def _flush(self) -> None:
         batch_id = new_batch_id()

@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from chassis.health import Dependency
-from gateway.conveyor.complaints import Complaints
+from chassis.rounds import Rounds
 from gateway.conveyor.conveyor import Conveyor
 from gateway.intake import Intake
 from gateway.journal import Journal, JournalTaken, orphans
@@ -33,31 +33,20 @@ class Adoption:
         self._journal_at = journal_at
         self._convey = convey
         self._log = log
-        self._complaints = Complaints(log, "journals of processes that are gone cannot be looked for")
-        self._task: asyncio.Task[None] | None = None
+        self._rounds = Rounds(self._look, EVERY_S, log, "journals of processes that are gone cannot be looked for")
         self._adopted: set[asyncio.Task[None]] = set()
         self._storing = asyncio.Semaphore(AT_ONCE)
 
     def start(self) -> None:
         """Begin to look."""
-        self._task = asyncio.get_running_loop().create_task(self._work())
+        self._rounds.start()
 
     async def close(self) -> None:
         """Give back what is adopted; whoever comes next goes on with it."""
-        tasks = [*self._adopted, *([self._task] if self._task is not None else [])]
-        for task in tasks:
+        await self._rounds.close()
+        for task in self._adopted:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _work(self) -> None:
-        while True:
-            await asyncio.sleep(EVERY_S)
-            try:
-                await self._look()
-            except Exception as error:  # noqa: BLE001 (no descriptor, no thread: what is acknowledged waits for this)
-                self._complaints.failed(error)
-            else:
-                self._complaints.succeeded()
+        await asyncio.gather(*self._adopted, return_exceptions=True)
 
     async def _look(self) -> None:
         for directory in await asyncio.to_thread(orphans, self._directory):

@@ -6,7 +6,7 @@ _catch_up   once there is room again, what was left is read and decoded anew, in
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from gateway.batches.lane import Lane, LaneLimits
@@ -18,7 +18,7 @@ from gateway.journal import Entry, Log
 from proto.otlp.policy import Decoded
 
 READ_BYTES: Final = 2**20  # of the journal at once
-DECODE_BYTES: Final = 16 * 2**10  # of them decoded at once, or one request: they may become a thousand times as much
+DECODED_BYTES: Final = 16 * 2**20  # of columns made of them in one go: a busy event loop is slow to ask for the next
 RETRY_S: Final = 1.0
 
 
@@ -124,8 +124,12 @@ class Belt:
                     self._sink.log.exception("the journal cannot be read")
                     await asyncio.sleep(RETRY_S)
 
+    @property
+    def _room_bytes(self) -> int:
+        return self._max_bytes - self._held
+
     async def _has_room(self) -> None:
-        while self._held * 2 > self._max_bytes:
+        while self._room_bytes <= 0:
             self._room.clear()
             await self._room.wait()
 
@@ -140,24 +144,10 @@ class Belt:
             self._behind = None  # nothing was left while it was read: from here on requests wait in memory again
 
     async def _take_up(self, entries: Sequence[Entry]) -> None:
-        for few in _in_parts(entries):
+        while entries:
             await self._has_room()
-            good, bad = await self._reading.decoded(few)
+            good, bad, entries = await self._reading.decoded(entries, min(DECODED_BYTES, self._room_bytes))
             for entry, error in bad:
                 await self._writer.set_aside(entry, error)
             for request in good:
                 self._add(request)
-
-
-def _in_parts(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
-    """So many bytes at once, or one request."""
-    part: list[Entry] = []
-    size = 0
-    for entry in entries:
-        if part and size + len(entry.request.body) > DECODE_BYTES:
-            yield part
-            part, size = [], 0
-        part.append(entry)
-        size += len(entry.request.body)
-    if part:
-        yield part

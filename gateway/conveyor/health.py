@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from chassis.errors import ServiceUnavailable
+from chassis.health import Unready
 from gateway.journal import Journal
 
-FULL: Final = "The journal is full."
+FULL: Final = "has less room left than a segment needs"
 
 
 class JournalHealth:
@@ -19,6 +19,6 @@ class JournalHealth:
         self._least_room = least_room
 
     async def probe(self) -> None:
-        """Raises ServiceUnavailable while it has less room."""
+        """Raises Unready while it has less room: before it is full, so that nobody is refused here."""
         if self._journal.room_for_any_bytes < self._least_room:
-            raise ServiceUnavailable(FULL)
+            raise Unready(FULL)

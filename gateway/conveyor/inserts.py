@@ -64,11 +64,11 @@ class Inserts:
 
     async def refill(self, sealed: Sealed) -> bool:
         """Insert a block of which rows were missing; whether they still were."""
-        if await self._is_there_soon(sealed):
-            return False
-        await self._anew(sealed)
+        gone = not await self._is_there_soon(sealed)
+        if gone:
+            await self._anew(sealed)
         self._forget(_key(sealed))
-        return True
+        return gone
 
     async def is_there(self, sealed: Sealed) -> bool:
         """Whether the table has a row of it."""

@@ -7,7 +7,10 @@ from typing import Final, Protocol
 
 import structlog
 
+from chassis.clickhouse import StoreError
+
 PAUSE_S: Final = 15.0
+LATER: Final = "something acknowledged cannot be stored now; it is tried again"
 
 
 class Work(Protocol):
@@ -17,10 +20,11 @@ class Work(Protocol):
 
 
 class Later:
-    """Work that failed, each in a task of its own."""
+    """Work that failed: `aside`, each in a task of its own, where waiting takes no memory; else its caller waits."""
 
-    def __init__(self, log: structlog.stdlib.BoundLogger) -> None:
+    def __init__(self, log: structlog.stdlib.BoundLogger, *, aside: bool) -> None:
         self._log = log
+        self._aside = aside
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -31,6 +35,9 @@ class Later:
     async def attempt(self, work: Work) -> None:
         """Returns when it is done, or put off; raises nothing."""
         if await self._succeeds(work, again=False):
+            return
+        if not self._aside:
+            await self._until_done(work)
             return
         task = asyncio.get_running_loop().create_task(self._until_done(work), context=Context())
         self._tasks.add(task)
@@ -51,7 +58,10 @@ class Later:
     async def _succeeds(self, work: Work, *, again: bool) -> bool:
         try:
             await work(again=again)
+        except StoreError as error:  # nothing is wrong here
+            self._log.warning(LATER, pause_s=PAUSE_S, error=error.message, code=error.code)
         except Exception:  # noqa: BLE001 (whatever it is, it is tried again)
-            self._log.exception("something acknowledged cannot be stored now; it is tried again", pause_s=PAUSE_S)
-            return False
-        return True
+            self._log.exception(LATER, pause_s=PAUSE_S)
+        else:
+            return True
+        return False

@@ -1,6 +1,8 @@
 """A request that was acknowledged and waits to be stored."""
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from gateway.decoding import decoded_again
 from gateway.journal import Entry, Range
@@ -27,7 +29,12 @@ class Queued:
         return self.decoded.signal
 
 
-Read = tuple[list[Queued], list[tuple[Entry, Exception]]]  # what could be decoded, and what could not
+class Read(NamedTuple):
+    """What of some requests could be decoded, what could not, and what is left for another time."""
+
+    good: list[Queued]
+    bad: list[tuple[Entry, Exception]]
+    left: Sequence[Entry] = ()
 
 
 def queued(entry: Entry) -> Queued:
@@ -45,20 +52,24 @@ def queued(entry: Entry) -> Queued:
     return Queued(entry.sequence, decoded, request.accepted, len(request.body), request.received_ns)
 
 
-def all_queued(entries: Iterable[Entry]) -> Read:
-    """The same for many, and those that cannot be decoded with their reason. Raises MemoryError: that is not about a
-    request. Takes long, so it runs in a thread.
+def all_queued(entries: Sequence[Entry], most_bytes: float = math.inf) -> Read:
+    """The same for many, until their columns take `most_bytes`, and one more may. Raises MemoryError: that is not about
+    a request. Takes long, so it runs in a thread.
     """
     good: list[Queued] = []
     bad: list[tuple[Entry, Exception]] = []
-    for entry in entries:
+    nbytes = 0
+    for at, entry in enumerate(entries):
+        if nbytes >= most_bytes:
+            return Read(good, bad, entries[at:])
         try:
             good.append(queued(entry))
+            nbytes += good[-1].decoded.nbytes
         except MemoryError:
             raise
         except Exception as error:  # noqa: BLE001 (whatever it is, the next request is not to suffer for it)
             bad.append((entry, error))
-    return good, bad
+    return Read(good, bad)
 
 
 def ranges(requests: Sequence[Queued]) -> tuple[Range, ...]:

@@ -5,6 +5,7 @@ be read or not; one that is damaged counts as lost, unless it is in memory and w
 """
 
 import asyncio
+import math
 from collections.abc import Container, Sequence
 from typing import Final
 
@@ -39,13 +40,13 @@ class Reading:
         """The requests of a batch, decoded. Waits for a disk that cannot be read. Raises MemoryError, RuntimeError."""
         return await self.decoded(await self._entries(batch))
 
-    async def decoded(self, entries: Sequence[Entry]) -> Read:
-        """They are decoded in a thread. Raises MemoryError, RuntimeError."""
+    async def decoded(self, entries: Sequence[Entry], most_bytes: float = math.inf) -> Read:
+        """They are decoded in a thread, until their columns take `most_bytes`. Raises MemoryError, RuntimeError."""
         loop = asyncio.get_running_loop()
-        good, bad = await loop.run_in_executor(self._sink.threads, all_queued, entries)
-        for request in good:
+        read = await loop.run_in_executor(self._sink.threads, all_queued, entries, most_bytes)
+        for request in read.good:
             self._sink.tally.redecoded(request.items, request.decoded.accepted)
-        return good, bad
+        return read
 
     def count_damaged(self) -> None:
         """Requests were found that cannot be read any more: nobody waits for them."""

@@ -69,7 +69,7 @@ class Recovery:
     async def _complete(self, batch: Batch) -> None:
         while True:
             try:
-                good, bad = await self._reading.members(batch)
+                good, bad, _ = await self._reading.members(batch)
             except Exception:  # no memory, no threads: it is not about the batch
                 self._sink.log.exception("a batch cannot be made again now", batch=batch.batch_id)
                 await asyncio.sleep(RETRY_S)
@@ -99,7 +99,7 @@ class Recovery:
         return complete
 
     async def _refill(self, batch: Batch, places: set[Place]) -> None:
-        good, _ = await self._reading.members(batch)
+        good = (await self._reading.members(batch)).good
         anew = await self._writer.refill(batch, good, places)
         if anew:
             self._sink.log.error(

@@ -1,13 +1,12 @@
 """Whether ClickHouse has started anew: a crash between two inserts is noticed by no insert, and may have cost parts."""
 
-import asyncio
 from typing import Final
 
 import structlog
 
-from chassis.clickhouse import QueryLimits, StoreError
+from chassis.clickhouse import QueryLimits
+from chassis.rounds import Rounds
 from gateway.batches.availability import Availability
-from gateway.conveyor.complaints import Complaints
 from gateway.conveyor.presence import Reader
 
 EVERY_S: Final = 15.0
@@ -22,31 +21,17 @@ class Restarts:
     def __init__(self, store: Reader, availability: Availability, log: structlog.stdlib.BoundLogger) -> None:
         self._store = store
         self._availability = availability
-        self._complaints = Complaints(log, "whether clickhouse has started anew cannot be seen")
         self._started: dict[str, int] = {}  # by host: several may stand behind one address
-        self._task: asyncio.Task[None] | None = None
+        failing = "whether clickhouse has started anew cannot be seen"
+        self._rounds = Rounds(self._look, EVERY_S, log, failing, at_once=True)
 
     def start(self) -> None:
         """Begin to look."""
-        self._task = asyncio.get_running_loop().create_task(self._work())
+        self._rounds.start()
 
     async def close(self) -> None:
         """Stop looking."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _work(self) -> None:
-        while True:
-            try:
-                await self._look()
-            except StoreError:
-                pass  # inserts will tell
-            except Exception as error:  # noqa: BLE001 (whatever it is, rows may be lost later and are to be missed)
-                self._complaints.failed(error)
-            else:
-                self._complaints.succeeded()
-            await asyncio.sleep(EVERY_S)
+        await self._rounds.close()
 
     async def _look(self) -> None:
         if not self._availability.up:

@@ -43,7 +43,7 @@ class Writer:
         self._reading = reading
         self._sink = sink
         self._inserts = Inserts(sink)
-        self._later = Later(sink.log)
+        self._later = Later(sink.log, aside=journal.durable)
 
     @property
     def idle(self) -> bool:
@@ -121,7 +121,7 @@ class Writer:
 
     async def _store_anew(self, batch: Batch) -> None:
         """A batch as the journal has it."""
-        good, bad = await self._reading.members(batch)
+        good, bad, _ = await self._reading.members(batch)
         if bad:
             await self.part_with(batch, good, bad)
         elif good:

@@ -123,7 +123,11 @@ class OpenJournal:
         around, room = self._around, max(self.upkeep.segment_bytes, size + size // 8)
         if not self.upkeep.has_room(room):
             raise NoRoom(errno.ENOSPC, "less room is left on the disk than is to be kept free")
-        writing = Writing(around.files, self.claim.directory, self.last + 1, self._salt, room, around.clock)
+        try:
+            writing = Writing(around.files, self.claim.directory, self.last + 1, self._salt, room, around.clock)
+        except OSError:
+            self._metrics.failures.labels("write").inc()
+            raise
         self.shelf.add(writing.segment)
         self._writing, self._since = writing, around.monotonic()
         return writing

@@ -97,7 +97,10 @@ class Worker:
             self._loop = done.get_loop()
         if not self._rung:
             self._rung = True
-            self._bell.put(None)
+            if self._loop is None:
+                self._bell.put(None)
+            else:  # at the end of the loop's turn: all that came in it are one group, and the thread takes the
+                self._loop.call_soon(self._bell.put, None)  # interpreter's lock from none of them
 
     def _run(self) -> None:
         next_tick = time.monotonic() + TICK_S

@@ -1,20 +1,23 @@
 """Everything that quotas need, put together."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
 
 import structlog
 from prometheus_client import CollectorRegistry
 
 from chassis.redis import Redis
 from chassis.relational import Database
+from chassis.rounds import Rounds
 from gateway.quota.accounts import NANOS, Accounts
+from gateway.quota.metrics import QuotaMetrics
 from gateway.quota.quota import Quota
 from gateway.quota.recording import Recorder
 from gateway.quota.recounting import LOOK_S, Reader, Recounter
-from gateway.quota.rounds import QuotaMetrics, Rounds
 from gateway.quota.sharing import SHARE_S, Sharer
+
+CLOSE_S: Final = 3.0  # of an exchange that is under way
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +50,14 @@ class Metering:
         accounts = Accounts(clock, shares=redis is not None)
         recorder = Recorder(accounts, database, metrics, seconds)
         recounter = Recounter(accounts, database, reader, metrics, seconds)
-        rounds = [Rounds(recorder.round, sync_s, log), Rounds(recounter.round, LOOK_S, log)]
+
+        def repeated(work: Callable[[], Awaitable[None]], every_s: float) -> Rounds:
+            return Rounds(work, every_s, log, "quotas were not exchanged", close_s=CLOSE_S)
+
+        rounds = [repeated(recorder.round, sync_s), repeated(recounter.round, LOOK_S)]
         sharer = None if redis is None else Sharer(accounts, redis, metrics)
         if sharer is not None:
-            rounds.append(Rounds(sharer.round, min(SHARE_S, sync_s), log))
+            rounds.append(repeated(sharer.round, min(SHARE_S, sync_s)))
         return cls(Quota(accounts, recorder.look_up, clock), recorder, sharer, tuple(rounds))
 
     def start(self) -> None:

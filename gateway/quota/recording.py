@@ -15,7 +15,7 @@ from typing import Final
 from chassis.identity.usage import add_usage, read_usage
 from chassis.relational import Database, DatabaseUnavailable
 from gateway.quota.accounts import Account, Accounts
-from gateway.quota.rounds import QuotaMetrics
+from gateway.quota.metrics import QuotaMetrics
 
 LOOK_UP_S: Final = 0.5  # what the first request of an organization waits at most
 UNLIMITED_EVERY_S: Final = 60.0  # how often usage is told that no quota depends on

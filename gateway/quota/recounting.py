@@ -15,8 +15,8 @@ from chassis.clickhouse import QueryLimits, StoreError
 from chassis.identity.usage import claim_count, list_project_ids, raise_usage
 from chassis.relational import Database, DatabaseUnavailable
 from gateway.quota.accounts import Account, Accounts
+from gateway.quota.metrics import QuotaMetrics
 from gateway.quota.recording import TELL_WITHIN_S
-from gateway.quota.rounds import QuotaMetrics
 
 LOOK_S: Final = 5.0  # between two looks at whose turn it is
 EVERY: Final = timedelta(minutes=15)  # for each organization, by one of all processes

@@ -9,7 +9,7 @@ from typing import Final
 
 from chassis.redis import Redis, RedisAway, Script
 from gateway.quota.accounts import Account, Accounts
-from gateway.quota.rounds import QuotaMetrics
+from gateway.quota.metrics import QuotaMetrics
 
 SHARE_S: Final = 0.2
 AT_ONCE: Final = 100  # accounts in a call

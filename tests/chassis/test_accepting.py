@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from chassis.accepting import PAUSE_S
+from chassis.connections.accepting import PAUSE_S
 from tests.chassis.conftest import DEADLINE_S
 
 PROGRAM = """if True:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -10,7 +11,7 @@ from aiohttp import web
 
 from chassis.body import read_body
 from chassis.errors import BadRequest, ServiceUnavailable
-from chassis.gate import MAX_DROPPED, Glimpse
+from chassis.gate import MAX_DROPPED, Glimpse, date_line
 from chassis.web import Route, json_response, public
 from tests.chassis.conftest import DEADLINE_S, Serve, Served, read_all
 from tests.chassis.test_connections import SOON, split
@@ -300,6 +301,27 @@ async def test_pipelined_requests_are_each_let_in_or_not(house: House) -> None:
     assert house.gate.told == ["in one", "whole", "answered"] * 2
 
 
+async def test_pipelined_requests_are_each_turned_away_before_they_are_parsed(house: House) -> None:
+    served = await house.open()
+    answers = await served.talk(post(b"x") + post(b"") + LAST)
+    assert answers.startswith(TURNED_AWAY * 2 + b"HTTP/1.1 200")
+    assert house.gate.told == ["refused"] * 2
+
+
+async def test_a_fault_behind_the_rest_of_a_body_costs_no_request_between_them(house: House) -> None:
+    house.gate.places = 1
+    served = await house.open()
+    reader, writer = await served.connect()
+    first = post(b"x" * 9)
+    writer.write(first[:-4])
+    await asyncio.wait_for(house.entered.wait(), DEADLINE_S)
+    writer.write(first[-4:] + post(b"y" * 5) + b"nonsense\r\n\r\n")
+    answers = await read_all(reader)
+    assert re.findall(rb"HTTP/1\.[01] ([0-9]+)", answers) == [b"200", b"200", b"400"]
+    assert b'{"bytes":5}' in answers
+    writer.close()
+
+
 @pytest.mark.parametrize(
     "lines",
     [
@@ -349,3 +371,12 @@ def test_without_a_length_there_is_no_body() -> None:
     seen = Glimpse.of(b"POST /v1/traces?legacy_key=k HTTP/1.1\r\nHost: a\r\n\r\n")
     assert seen is not None
     assert seen.length == 0
+
+
+def test_a_date_is_that_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    for now, date in (
+        (784_111_777.9, b"Sun, 06 Nov 1994 08:49:37 GMT"),
+        (784_111_778, b"Sun, 06 Nov 1994 08:49:38 GMT"),
+    ):
+        monkeypatch.setattr("chassis.gate.time.time", lambda now=now: now)
+        assert date_line() == b"Date: %s\r\n" % date

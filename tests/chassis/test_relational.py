@@ -73,6 +73,13 @@ def test_a_file_is_made_by_migrating_alone_and_private(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "sluice.db").stat().st_mode) == 0o600
 
 
+def test_a_directory_that_is_missing_is_said_to_be(tmp_path: Path) -> None:
+    with pytest.raises(
+        SchemaTooOld, match=r"does not exist, nor does its directory: make that unless .* `sluice migrate`"
+    ):
+        check(f"sqlite:///{tmp_path / 'nope' / 'x.db'}")
+
+
 def test_the_migrations_make_the_tables_that_the_code_uses(migrated_url: str) -> None:
     engine = migration_engine(migrated_url)
     with engine.begin() as connection:

@@ -54,6 +54,7 @@ SAME = [
     (f"?%6C%65%67%61%63%79%5F%6B%65%79={ENCODED.lower()}", {}),
     (f"?a=%26legacy_key={OTHER}&legacy_key={KEY}", {}),
     (f"?a=?legacy_key={OTHER}&xlegacy_key={OTHER}&legacy_key={KEY}", {}),
+    ("", {"X-Legacy-Auth": f"Legacy a=legacy_key,b= legacy_key,legacy_key={KEY}"}),
     (f"?legacy_key={KEY}&legacy_key={KEY}", {"X-Legacy-Auth": LEGACY, "Authorization": f"DSN http://{KEY}@h/1"}),
 ]
 NONE = [
@@ -64,6 +65,14 @@ NONE = [
     (f"?legacy_key=+{KEY}", {}),
     (f"?legacy_key={KEY.upper()}", {}),
     (f"?legacy_key={KEY}", {"X-Legacy-Auth": ""}),
+    (f"?legacy_key={OTHER}", {"X-Legacy-Auth": LEGACY}),
+    ("?l%65gacy_key=", {"X-Legacy-Auth": LEGACY}),
+    ("?a=1&legacy_key", {"X-Legacy-Auth": LEGACY}),
+    (f"?legacy_key={KEY}&legacy_key={OTHER}", {}),
+    (f"?legacy_key={KEY}", {"Authorization": f"DSN https://{OTHER}@host/42"}),
+    ("", {"X-Legacy-Auth": LEGACY, "Authorization": f"DSN https://{OTHER}@host/42"}),
+    ("", {"X-Legacy-Auth": f"{LEGACY}, legacy_key={OTHER}"}),
+    ("", {"X-Legacy-Auth": f"Legacy legacy_key, legacy_key={KEY}"}),
     (f"?legacy_key={KEY}", {"X-Legacy-Auth": "Legacy"}),
     (f"?legacy_key={KEY}", {"Authorization": "DSN nonsense"}),
     ("", {"X-Legacy-Auth": f"legacy_key={KEY}"}),
@@ -83,3 +92,17 @@ def test_whatever_else_a_head_says_a_key_is_one_sender(query: str, headers: dict
 def test_who_cannot_be_let_in_is_one_sender(query: str, headers: dict[str, str]) -> None:
     assert authenticated(query, headers) == NOBODY
     assert (seen(query, headers).sender, sender_of(parsed(query, headers))) == (NOBODY,) * 2
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        (f"?legacy_key={KEY}&project_id=7", True),
+        (f"?project%5fid=&legacy_key={KEY}", True),
+        ("?project_id", True),
+        (f"?legacy_key={KEY}&t=project_id&project_ids=7", False),
+        ("", False),
+    ],
+)
+def test_a_head_may_name_a_project(query: str, named: bool) -> None:
+    assert seen(query, {}).names_project == named

@@ -6,8 +6,9 @@ from typing import Annotated, ClassVar
 import pytest
 
 from chassis.clickhouse.target import parse
+from chassis.configuration import Settings, SettingsError, describe, environment, setting
 from chassis.relational import sqlite_file
-from chassis.settings import ChassisSettings, Settings, SettingsError, describe, environment, setting
+from chassis.settings import ChassisSettings
 
 ODD_NAMES = ["a#b", "a?b", "a%41b", "a b", "dätä"]
 
@@ -75,13 +76,15 @@ def test_the_variable_that_names_the_file_is_no_setting() -> None:
         ({"SLUICE_A": "1", "SLUICE_B": "1"}, "", "Unknown settings: SLUICE_A, SLUICE_B."),
         ({}, "prot = 1", "Unknown setting: prot in "),
         ({}, "[gatway]\nx = 1", "Unknown setting: gatway in "),
-        ({"SLUICE_PORT": "http"}, "", "Bad setting: SLUICE_PORT: Expected `int`, got `str`."),
-        ({"SLUICE_PORT": "65536"}, "", "Bad setting: SLUICE_PORT: Expected `int` <= 65535."),
-        ({"SLUICE_PORT": "-1"}, "", "Bad setting: SLUICE_PORT: Expected `int` >= 0."),
+        ({"SLUICE_PORT": "http"}, "", "Bad setting: SLUICE_PORT: must be a whole number, 0 to 65535."),
+        ({"SLUICE_PORT": "65536"}, "", "Bad setting: SLUICE_PORT: must be a whole number, 0 to 65535."),
+        ({"SLUICE_PORT": "-1"}, "", "Bad setting: SLUICE_PORT: must be a whole number, 0 to 65535."),
         ({}, 'port = "x"', "Bad setting: port in "),
-        ({"SLUICE_DURABILITY": "disk"}, "", "Bad setting: SLUICE_DURABILITY: "),
-        ({"SLUICE_LOG_LEVEL": "loud"}, "", "Bad setting: SLUICE_LOG_LEVEL: "),
-        ({"SLUICE_HEADER_TIMEOUT_S": "0"}, "", "Bad setting: SLUICE_HEADER_TIMEOUT_S: "),
+        ({"SLUICE_DURABILITY": "disk"}, "", "Bad setting: SLUICE_DURABILITY: must be one of journal, store, memory."),
+        ({"SLUICE_LOG_LEVEL": "loud"}, "", "SLUICE_LOG_LEVEL: must be one of debug, info, warning, error."),
+        ({}, "host = 1", "must be a text."),
+        ({}, "trusted_proxies = 1", "must be a list of texts."),
+        ({"SLUICE_HEADER_TIMEOUT_S": "0"}, "", "Bad setting: SLUICE_HEADER_TIMEOUT_S: must be a number, 0.05 to "),
         ({"SLUICE_HEADER_TIMEOUT_S": "nan"}, "", "Bad setting: SLUICE_HEADER_TIMEOUT_S: "),
         ({"SLUICE_CLICKHOUSE_URL": "mysql://h/d"}, "", "SLUICE_CLICKHOUSE_URL must start with"),
         ({"SLUICE_DATA": "/a?b"}, "", "SLUICE_DATA, or the directory of SLUICE_CLICKHOUSE_URL, must have no '?'"),
@@ -105,6 +108,13 @@ def test_a_mistake_refuses_to_start_and_is_named(
 def test_a_service_refuses_an_unknown_name_of_its_own() -> None:
     with pytest.raises(SettingsError, match="SLUICE_GATEWAY_MAX_ITEM"):
         GatewaySettings.load({"SLUICE_GATEWAY_MAX_ITEM": "1"})
+
+
+def test_a_number_without_a_highest_is_told_its_least() -> None:
+    with pytest.raises(
+        SettingsError, match=r"^Bad setting: SLUICE_GATEWAY_MAX_ITEMS: must be a whole number of at least 1\.$"
+    ):
+        GatewaySettings.load({"SLUICE_GATEWAY_MAX_ITEMS": "abc"})
 
 
 def test_a_service_whose_table_is_no_table_is_told(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from chassis.access import Guards
 from chassis.errors import ApiError, BadRequest, Conflict, Forbidden, Issue, NotFound, RateLimited, ServiceUnavailable
-from chassis.health import REUSE_S, Health, Tolerated
+from chassis.health import REUSE_S, Health, Tolerated, Unready
 from chassis.identity.model import Grant, ProjectIdentity, Reach
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry, configure_logging
@@ -348,6 +348,11 @@ async def test_a_tolerated_dependency_that_is_away_is_shown_and_sends_nobody_awa
         {"name": "clickhouse", "ok": True, "error": None, "required": True},
         {"name": "database", "ok": False, "error": "does not answer", "required": False},
     ]
+
+
+async def test_why_something_cannot_be_worked_with_now_is_told() -> None:
+    (probe,) = await Health("test", [Store("journal", Unready("has no room"))]).probes()
+    assert (probe.ok, probe.error) == (False, "has no room")
 
 
 async def test_what_a_driver_says_is_logged_once_per_change_and_told_to_nobody() -> None:

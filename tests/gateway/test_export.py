@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import json
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -159,6 +160,26 @@ async def test_a_bad_json_field_is_named(gateway: Gateway) -> None:
     (issue,) = answer.json["error"]["details"]
     assert issue["path"] == "resourceSpans[0].scopeSpans[0].spans[0].kind"
     assert answer.json["details"][0]["fieldViolations"][0]["field"] == issue["path"]
+
+
+async def test_every_bad_json_field_is_named(gateway: Gateway) -> None:
+    spans = [
+        {"traceId": 5, "name": 6, "kind": "X", "startTimeUnixNano": True, "attributes": 3},
+        {"name": "good"},
+        {"events": [{"name": 7}]},
+    ]
+    sent = {"resourceSpans": [{"resource": {"attributes": [{"key": 1}]}, "scopeSpans": [{"spans": spans}]}]}
+    answer = await gateway.post("/v1/traces", json.dumps(sent).encode(), {"Content-Type": JSON})
+    assert_refused(answer, 400, "bad_request", JSON)
+    issues = {issue["path"]: issue["message"] for issue in answer.json["error"]["details"]}
+    fields = ["traceId", "name", "kind", "startTimeUnixNano", "attributes"]
+    spans_at = "resourceSpans[0].scopeSpans[0].spans"
+    assert set(issues) == {
+        "resourceSpans[0].resource.attributes[0].key",
+        *(f"{spans_at}[0].{field}" for field in fields),
+        f"{spans_at}[2].events[0].name",
+    }
+    assert not any("resourceSpans" in message for message in issues.values())
 
 
 def nested(depth: int) -> bytes:

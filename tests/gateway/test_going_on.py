@@ -38,7 +38,7 @@ async def left_behind(start_gateway: StartGateway, tmp_path: Path) -> Path:
 
 def events(lines: Sequence[Mapping[str, object]], event: str) -> list[str]:
     """What it was, each time that this was logged."""
-    return [str(line["exc_info"]) for line in lines if line["event"] == event]
+    return [str(line.get("exc_info", line.get("error"))) for line in lines if line["event"] == event]
 
 
 async def test_journals_are_looked_for_again_after_whatever_failure(
@@ -97,4 +97,4 @@ async def test_restarts_are_looked_for_again_after_whatever_failure(start_gatewa
     with capture_logs() as lines:
         await start_gateway(Faulty())
         await eventually(lambda: asked > 1)
-    assert events(lines, "whether clickhouse has started anew cannot be seen") == [NO_THREAD, "what is this?"]
+    assert events(lines, "whether clickhouse has started anew cannot be seen") == [NO_THREAD, "away", "what is this?"]

@@ -11,6 +11,7 @@ from gateway.outcomes import Ledger, Metrics
 from gateway.settings import GatewaySettings
 from gateway.shedding import (
     ARRIVAL_S,
+    BEYOND,
     FEWEST,
     FIRST,
     GROW,
@@ -131,6 +132,26 @@ def test_one_sender_leaves_places_to_others() -> None:
     assert sum(place is not None for place in noisy) == FIRST // 2
     quiet = [door.gate.enter(b"quiet") for _ in range(10)]
     assert all(quiet)
+
+
+def test_where_places_get_fewer_who_holds_none_does_not_wait_for_those_who_had_them() -> None:
+    """Up to a number of them: then the next is refused, and is not once one of them is gone."""
+    door = Door()
+    for _ in range(FIRST // 2):
+        place = door.gate.enter(b"noisy")
+        assert place is not None
+        place.arrived()
+    for _ in range(6):
+        door.answer_all(3, 60.0, b"late")
+    assert door.gauge("places") == FEWEST
+    assert door.gate.enter(b"noisy") is None
+    quiet = [door.gate.enter(str(number).encode()) for number in range(BEYOND + 1)]
+    assert [place is not None for place in quiet] == [True] * BEYOND + [False]
+    first = quiet[0]
+    assert first is not None
+    first.leave(answered=False)
+    first.leave(answered=False)
+    assert [door.gate.enter(sender) is not None for sender in (b"new", b"newer")] == [True, False]
 
 
 def test_what_was_refused_or_broke_off_says_nothing_of_time() -> None:
@@ -270,6 +291,7 @@ async def test_the_answer_is_that_of_the_skeleton(start_gateway: StartGateway, m
     told = ("Content-Type", "X-Request-Id", "Server", "Content-Length", "Vary")
     assert [plain.headers[name] for name in told] == [unusual.headers[name] for name in told]
     assert (plain.status, plain.body) == (unusual.status, unusual.body)
+    assert plain.headers["Date"].endswith(" GMT")
     assert unusual.headers["Access-Control-Allow-Origin"] == "https://page"
     store.released.set()
     assert await held == 200

@@ -177,6 +177,7 @@ async def test_both_refusals_are_the_same_but_for_the_connection(
         assert (other.status, other.body) == (429, first.body)
         assert _told(other.headers) == _told(first.headers)
         assert "Connection" not in other.headers
+        assert other.headers["Date"].endswith(" GMT")
     if media == PROTOBUF:
         assert "is used up" in Status.FromString(first.body).message
     else:
@@ -199,6 +200,15 @@ async def test_a_key_is_known_again_whatever_stands_beside_it(
     ):
         answer = await used_up.request("POST", path, headers=headers)
         assert (answer.status, "Connection" in answer.headers) == (429, False)
+
+
+async def test_who_says_too_much_of_himself_is_told_so(used_up: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys that differ, and a project that is not the key's: as while the limit is not known to be spent."""
+    monkeypatch.setattr(turnstile, "KEPT_NS", 3_600 * 10**9)
+    mine, other = used_up.projects[:2]
+    assert (await used_up.post("/v1/traces", b"")).status == 429
+    assert (await used_up.post(f"/v1/traces?legacy_key={other.key}", b"")).status == 401
+    assert (await used_up.post(f"/v1/traces?legacy_key={mine.key}&project_id=1", b"")).status == 403
 
 
 async def test_what_a_proxy_adds_for_everybody_is_nobodys(used_up: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -104,8 +105,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
         workers = children_of(up.process.pid)
         if up.process.poll() is None:
             up.process.kill()
-        for worker in workers:  # a supervisor that is killed leaves them behind
-            os.kill(worker, signal.SIGKILL)
+        for worker in workers:  # else they drain
+            with suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
         up.process.communicate()
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from chassis.settings import ChassisSettings, describe
+from chassis.configuration import describe
+from chassis.settings import ChassisSettings
 from control.settings import ControlSettings
 from gateway.settings import GatewaySettings
 from query.settings import QuerySettings

@@ -186,6 +186,15 @@ def test_what_cannot_be_done_is_one_sentence(command: Command, tmp_path: Path) -
     assert "The quarantine has no ../0/x.segment" in refused(1, "requeue", "../0/x")
 
 
+@pytest.mark.parametrize("arguments", [("inspect",), ("verify",), ("requeue", "--all")], ids=lambda each: str(each[0]))
+def test_the_directory_may_be_named_after_the_action_too(
+    command: Command, data: Path, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    after = command(*arguments, "--data", str(data), directory=tmp_path / "nowhere")
+    assert after.err == ""
+    assert after.code == 0
+
+
 def test_it_is_a_command_and_its_directory_may_be_named_by_the_setting(data: Path, tmp_path: Path) -> None:
     settings = {"SLUICE_GATEWAY_JOURNAL_DIR": str(data / "journal"), "SLUICE_DATA": str(tmp_path / "other")}
     done = sluice("journal", "inspect", **settings)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from chassis.migrations import migrate
+from sluice.main import main
 
 from .conftest import DEADLINE_S, Start, Up, refusal, sluice, wait_until
 
@@ -47,13 +48,25 @@ def test_what_is_not_there_is_named(tmp_path: Path, migrated_file: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [("init", "--quota", "-1"), ("limits", "--quota", "many"), ("limits", "--key", "k", "--rate", "10000001")],
-    ids=["negative", "no number", "too high"],
+    ("arguments", "sentence"),
+    [
+        (("init", "--quota", "-1"), "argument --quota: must be a whole number, 0 to 1000000000000000"),
+        (("limits", "--quota", "many"), "argument --quota: must be a whole number, 0 to 1000000000000000"),
+        (("limits", "--rate", "10000001"), "argument --rate: must be `default` or a whole number, 0 to 10000000"),
+        (("limits", "--rate", "x"), "argument --rate: must be `default` or a whole number, 0 to 10000000"),
+        (("up", "--workers", "x"), "argument --workers: must be a whole number, 1 to 256"),
+        (("up", "--workers", "0"), "argument --workers: must be a whole number, 1 to 256"),
+        (("up", "--port", "http"), "argument --port: must be a whole number, 0 to 65535"),
+    ],
 )
-def test_a_number_that_is_none_is_usage_and_2(arguments: tuple[str, ...]) -> None:
-    done = sluice(*arguments)
-    assert (done.returncode, done.stderr.startswith("usage: sluice")) == (2, True)
+def test_a_number_that_is_none_is_usage_and_2(
+    arguments: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    said = capsys.readouterr().err
+    assert (ended.value.code, said.startswith("usage: sluice")) == (2, True)
+    assert said.endswith(f"error: {sentence}\n")
 
 
 def export(up: Up, key: str, spans: int) -> tuple[int, Any, str | None]:

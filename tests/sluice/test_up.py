@@ -8,7 +8,6 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import urllib.request
 from contextlib import closing
 from pathlib import Path
 
@@ -18,13 +17,10 @@ from .conftest import (
     DEADLINE_S,
     ROOT,
     Start,
-    Up,
-    children_of,
     clean_environment,
     refusal,
     secrets_of,
     sluice,
-    wait_until,
 )
 
 KEYS = ["baseUrl", "orgSlug", "projectSlug", "projectId", "legacyKey", "dsn", "accessToken"]
@@ -213,11 +209,6 @@ def test_a_service_on_clickhouse_alone_needs_a_server(tmp_path: Path, name: str)
     assert sentence.startswith(f"`sluice {name}` alone needs a ClickHouse server")
 
 
-def test_several_workers_need_a_server(tmp_path: Path) -> None:
-    sentence = refusal(sluice("up", "--data", tmp_path / "data", "--port", "0", "--workers", "2"), 2)
-    assert sentence.startswith("--workers above 1 needs a ClickHouse server")
-
-
 def test_control_alone_needs_no_clickhouse(start: Start, tmp_path: Path) -> None:
     assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
     made = json.loads(sluice("init", "--data", tmp_path / "data", "--org", "acme", "--json").stdout)
@@ -230,45 +221,6 @@ def test_control_alone_needs_no_clickhouse(start: Start, tmp_path: Path) -> None
     assert (status, [project["slug"] for project in projects["data"]]) == (200, ["default"])
     assert control.get("/v1/traces")[0] == 404
     assert control.stop() == 0
-
-
-def test_workers_share_a_port_tell_the_metrics_of_all_and_end_together(start: Start, tmp_path: Path) -> None:
-    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
-    control = start("control", "--workers", "2")
-    children = children_of(control.process.pid)
-    assert len(children) == 2
-    wait_until(lambda: answers(control))
-    wait_until(lambda: metrics(control).count("\nsluice_worker_up{") == metrics(control).count("} 1\n") == 2)
-    seen = set()
-    for _ in range(30):  # a connection each: the kernel spreads them
-        text = metrics(control)
-        for worker in range(2):
-            assert f'sluice_build_info{{worker="{worker}",decoder="none",service="control"' in text
-            assert text.count(f'process_resident_memory_bytes{{worker="{worker}"}} ') == 1
-        seen |= set(re.findall(r'sluice_http_requests_total\{worker="(\d)",[^}]*route="/metrics"', text))
-    assert seen == {"0", "1"}
-    assert control.stop() == 0
-    assert [child for child in children if Path(f"/proc/{child}").exists()] == []
-
-
-def metrics(up: Up) -> str:
-    with urllib.request.urlopen(f"{up.url}/metrics", timeout=DEADLINE_S) as answer:
-        return str(answer.read(), "utf-8")
-
-
-def test_a_worker_that_dies_ends_the_command(start: Start, tmp_path: Path) -> None:
-    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
-    control = start("control", "--workers", "2")
-    wait_until(lambda: answers(control))
-    subprocess.run(["kill", "-KILL", str(children_of(control.process.pid)[0])], check=True)
-    assert control.process.wait(DEADLINE_S) == 1
-
-
-def answers(up: Up) -> bool:
-    try:
-        return up.get("/livez")[0] == 200
-    except OSError:
-        return False
 
 
 def sqlite(file: Path, statement: str) -> None:

@@ -25,11 +25,12 @@ _AT: Final = re.compile(r"(?P<fault>.*) - at `\$\.?(?P<path>.*)`", re.DOTALL)
 
 
 class FieldError(DecodeError):
-    """A value that its field cannot hold, anywhere in the request; `path` says where."""
+    """A value that its field cannot hold, anywhere in the request; `path` says where, `fault` what is wrong there."""
 
     def __init__(self, path: str, fault: str) -> None:
         super().__init__(Refusal.MALFORMED, f"{path}: {fault}" if path else fault)
         self.path = path
+        self.fault = fault
 
 
 def to_protobuf(signal: Signal, body: bytes, policy: Policy) -> bytes:

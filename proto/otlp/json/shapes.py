@@ -158,3 +158,31 @@ T = TypeVar("T")
 def present(elements: list[T | None] | None) -> list[tuple[int, T]]:
     """The elements of a list that are there, with their places."""
     return [(place, element) for place, element in enumerate(elements or ()) if element is not None]
+
+
+class _WholeScopeSpans(ScopeSpans):
+    items: list[Span | None] | None = msgspec.field(name="spans", default=None)  # type: ignore[assignment]  # not raw
+
+
+class _WholeScopeLogs(ScopeLogs):
+    items: list[LogRecord | None] | None = msgspec.field(name="logRecords", default=None)  # type: ignore[assignment]
+
+
+class _WholeResourceSpans(ResourceSpans):
+    scopes: list[_WholeScopeSpans | None] | None = msgspec.field(name="scopeSpans", default=None)  # type: ignore[assignment]
+
+
+class _WholeResourceLogs(ResourceLogs):
+    scopes: list[_WholeScopeLogs | None] | None = msgspec.field(name="scopeLogs", default=None)  # type: ignore[assignment]
+
+
+class WholeTracesRequest(_Message):
+    """A request down to its items, for whoever looks for all that is wrong with a small one."""
+
+    resources: list[_WholeResourceSpans | None] | None = msgspec.field(name="resourceSpans", default=None)
+
+
+class WholeLogsRequest(_Message):
+    """The same of log records."""
+
+    resources: list[_WholeResourceLogs | None] | None = msgspec.field(name="resourceLogs", default=None)

@@ -211,6 +211,18 @@ async def test_what_is_about_no_request_is_done_again_from_the_journal(
     assert (gateway.metric("pending_items"), gateway.metric("quarantined_items_total")) == (0, 0)
 
 
+async def test_in_mode_memory_what_cannot_be_stored_now_takes_its_room(start: Start) -> None:
+    """So that requests are refused before memory is full of it."""
+    faults = [RuntimeError("can't start new thread")] * 100
+    engine = Engine(fate=lambda *_: (faults.pop(), False) if faults else (None, True))
+    gateway = await start(engine, durability="memory", pending_bytes=1)
+    await acknowledged(gateway, 1)
+    await eventually(lambda: len(faults) < 99)  # put off once at least
+    assert (await gateway.post("/v1/traces", traces(span(2)))).status == 503
+    faults.clear()
+    await eventually(lambda: stored(gateway) == 1)
+
+
 async def test_a_batch_whose_boundaries_cannot_be_recorded_is_stored(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,13 +246,13 @@ async def test_want_of_memory_is_no_request_s_fault(
     (segment,) = (tmp_path / crash("image") / "0").glob("*.segment")
     faults = [MemoryError()]
 
-    def failing(entries: Sequence[Entry]) -> Read:
+    def failing(entries: Sequence[Entry], most_bytes: float) -> Read:
         if faults:
             data = bytearray(segment.read_bytes())
             data[data.index((2).to_bytes(16, "big") + b"\x12\x08" + (2).to_bytes(8, "big"))] ^= 1
             segment.write_bytes(data)
             raise faults.pop()
-        return all_queued(entries)
+        return all_queued(entries, most_bytes)
 
     monkeypatch.setattr("gateway.conveyor.reading.all_queued", failing)
     monkeypatch.setattr("gateway.conveyor.belt.RETRY_S", 0.05)

@@ -178,3 +178,14 @@ async def test_a_batch_whose_split_could_not_be_recorded_is_split_all_the_same()
     disk.kill_process()
     async with opened(journal_at(Path("/journal"), files=disk)) as recovered:
         assert recovered.unfinished == parts[:1]
+
+
+async def test_a_disk_without_room_for_a_segment_is_a_failure_of_the_disk() -> None:
+    disk, registry = Disk(), CollectorRegistry()
+    journal = journal_at(Path("/journal"), files=disk, registry=registry)
+    async with opened(journal):
+        disk.fail("allocate", errno.ENOSPC)
+        with pytest.raises(ServiceUnavailable):
+            await journal.append(request(b"x"))
+        assert registry.get_sample_value("sluice_gateway_journal_failures_total", {"kind": "write"}) == 1
+        await journal.append(request(b"x"))

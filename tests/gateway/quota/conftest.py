@@ -13,8 +13,8 @@ from chassis.identity.checks import Checks
 from chassis.redis import Redis, open_redis
 from chassis.relational import Database
 from gateway.quota.accounts import NANOS, Account, Accounts, Month
+from gateway.quota.metrics import QuotaMetrics
 from gateway.quota.recording import Recorder
-from gateway.quota.rounds import QuotaMetrics
 from gateway.quota.sharing import Sharer
 
 NOW_S = 2_110_000_000  # 2036-11-11T07:06:40Z: stores have clocks of their own, and drop what is over by them

@@ -9,9 +9,9 @@ descriptor leave it to wait in the kernel for a moment.
 import asyncio
 import errno
 import socket
+from collections.abc import Callable
 from typing import Final
 
-from chassis.connections import ConnectionPlan
 from chassis.telemetry import Telemetry
 
 BACKLOG: Final = 1024  # connections the kernel holds while the loop is busy
@@ -22,12 +22,12 @@ _EXHAUSTED: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.
 
 
 class Acceptor:
-    """Hands what arrives at a bound socket over to connections, from `start` until it is closed."""
+    """Hands what arrives at a bound socket over to new protocols, from `start` until it is closed."""
 
-    def __init__(self, listener: socket.socket, plan: ConnectionPlan, telemetry: Telemetry) -> None:
+    def __init__(self, listener: socket.socket, protocol: Callable[[], asyncio.Protocol], telemetry: Telemetry) -> None:
         self._loop = asyncio.get_running_loop()
         self._listener = listener
-        self._plan = plan
+        self._protocol = protocol
         self._telemetry = telemetry
         self._connecting: set[asyncio.Task[None]] = set()
         self._pause: asyncio.TimerHandle | None = None
@@ -65,7 +65,7 @@ class Acceptor:
 
     async def _connect(self, accepted: socket.socket) -> None:
         try:
-            await self._loop.connect_accepted_socket(self._plan, accepted)
+            await self._loop.connect_accepted_socket(self._protocol, accepted)
         except OSError:  # it went away in the meantime
             accepted.close()
 

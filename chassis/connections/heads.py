@@ -1,0 +1,81 @@
+"""A request head that the parser gave up on: as much of it as is needed to refuse it in the manner of its path; and one
+that the parser takes, in a version of HTTP that is not spoken here.
+"""
+
+import re
+from typing import Any, Final, NamedTuple
+
+from aiohttp import hdrs
+from aiohttp.http import HttpVersion, HttpVersion10, HttpVersion11, RawRequestMessage
+from aiohttp.http_exceptions import BadHttpMethod, LineTooLong
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
+
+from chassis.errors import ApiError, BadRequest
+
+METHODS: Final = frozenset(hdrs.METH_ALL)
+MAX_HEADERS: Final = 128
+
+_FIRST_LINE: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) (/[!-~]{0,2048}) HTTP/([0-9])(?:\.([0-9]))?\r?\n")
+_SPOKEN: Final = (HttpVersion11, HttpVersion10)
+_CONTENT_TYPE: Final = re.compile(rb"\r?\nContent-Type:[ \t]*([!-~]{1,128})[ \t]*\r?\n", re.IGNORECASE)
+
+
+class Unreadable(NamedTuple):
+    """A request that is to be refused for its head; its `headers` as the request has them."""
+
+    headers: object
+    error: ApiError
+
+
+def fault_of(fault: object) -> ApiError:
+    """What a client is told of a head that the parser gave up on with this exception: nothing of what it sent."""
+    if isinstance(fault, LineTooLong):
+        return BadRequest(f"A line of the request head is longer than {fault.args[1]} bytes.", close=True)
+    if getattr(fault, "message", "") == "Too many headers received":
+        return BadRequest(f"The request has more than {MAX_HEADERS} headers.", close=True)
+    return BadRequest("The request head cannot be parsed.", close=True)
+
+
+def refusal_of(head: RawRequestMessage, fault: object) -> ApiError | None:
+    """What a head is refused for; the parser's `fault` is None when it took the head. With a method that nobody knows a
+    request is like any other that the path does not have.
+    """
+    if head.version not in _SPOKEN:
+        return BadRequest("The versions of HTTP that are understood are 1.1 and 1.0.", close=True)
+    if fault is None or (isinstance(fault, BadHttpMethod) and head.method not in METHODS):
+        return None
+    return fault_of(fault)
+
+
+def answerable(head: RawRequestMessage) -> Any:
+    """The head in a version that the answer can be in."""
+    return head if head.version in _SPOKEN else head._replace(version=HttpVersion11)
+
+
+def first_line(data: bytes) -> RawRequestMessage | None:
+    """Method, path and, if it can be found, media type of a head; None when `data` does not begin with a head."""
+    line = _FIRST_LINE.match(data)
+    if line is None:
+        return None
+    method, path = line[1].decode(), line[2].decode()
+    headers = CIMultiDict[str]()
+    content_type = _CONTENT_TYPE.search(data)
+    if content_type is not None:
+        headers["Content-Type"] = content_type[1].decode()
+    try:
+        url = URL(path, encoded=True)
+    except ValueError:
+        return None
+    return RawRequestMessage(
+        method=method,
+        path=path,
+        version=HttpVersion(int(line[3]), int(line[4] or 0)),
+        headers=CIMultiDictProxy(headers),
+        raw_headers=(),
+        should_close=True,
+        compression=None,
+        upgrade=False,
+        chunked=False,
+        url=url,
+    )

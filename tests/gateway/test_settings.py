@@ -1,0 +1,53 @@
+"""Settings of the gateway that no single field can judge: what would start and then serve nobody is refused."""
+
+import pytest
+
+from chassis.configuration import SettingsError
+from gateway.settings import GatewaySettings
+
+JOURNAL = "SLUICE_GATEWAY_JOURNAL_MAX_BYTES"
+WIRE = "SLUICE_GATEWAY_MAX_WIRE_BYTES"
+ORIGINS = "SLUICE_GATEWAY_CORS_ORIGINS"
+LEAST = 64 * 2**20 + 512 * 2**10
+
+
+@pytest.mark.parametrize(
+    ("environ", "least"),
+    [({JOURNAL: "1"}, LEAST), ({JOURNAL: str(LEAST - 1)}, LEAST), ({JOURNAL: "524288", WIRE: "1"}, 524_289)],
+    ids=["one byte", "almost", "small requests"],
+)
+def test_a_journal_without_room_for_the_largest_request_is_refused(environ: dict[str, str], least: int) -> None:
+    with pytest.raises(SettingsError, match=f"^{JOURNAL} must be 0 .* or at least {least}: ") as caught:
+        GatewaySettings.load(environ)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("size", [0, LEAST])
+def test_a_journal_without_limit_or_with_just_that_room_is_taken(size: int) -> None:
+    assert GatewaySettings.load({JOURNAL: str(size)}).journal_max_bytes == size
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "foo",
+        "app.example",
+        "https://",
+        "https://app.example/",
+        "https://App.example",
+        "https://*.app.example",
+        "https://u@app.example",
+        "https://app.example:http",
+        "null",
+    ],
+)
+def test_an_origin_that_no_browser_sends_is_refused(origin: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        GatewaySettings.load({ORIGINS: f"https://good.example,{origin}"})
+    assert str(caught.value).startswith(f"{ORIGINS}: {origin!r} is no origin")
+    assert caught.value.exit_code == 2
+
+
+def test_origins_are_taken_as_browsers_send_them() -> None:
+    given = ("https://app.example", "http://localhost:3000", "http://[::1]:8080", "chrome-extension://abcdef", "*")
+    assert GatewaySettings.load({ORIGINS: ", ".join(given)}).cors_origins == given
