@@ -4,15 +4,18 @@ A rule is data (`public()`, `bearer(scope)`, `session()`, `project_key()`); the 
 the two, so a handler never runs unchecked and a route cannot be declared without its rule.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Final, Protocol
 
 from aiohttp import web
 from multidict import MultiDict, MultiDictProxy
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.errors import ApiError, Unauthorized
+from chassis.errors import ApiError, FactorRequired, Forbidden, Unauthorized
+from chassis.identity.grants import reach_now
 from chassis.identity.model import Grant, ProjectIdentity, Reach
 from chassis.limits.admission import Admission
 from chassis.limits.limiter import LimitClass
@@ -20,6 +23,7 @@ from chassis.limits.limiter import LimitClass
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 REACH: Final = web.RequestKey("reach", Reach)
+SCOPES: Final = web.RequestKey("scopes", frozenset[str])  # one of which the route takes
 GRANT: Final = web.RequestKey("grant", Grant)
 PROJECT: Final = web.RequestKey("project", ProjectIdentity)
 
@@ -33,9 +37,9 @@ class Public:
 
 @dataclass(frozen=True, slots=True)
 class Bearer:
-    """A bearer token whose reach has `scope` in the organization (and project) of the path."""
+    """A bearer token whose reach has one of `scopes` in the organization (and project) of the path."""
 
-    scope: str
+    scopes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +62,11 @@ def public() -> Access:
     return Public()
 
 
-def bearer(scope: str) -> Access:
-    """401 without a good token, 404 when the path is out of its sight, 403 without `scope`."""
-    return Bearer(scope)
+def bearer(*scopes: str) -> Access:
+    """401 without a good token, 404 when the path is out of its sight, 403 without one of `scopes`. Which of several it
+    takes is for the handler to say.
+    """
+    return Bearer(scopes)
 
 
 def session(*, owing: bool = False) -> Access:
@@ -81,10 +87,7 @@ class BearerCheck(Protocol):
     async def authenticate(self, authorization: str | None) -> Grant:
         """Who it is. Raises ApiError: 401, 503."""
 
-    async def authenticate_session(self, authorization: str | None, *, owing: bool) -> Grant:
-        """Whose dashboard session it is. Raises ApiError: 401, 403, 503."""
-
-    async def authorize(self, grant: Grant, org_slug: str, project_slug: str | None, scope: str) -> Reach:
+    async def authorize(self, grant: Grant, org_slug: str, project_slug: str | None, scopes: Collection[str]) -> Reach:
         """How far they reach. Raises ApiError: 404, then 403; 503."""
 
 
@@ -120,6 +123,15 @@ def reach(request: web.Request) -> Reach:
     return request[REACH]
 
 
+async def reach_again(request: web.Request, connection: AsyncConnection, now: datetime) -> Reach:
+    """What the caller may do as of this transaction, and from here on; on `bearer` routes only. Raises what the guard
+    would raise.
+    """
+    scopes: frozenset[str] = request[SCOPES]
+    request[REACH] = await reach_now(connection, request[REACH], scopes, now)
+    return request[REACH]
+
+
 def grant(request: web.Request) -> Grant:
     """Whose session it is; on `session` routes only."""
     return request[GRANT]
@@ -142,21 +154,22 @@ def guarded(access: Access, handler: Handler, guards: Guards, admission: Admissi
             raise ValueError(f"nothing guards {access}")
         if isinstance(access, Session):
             return _behind_session(guards.bearer, access.owing, handler, admission, limit)
-        return _behind_bearer(guards.bearer, access.scope, handler, admission, limit)
+        return _behind_bearer(guards.bearer, access.scopes, handler, admission, limit)
     if guards.project_key is None:
         raise ValueError(f"nothing guards {access}")
     return _behind_project_key(guards.project_key, handler, admission)
 
 
 def _behind_bearer(
-    guard: BearerCheck, scope: str, handler: Handler, admission: Admission, limit: LimitClass
+    guard: BearerCheck, scopes: tuple[str, ...], handler: Handler, admission: Admission, limit: LimitClass
 ) -> Handler:
     async def checked(request: web.Request) -> web.StreamResponse:
         slugs = request.match_info
-        await admission.admit_address(request, LimitClass.FAILED_BEARER)
-        found = await _authenticated(request, guard.authenticate, admission)
-        await admission.take(request, limit, f"{found.principal_id}@{found.org_id}")
-        request[REACH] = await guard.authorize(found, slugs["orgSlug"], slugs.get("projectSlug"), scope)
+        found = await _admitted(request, guard, admission, limit)
+        if found.owes_factor:
+            raise FactorRequired
+        request[REACH] = await guard.authorize(found, slugs["orgSlug"], slugs.get("projectSlug"), scopes)
+        request[SCOPES] = frozenset(scopes)
         return await handler(request)
 
     return checked
@@ -165,23 +178,29 @@ def _behind_bearer(
 def _behind_session(
     guard: BearerCheck, owing: bool, handler: Handler, admission: Admission, limit: LimitClass
 ) -> Handler:
-    authenticate = partial(guard.authenticate_session, owing=owing)
-
     async def checked(request: web.Request) -> web.StreamResponse:
-        await admission.admit_address(request, LimitClass.FAILED_BEARER)
-        found = await _authenticated(request, authenticate, admission)
-        await admission.take(request, limit, f"{found.principal_id}@{found.org_id}")
+        found = await _admitted(request, guard, admission, limit)
+        if not found.is_session:
+            raise Forbidden("This is for dashboard sessions, not for personal access tokens.")
+        if found.owes_factor and not owing:
+            raise FactorRequired
         request[GRANT] = found
         return await handler(request)
 
     return checked
 
 
-async def _authenticated(
-    request: web.Request, authenticate: Callable[[str | None], Awaitable[Grant]], admission: Admission
-) -> Grant:
+async def _admitted(request: web.Request, guard: BearerCheck, admission: Admission, limit: LimitClass) -> Grant:
+    """Whose good credential it is, counted; what it is refused for afterwards has the headers of his limit."""
+    await admission.admit_address(request, LimitClass.FAILED_BEARER)
+    found = await _authenticated(request, guard, admission)
+    await admission.take(request, limit, f"{found.principal_id}@{found.org_id}")
+    return found
+
+
+async def _authenticated(request: web.Request, guard: BearerCheck, admission: Admission) -> Grant:
     try:
-        return await authenticate(_only(request.headers.getall("Authorization", [])))
+        return await guard.authenticate(_only(request.headers.getall("Authorization", [])))
     except Unauthorized:
         await admission.charge_address(request, LimitClass.FAILED_BEARER)
         raise

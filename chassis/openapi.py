@@ -260,7 +260,9 @@ def _statuses(endpoint: Endpoint) -> tuple[int, ...]:
 
 def _credentials(access: Access) -> list[dict[str, list[str]]]:
     if isinstance(access, Bearer):
-        return [{"bearerAuth": [access.scope]}]  # 3.1 allows the names of roles for schemes other than OAuth
+        return [
+            {"bearerAuth": [scope]} for scope in access.scopes
+        ]  # 3.1 allows the names of roles for schemes other than OAuth
     if isinstance(access, Session):
         return [{"bearerAuth": []}]
     if isinstance(access, ProjectKey):

@@ -1,12 +1,18 @@
 """What handlers of the control service work with."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from aiohttp import web
+from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.access import reach_again
 from chassis.cursor import CursorSigner
 from chassis.identity.checks import Checks
+from chassis.identity.model import Reach
 from chassis.relational import Database
 from chassis.validation import read_json
 
@@ -30,3 +36,11 @@ class Desk:
     async def read(self, request: web.Request, shape: type[B]) -> B:
         """The request's JSON body. Raises UnsupportedMediaType, PayloadTooLarge, BadRequest, in this order."""
         return await read_json(request, shape, max_bytes=self.max_body_bytes, timeout_s=self.body_timeout_s)
+
+    @asynccontextmanager
+    async def change(self, request: web.Request) -> AsyncIterator[tuple[AsyncConnection, Reach]]:
+        """A transaction of a `bearer` route, and what its caller may do as of it: what the guard found before the body
+        came, or remembered, may have been taken away since. Raises what the guard would raise; DatabaseUnavailable.
+        """
+        async with self.database.write() as connection:
+            yield connection, await reach_again(request, connection, datetime.now(UTC))

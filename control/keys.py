@@ -140,8 +140,7 @@ class Keys:
         Its secret is in this answer and nowhere after.
         """
         body = await self.desk.read(request, NewKey)
-        caller = reach(request)
-        async with self.desk.database.write() as connection:
+        async with self.desk.change(request) as (connection, caller):
             made = await telemetry_keys.create_project_key(
                 connection, caller.org_id, _project_id(caller), body.name, caller.principal_id
             )
@@ -155,8 +154,7 @@ class Keys:
         """
         await self._see(request)
         body = await self.desk.read(request, KeyChange)
-        caller = reach(request)
-        async with self.desk.database.write() as connection:
+        async with self.desk.change(request) as (connection, caller):
             key = await _existing(connection, request)
             key_hash = await _change(connection, caller, key, body)
             changed = await _existing(connection, request)
@@ -173,9 +171,8 @@ class Keys:
         """
         await self._see(request)
         body = await self.desk.read(request, Rotation)
-        caller = reach(request)
         now = datetime.now(UTC)
-        async with self.desk.database.write() as connection:
+        async with self.desk.change(request) as (connection, caller):
             key = await _existing(connection, request)
             if key.revoked_at is not None:
                 raise Conflict("The key is revoked, or rotated already.")
@@ -195,10 +192,10 @@ class Keys:
 
         It stops working in this process at once, in others within five seconds. Again: the same answer.
         """
-        async with self.desk.database.write() as connection:
+        async with self.desk.change(request) as (connection, caller):
             key = await _existing(connection, request)
             key_hash = await telemetry_keys.revoke_project_key(connection, key.project_id, key.id)
-            await record(connection, reach(request), "key.revoke", key.id, {"name": key.name}, request_id(request))
+            await record(connection, caller, "key.revoke", key.id, {"name": key.name}, request_id(request))
         if key_hash is not None:
             self.desk.checks.forget_key(key_hash)
         return web.Response(status=204)

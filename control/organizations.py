@@ -75,8 +75,7 @@ class Organizations:
         Its slug stays, as addresses have it. Its quota is set by who runs the service: `sluice limits`.
         """
         body = await self.desk.read(request, OrganizationChange)
-        caller = reach(request)
-        async with self.desk.database.write() as connection:
+        async with self.desk.change(request) as (connection, caller):
             await registry.rename_organization(connection, caller.org_id, body.name)
             await record(
                 connection, caller, "organization.update", caller.org_id, {"name": body.name}, request_id(request)

@@ -107,8 +107,7 @@ class Projects:
         409 when the organization has one of this slug.
         """
         body = await self.desk.read(request, NewProject)
-        caller = reach(request)
-        async with self.desk.database.write() as connection:
+        async with self.desk.change(request) as (connection, caller):
             made = await registry.create_project(connection, caller.org_id, body.slug, body.name)
             told = {"slug": made.slug, "name": made.name}
             await record(connection, caller, "project.create", str(made.id), told, request_id(request))
@@ -124,8 +123,7 @@ class Projects:
     async def change(self, request: web.Request) -> web.StreamResponse:
         """Change a project."""
         body = await self.desk.read(request, ProjectChange)
-        caller = reach(request)
-        async with self.desk.database.write() as connection:
+        async with self.desk.change(request) as (connection, caller):
             changed = _existing(
                 await registry.change_project(
                     connection,

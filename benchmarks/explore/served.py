@@ -6,7 +6,7 @@ A caller's thread waits while the service's works, so that a request costs what 
 import asyncio
 import http.client
 import threading
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from concurrent.futures import Future
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -48,9 +48,9 @@ class _Open:
             raise Unauthorized
         return Grant("t", "p", "o", "shop", Role.MEMBER, frozenset({Scope.EXPLORE_READ}))
 
-    async def authorize(self, grant: Grant, org_slug: str, project_slug: str | None, scope: str) -> Reach:
-        scopes = frozenset({Scope(scope)})
-        return Reach(grant.principal_id, "t", grant.org_id, org_slug, Role.MEMBER, scopes, PROJECT, project_slug)
+    async def authorize(self, grant: Grant, org_slug: str, project_slug: str | None, scopes: Collection[str]) -> Reach:
+        held = frozenset(Scope(scope) for scope in scopes)
+        return Reach(grant.principal_id, "t", grant.org_id, org_slug, Role.MEMBER, held, PROJECT, project_slug)
 
 
 class Served:

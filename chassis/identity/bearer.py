@@ -9,58 +9,26 @@ is at most FRESH_S old, and a change made in the same process counts at once (`f
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.errors import FactorRequired, Forbidden, NotFound, Unauthorized
+from chassis.errors import NotFound, Unauthorized
 from chassis.identity.cache import CacheMetrics, Limits, LookupCache
+from chassis.identity.grants import NOT_VALID, require_scope, session_grant, token_grant
 from chassis.identity.jwt_check import JwtCheck
 from chassis.identity.model import Grant, Reach
-from chassis.identity.standing import any_disabled, common_scopes, standings
-from chassis.identity.tables import access_tokens, delegations, organizations, projects, sessions, users
+from chassis.identity.tables import access_tokens, projects
 from chassis.relational import Database, DatabaseUnavailable
-from proto.identity import Scope, hash_secret, is_slug, is_token
+from proto.identity import hash_secret, is_slug, is_token
 
 FRESH_S: Final = 5.0
 LIMITS: Final = Limits(fresh_s=FRESH_S)
 LAST_USE_PRECISION: Final = timedelta(minutes=1)  # how often one token's last use is written down at most
-SECOND_FACTORS: Final = frozenset({"otp", "rc"})  # of RFC 8176, and ours: a recovery code
 _MAX_LAST_USE_WRITES: Final = 16  # under way at once; one more is left to the token's next look-up
 
-_TOKEN: Final = (
-    sa.select(
-        access_tokens.c.id,
-        access_tokens.c.principal_id,
-        access_tokens.c.org_id,
-        organizations.c.slug.label("org_slug"),
-        access_tokens.c.scopes,
-        access_tokens.c.expires_at,
-        access_tokens.c.last_used_at,
-        delegations.c.subject_id,
-        delegations.c.chain,
-    )
-    .join_from(access_tokens, organizations, organizations.c.id == access_tokens.c.org_id)
-    .outerjoin(delegations, delegations.c.token_id == access_tokens.c.id)
-    .where(access_tokens.c.hash == sa.bindparam("hash"), access_tokens.c.revoked_at.is_(None))
-)
-_SESSION: Final = (
-    sa.select(
-        sessions.c.id,
-        sessions.c.principal_id,
-        sessions.c.org_id,
-        organizations.c.slug.label("org_slug"),
-        sessions.c.expires_at,
-        sessions.c.methods,
-        users.c.totp_confirmed_at,
-    )
-    .join_from(sessions, organizations, organizations.c.id == sessions.c.org_id)
-    .join(users, users.c.principal_id == sessions.c.principal_id)
-    .where(sessions.c.id == sa.bindparam("id"), sessions.c.revoked_at.is_(None))
-)
 _PROJECT: Final = sa.select(projects.c.id).where(
     projects.c.org_id == sa.bindparam("org_id"), projects.c.slug == sa.bindparam("slug")
 )
@@ -89,31 +57,17 @@ class BearerGuard:
         self._writes: set[asyncio.Task[None]] = set()
 
     async def authenticate(self, authorization: str | None) -> Grant:
-        """`authorization` is the header as it came. Raises Unauthorized, FactorRequired, ServiceUnavailable."""
-        grant = await self._grant(_credential(authorization))
-        if grant.owes_factor:
-            raise FactorRequired
-        return grant
+        """`authorization` is the header as it came. Raises Unauthorized, ServiceUnavailable."""
+        return await self._grant(_credential(authorization))
 
-    async def authenticate_session(self, authorization: str | None, *, owing: bool) -> Grant:
-        """Likewise, of a dashboard session; with `owing` one that owes its second factor passes too. Raises Forbidden
-        for a personal access token.
+    async def authorize(self, grant: Grant, org_slug: str, project_slug: str | None, scopes: Collection[str]) -> Reach:
+        """What the token's holder may do at the place of a path, where one of the scopes is needed. Raises NotFound,
+        Forbidden, ServiceUnavailable.
         """
-        credential = _credential(authorization)
-        grant = await self._grant(credential)
-        if is_token(credential):
-            raise Forbidden("This is for dashboard sessions, not for personal access tokens.")
-        if grant.owes_factor and not owing:
-            raise FactorRequired
-        return grant
-
-    async def authorize(self, grant: Grant, org_slug: str, project_slug: str | None, scope: str) -> Reach:
-        """What the token's holder may do at the place of a path. Raises NotFound, Forbidden, ServiceUnavailable."""
         if grant.role is None or grant.org_slug != org_slug:
             raise NotFound
         project_id = None if project_slug is None else await self._see_project(grant.org_id, project_slug)
-        if scope not in grant.scopes:
-            raise Forbidden(f"The access token or its holder's role lacks the scope {scope}.")
+        require_scope(grant.scopes, scopes)
         return Reach(
             principal_id=grant.principal_id,
             token_id=grant.token_id,
@@ -152,7 +106,7 @@ class BearerGuard:
             session_id = await self._jwt.session_id(credential)
             grant = self._sessions.recall(session_id) or await self._sessions.get(session_id)
         if grant is None or (grant.expires_at is not None and grant.expires_at <= self._now()):
-            raise Unauthorized("The access token is not valid.")
+            raise Unauthorized(NOT_VALID)
         return grant
 
     async def _see_project(self, org_id: str, slug: str) -> int:
@@ -165,19 +119,16 @@ class BearerGuard:
 
     async def _fetch_grant(self, digest: bytes) -> Grant | None:
         async with self._database.read() as connection:
-            row = (await connection.execute(_TOKEN, {"hash": digest})).one_or_none()
-            grant = None if row is None else await _granted(connection, row, row.scopes, row.subject_id, row.chain)
-        if row is not None and grant is not None:
-            self._note_use(row.id, row.last_used_at)
+            found = await token_grant(connection, digest)
+        if found is None:
+            return None
+        grant, last_used_at = found
+        self._note_use(grant.token_id, last_used_at)
         return grant
 
     async def _fetch_session(self, session_id: str) -> Grant | None:
         async with self._database.read() as connection:
-            row = (await connection.execute(_SESSION, {"id": session_id})).one_or_none()
-            if row is None:
-                return None
-            owes = row.totp_confirmed_at is not None and SECOND_FACTORS.isdisjoint(row.methods)
-            return await _granted(connection, row, owes_factor=owes)
+            return await session_grant(connection, session_id)
 
     async def _fetch_project(self, key: tuple[str, str]) -> int | None:
         async with self._database.read() as connection:
@@ -203,39 +154,6 @@ class BearerGuard:
                 )
         except DatabaseUnavailable:
             pass  # logged where it was raised; the time of last use is worth no more than one attempt
-
-
-async def _granted(
-    connection: AsyncConnection,
-    row: sa.Row[*tuple[Any, ...]],
-    scopes: list[str] | None = None,
-    subject_id: str | None = None,
-    chain: list[str] | None = None,
-    *,
-    owes_factor: bool = False,
-) -> Grant | None:
-    """Of a token's or session's row, with how everyone stands on whom it depends; None when one of them is disabled."""
-    involved = {row.principal_id, *(chain or ()), *([] if subject_id is None else [subject_id])}
-    found = await standings(connection, row.org_id, involved)
-    if any_disabled(found):
-        return None
-    granted = None if scopes is None else frozenset(Scope(name) for name in scopes if name in set(Scope))
-    reach = common_scopes(found, granted)
-    holder = found[row.principal_id]
-    return Grant(
-        token_id=row.id,
-        principal_id=row.principal_id,
-        org_id=row.org_id,
-        org_slug=row.org_slug,
-        role=None if reach is None else holder.role,
-        scopes=reach or frozenset(),
-        expires_at=row.expires_at,
-        kind=holder.kind,
-        owner_id=holder.owner_id,
-        on_behalf_of=subject_id,
-        act_chain=tuple(chain or ()),
-        owes_factor=owes_factor,
-    )
 
 
 def _credential(authorization: str | None) -> str:

@@ -34,6 +34,7 @@ class Grant:
     owner_id: str | None = None
     on_behalf_of: str | None = None
     act_chain: tuple[str, ...] = ()
+    is_session: bool = False
     owes_factor: bool = False
 
 

@@ -97,18 +97,19 @@ class ApprovalRequests:
     def routes(self) -> list[Route]:
         """Every route of this resource with its scope.
 
-        Rejecting takes no more than reading here, and what it takes beyond is asked in `reject`: who asked may withdraw
-        without being one who decides.
+        Rejecting takes the scope of those who decide or of those who ask, and which of them is asked in `reject`: who
+        asked may withdraw without being one who decides.
         """
         every = "/orgs/{orgSlug}/approval-requests"
         one = every + "/{requestId}"
         write = bearer(Scope.APPROVALS_WRITE)
+        reject = bearer(Scope.APPROVALS_DECIDE, Scope.APPROVALS_WRITE)
         return [
             Route("GET", every, self.list, bearer(Scope.APPROVALS_READ), operation=LIST),
             Route("POST", every, self.create, write, limit=LimitClass.APPROVAL, operation=CREATE),
             Route("GET", one, self.show, bearer(Scope.APPROVALS_READ), operation=SHOW),
             Route("POST", one + "/approve", self.approve, bearer(Scope.APPROVALS_DECIDE), operation=APPROVE),
-            Route("POST", one + "/reject", self.reject, bearer(Scope.APPROVALS_READ), operation=REJECT),
+            Route("POST", one + "/reject", self.reject, reject, operation=REJECT),
         ]
 
     async def list(self, request: web.Request) -> web.StreamResponse:
@@ -129,8 +130,7 @@ class ApprovalRequests:
         same one waiting (200): same requester, action, target and project. Channels are told of a new one.
         """
         body = await self._new(request)
-        caller = reach(request)
-        async with self.desk.database.write() as connection:
+        async with self.desk.change(request) as (connection, caller):
             now = self.now()  # not before it is this request's turn
             answered = await ask(connection, Asking(caller, body, self._link(caller), request_id(request), now))
         deliveries = await self.attempts.attempt(answered.queued) if answered.queued else []
@@ -179,8 +179,7 @@ class ApprovalRequests:
         vote: Callable[[AsyncConnection, Ballot], Awaitable[Outcome]],
     ) -> web.StreamResponse:
         """Those that were told of the request are told how it ended; nobody waits for that."""
-        caller = reach(request)
-        async with self.desk.database.write() as connection:
+        async with self.desk.change(request) as (connection, caller):
             now = self.now()  # not before it is this vote's turn: the request may expire while it waits
             outcome = await vote(connection, Ballot(caller, seen.id, reason, request_id(request), now))
             if outcome.decided:

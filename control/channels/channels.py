@@ -105,12 +105,11 @@ class Channels:
         Its config is checked by the rules of its kind, stored encrypted, and in no answer. A channel of the whole
         organization takes an administrator. 409 when the organization has as many as are possible.
         """
-        caller = reach(request)
         body, config = read_new(await self._bytes(request), self.rules)
         of_project = body.scope is ChannelScope.PROJECT
-        if not of_project:
-            _require_administrator(caller)
-        async with self.desk.database.write() as connection:
+        async with self.desk.change(request) as (connection, caller):
+            if not of_project:
+                _require_administrator(caller)
             made = await store.create(
                 connection,
                 self.sealer,
@@ -132,7 +131,7 @@ class Channels:
         """
         found = await self._manageable(request)
         body, config = read_change(await self._bytes(request), found.kind, self.rules)
-        async with self.desk.database.write() as connection:
+        async with self.desk.change(request) as (connection, _):
             await self._see(connection, request)  # it may be gone by now
             changed = await store.change(
                 connection,
@@ -148,7 +147,7 @@ class Channels:
     async def delete(self, request: web.Request) -> web.StreamResponse:
         """Delete a channel. Its config is erased, and what waits for it is cancelled."""
         found = await self._manageable(request)
-        async with self.desk.database.write() as connection:
+        async with self.desk.change(request) as (connection, _):
             await self._see(connection, request)
             await store.delete(connection, found)
             await self._record(connection, request, "channel.delete", found)

@@ -105,14 +105,12 @@ class Deliveries:
         A receiver that keeps the ids that it has seen takes it for the same message. 409 while it goes on, for a test,
         and for a channel that is disabled or deleted.
         """
-        async with self.desk.database.write() as connection:
+        async with self.desk.change(request) as (connection, caller):
             found = await _see(connection, request)
             await listing.require_repeatable(connection, found)
             await listing.repeat(connection, found)
-            await record(
-                connection, reach(request), "delivery.redeliver", found.id, {"channelId": found.channel_id},
-                request_id(request),
-            )  # fmt: skip
+            told = {"channelId": found.channel_id}
+            await record(connection, caller, "delivery.redeliver", found.id, told, request_id(request))
             again = await _see(connection, request)
         return json_response(delivery_body(again), status=202)
 

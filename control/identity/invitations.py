@@ -132,9 +132,8 @@ class Invitations:
         role. It is in this answer and nowhere after. An open invitation to the same address is revoked.
         """
         body = await self.desk.read(request, NewInvitation)
-        caller = reach(request)
-        members.require_grantable(caller, body.role)
-        async with self.desk.database.write() as connection:
+        async with self.desk.change(request) as (connection, caller):
+            members.require_grantable(caller, body.role)
             if await store.is_member(connection, caller.org_id, body.email):
                 raise Conflict("The organization has a member with this e-mail address.")
             made = await store.invite(connection, caller.org_id, body.email, body.role, caller.principal_id)
@@ -148,10 +147,10 @@ class Invitations:
 
         Again, or when it was accepted: the same answer, and nothing changes.
         """
-        invitation_id, caller = request.match_info["invitationId"], reach(request)
+        invitation_id = request.match_info["invitationId"]
         if INVITATION_ID.fullmatch(invitation_id) is None:  # a path may hold what no database column takes
             raise NotFound
-        async with self.desk.database.write() as connection:
+        async with self.desk.change(request) as (connection, caller):
             if not await store.revoke(connection, caller.org_id, invitation_id):
                 raise NotFound
             await record(connection, caller, "invitation.revoke", invitation_id, {}, request_id(request))

@@ -107,7 +107,7 @@ class Members:
         async with self.desk.database.read() as connection:
             await existing(connection, caller.org_id, request.match_info["principalId"])  # 404 comes before 400
         body = await self.desk.read(request, RoleChange)
-        async with self.desk.database.write() as connection:
+        async with self.desk.change(request) as (connection, caller):
             found = await existing(connection, caller.org_id, request.match_info["principalId"])
             await store.change_role(connection, caller, found, body.role)
             changed = await existing(connection, caller.org_id, found.id)
@@ -122,8 +122,7 @@ class Members:
         His tokens and sessions in the organization end, and agents and services that he owns stop working: hand them
         to another owner before, if they are to go on. 409 for the last owner.
         """
-        caller = reach(request)
-        async with self.desk.database.write() as connection:
+        async with self.desk.change(request) as (connection, caller):
             found = await existing(connection, caller.org_id, request.match_info["principalId"])
             await store.remove(connection, caller, found, datetime.now(UTC))
             told = {"role": found.role.value, "kind": found.kind.value}

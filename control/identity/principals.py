@@ -99,8 +99,7 @@ class Principals:
         It reaches no further than its owner does at any time, and stops with him.
         """
         body = await self.desk.read(request, NewPrincipal)
-        caller = reach(request)
-        async with self.desk.database.write() as connection:
+        async with self.desk.change(request) as (connection, caller):
             made = await store.create_worker(connection, caller, PrincipalKind(body.kind), body.name, Role(body.role))
             told = {"kind": body.kind, "name": body.name, "role": body.role}
             await record(connection, caller, "principal.create", made.id, told, request_id(request))
@@ -121,7 +120,7 @@ class Principals:
         async with self.desk.database.read() as connection:
             await visible_worker(connection, caller, request.match_info["principalId"])  # 404 comes before 400
         body = await self.desk.read(request, PrincipalChange)
-        async with self.desk.database.write() as connection:
+        async with self.desk.change(request) as (connection, caller):
             found = await visible_worker(connection, caller, request.match_info["principalId"])
             values = await _values(connection, caller, found, body)
             await store.change_worker(connection, found.id, values)
@@ -135,8 +134,7 @@ class Principals:
 
         Its tokens end, and what it owns stops working. There is no way back.
         """
-        caller = reach(request)
-        async with self.desk.database.write() as connection:
+        async with self.desk.change(request) as (connection, caller):
             found = await visible_worker(connection, caller, request.match_info["principalId"])
             _require_manager(caller, found)
             await store.retire_worker(connection, caller.org_id, found.id, datetime.now(UTC))

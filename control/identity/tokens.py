@@ -159,7 +159,7 @@ class Tokens:
         body = await self.desk.read(request, NewToken)
         days = body.expires_in_days
         expires_at = None if days is None else datetime.now(UTC) + timedelta(days=days)
-        async with self.desk.database.write() as connection:
+        async with self.desk.change(request) as (connection, caller):
             holder = await visible(connection, caller, principal_id)
             made = await store.mint(connection, caller, holder, body.name, body.scopes, expires_at)
             found = await store.find_token(connection, caller.org_id, holder.id, made.id)
@@ -176,10 +176,10 @@ class Tokens:
         return json_response(MadeToken(**msgspec.structs.asdict(shown), token=made.secret), status=201)
 
     async def _revoke(self, request: web.Request, principal_id: str) -> web.StreamResponse:
-        caller, token_id = reach(request), request.match_info["tokenId"]
+        token_id = request.match_info["tokenId"]
         if TOKEN_ID.fullmatch(token_id) is None:  # a path may hold what no database column takes
             raise NotFound
-        async with self.desk.database.write() as connection:
+        async with self.desk.change(request) as (connection, caller):
             holder = await visible(connection, caller, principal_id)
             if await store.find_token(connection, caller.org_id, holder.id, token_id) is None:
                 raise NotFound

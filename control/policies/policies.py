@@ -107,10 +107,9 @@ class Policies:
         the organization, the built-in table. Among those of one place the more specific pattern decides.
         """
         body = await self.desk.read(request, NewPolicy)
-        caller = reach(request)
         values = msgspec.structs.asdict(body)
         slug = values.pop("project_slug")
-        async with self.desk.database.write() as connection:
+        async with self.desk.change(request) as (connection, caller):
             project_id = await project_of(connection, caller.org_id, slug, "body.projectSlug")
             await _require_machines(connection, caller.org_id, body.machine_approver_ids)
             made = await store.create(connection, caller.org_id, project_id, values)
@@ -128,9 +127,8 @@ class Policies:
         """
         policy_id = (await self._seen(request)).id
         body = await self.desk.read(request, PolicyChange)
-        caller = reach(request)
         values = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
-        async with self.desk.database.write() as connection:
+        async with self.desk.change(request) as (connection, caller):
             await _require_machines(connection, caller.org_id, values.get("machine_approver_ids", ()))
             if await store.find(connection, caller.org_id, policy_id) is None:
                 raise NotFound
@@ -144,8 +142,7 @@ class Policies:
         Requests that were made before keep what they have.
         """
         policy = await self._seen(request)
-        caller = reach(request)
-        async with self.desk.database.write() as connection:
+        async with self.desk.change(request) as (connection, caller):
             if not await store.delete(connection, caller.org_id, policy.id):
                 raise NotFound
             await record(connection, caller, "policy.delete", policy.id, {"name": policy.name}, request_id(request))

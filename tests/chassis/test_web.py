@@ -4,7 +4,7 @@ import asyncio
 import io
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from typing import Any
 
 import pytest
@@ -199,9 +199,9 @@ class RecordingBearer:
         self._authorization = authorization
         return GRANT
 
-    async def authorize(self, grant: Grant, org_slug: str, project_slug: str | None, scope: str) -> Reach:
+    async def authorize(self, grant: Grant, org_slug: str, project_slug: str | None, scopes: Collection[str]) -> Reach:
         assert grant is GRANT
-        self.asked.append((self._authorization, org_slug, project_slug, scope))
+        self.asked.append((self._authorization, org_slug, project_slug, " ".join(scopes)))
         if self._error is not None:
             raise self._error
         return REACH

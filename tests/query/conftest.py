@@ -3,7 +3,7 @@
 import itertools
 import json
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -183,11 +183,11 @@ class Guard:
         scopes = frozenset[Scope]() if name == "blind" else frozenset({Scope.EXPLORE_READ})
         return Grant("t", name, f"id of {org}", org, Role.MEMBER, scopes)
 
-    async def authorize(self, grant: Grant, org_slug: str, project_slug: str | None, scope: str) -> Reach:
+    async def authorize(self, grant: Grant, org_slug: str, project_slug: str | None, scopes: Collection[str]) -> Reach:
         place = _PROJECTS.get((org_slug, project_slug or ""))
         if place is None or grant.org_slug != org_slug:
             raise NotFound
-        if scope not in grant.scopes:
+        if grant.scopes.isdisjoint(scopes):
             raise Forbidden
         org_id, project_id = place
         return Reach(grant.principal_id, "t", org_id, org_slug, Role.MEMBER, grant.scopes, project_id, project_slug)

@@ -25,9 +25,10 @@ def test_the_page_can_be_followed(start: Start, tmp_path: Path) -> None:
     up = start("control", data=data)
     ours = f'set -euo pipefail\nsluice() {{ {shlex.join(command())} "$@"; }}\n'
     script = ours + re.sub(r"http://127\.0\.0\.1:4318", up.url, lines())
+    environment = clean_environment(**settings)
     done = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, env=clean_environment(**settings), capture_output=True, text=True, check=False
-    )  # fmt: skip
+        ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     (tested,) = json.loads((tmp_path / "deliveries.json").read_text())["data"]
     assert (tested["type"], tested["state"]) == ("channel.test", "DEAD")

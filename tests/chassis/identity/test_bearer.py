@@ -21,7 +21,7 @@ from tests.chassis.identity.tenants import Clock, Tenant, new_member_token
 
 async def check(guard: BearerGuard, authorization: str | None, org: str, project: str | None, scope: str) -> Reach:
     """Both steps, as a request takes them."""
-    return await guard.authorize(await guard.authenticate(authorization), org, project, scope)
+    return await guard.authorize(await guard.authenticate(authorization), org, project, [scope])
 
 
 async def outcome(

@@ -47,7 +47,7 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
 async def outcome(checks: Checks, token: str) -> int:
     try:
         grant = await checks.bearer.authenticate(f"Bearer {token}")
-        await checks.bearer.authorize(grant, "acme", "web", "projects:read")
+        await checks.bearer.authorize(grant, "acme", "web", ["projects:read"])
     except ApiError as error:
         return error.status
     return 200

@@ -31,7 +31,7 @@ async def test_a_first_start_makes_all_that_a_newcomer_needs(
     dsn = parse_dsn(made.dsn)
     assert (dsn.key, dsn.host, str(dsn.project_id)) == (made.legacy_key, "127.0.0.1:4318", made.project_id)
     grant = await bearer.authenticate(f"Bearer {made.access_token}")
-    reach = await bearer.authorize(grant, "default", "default", "keys:write")
+    reach = await bearer.authorize(grant, "default", "default", ["keys:write"])
     assert (reach.role, str(reach.project_id)) == (Role.OWNER, made.project_id)
     assert str((await keys.check(authorization=f"DSN {made.dsn}")).project_id) == made.project_id
 

@@ -75,7 +75,7 @@ def test_a_token_reaches_as_far_as_everyone_it_depends_on(
                 await connection.execute(delegations.insert().values(row))
         try:
             grant = await running_bearer.authenticate(f"Bearer {secret[1]}")
-            reach = await running_bearer.authorize(grant, "acme", None, scope)
+            reach = await running_bearer.authorize(grant, "acme", None, [scope])
         except ApiError as error:
             return error.status
         assert reach.principal_id == ids[holder]

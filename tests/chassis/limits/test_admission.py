@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
 import pytest
@@ -54,10 +54,10 @@ class Guard:
         scopes = frozenset[Scope]() if principal == "blind" else frozenset({Scope.EXPLORE_READ})
         return Grant("t", principal, org, org, Role.MEMBER, scopes)
 
-    async def authorize(self, grant: Grant, org_slug: str, project_slug: str | None, scope: str) -> Reach:
+    async def authorize(self, grant: Grant, org_slug: str, project_slug: str | None, scopes: Collection[str]) -> Reach:
         if grant.org_slug != org_slug:
             raise NotFound
-        if scope not in grant.scopes:
+        if grant.scopes.isdisjoint(scopes):
             raise Forbidden
         return Reach(grant.principal_id, "t", grant.org_id, org_slug, Role.MEMBER, grant.scopes, None, project_slug)
 

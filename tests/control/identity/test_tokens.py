@@ -20,7 +20,7 @@ PRINCIPALS = "/orgs/acme/principals"
 async def reached(control: Control, token: str) -> Reach:
     """What the guard says of a token."""
     bearer = control.checks.bearer
-    return await bearer.authorize(await bearer.authenticate(f"Bearer {token}"), "acme", None, "projects:read")
+    return await bearer.authorize(await bearer.authenticate(f"Bearer {token}"), "acme", None, ["projects:read"])
 
 
 async def new_agent(person: Person, kind: str = "agent", role: str = "MEMBER", token: str | None = None) -> Any:

@@ -7,8 +7,9 @@ from typing import Final
 
 import msgspec
 
-from chassis.cursor import KEY_BYTES, MAX_CURSOR_LENGTH, CursorSigner, CursorValue
+from chassis.cursor import MAX_CURSOR_LENGTH, CursorSigner, CursorValue
 from chassis.errors import BadRequest
+from chassis.keyfile import KEY_BYTES
 
 _SIGNER: Final = CursorSigner(bytes(range(KEY_BYTES)))
 _OTHER: Final = CursorSigner(bytes(KEY_BYTES))

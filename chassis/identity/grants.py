@@ -1,0 +1,138 @@
+"""What a credential grants, as the store has it at this moment.
+
+The guard looks it up for requests (`chassis.identity.bearer`), and remembers it for some seconds. Whoever changes
+something on the strength of it asks once more within his transaction (`reach_now`): a body may take long to arrive, and
+what was revoked meanwhile, here or in another process, must not count.
+"""
+
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.errors import FactorRequired, Forbidden, NotFound, Unauthorized
+from chassis.identity.model import Grant, Reach
+from chassis.identity.standing import any_disabled, common_scopes, standings
+from chassis.identity.tables import access_tokens, delegations, organizations, sessions, users
+from proto.identity import Scope
+
+NOT_VALID: Final = "The access token is not valid."
+SECOND_FACTORS: Final = frozenset({"otp", "rc"})  # of RFC 8176, and ours: a recovery code
+
+_TOKENS: Final = (
+    sa.select(
+        access_tokens.c.id,
+        access_tokens.c.principal_id,
+        access_tokens.c.org_id,
+        organizations.c.slug.label("org_slug"),
+        access_tokens.c.scopes,
+        access_tokens.c.expires_at,
+        access_tokens.c.last_used_at,
+        delegations.c.subject_id,
+        delegations.c.chain,
+    )
+    .join_from(access_tokens, organizations, organizations.c.id == access_tokens.c.org_id)
+    .outerjoin(delegations, delegations.c.token_id == access_tokens.c.id)
+    .where(access_tokens.c.revoked_at.is_(None))
+)
+_BY_HASH: Final = _TOKENS.where(access_tokens.c.hash == sa.bindparam("hash"))
+_BY_ID: Final = _TOKENS.where(access_tokens.c.id == sa.bindparam("id"))
+_SESSION: Final = (
+    sa.select(
+        sessions.c.id,
+        sessions.c.principal_id,
+        sessions.c.org_id,
+        organizations.c.slug.label("org_slug"),
+        sessions.c.expires_at,
+        sessions.c.methods,
+        users.c.totp_confirmed_at,
+    )
+    .join_from(sessions, organizations, organizations.c.id == sessions.c.org_id)
+    .join(users, users.c.principal_id == sessions.c.principal_id)
+    .where(sessions.c.id == sa.bindparam("id"), sessions.c.revoked_at.is_(None))
+)
+
+
+async def token_grant(connection: AsyncConnection, digest: bytes) -> tuple[Grant, datetime | None] | None:
+    """Of the token with this hash, and when it was used last; None for none that works."""
+    row = (await connection.execute(_BY_HASH, {"hash": digest})).one_or_none()
+    found = None if row is None else await _of_token(connection, row)
+    return None if row is None or found is None else (found, row.last_used_at)
+
+
+async def session_grant(connection: AsyncConnection, session_id: str) -> Grant | None:
+    """Of the session with this id; None for none that lasts."""
+    row = (await connection.execute(_SESSION, {"id": session_id})).one_or_none()
+    if row is None:
+        return None
+    owes = row.totp_confirmed_at is not None and SECOND_FACTORS.isdisjoint(row.methods)
+    found = await _granted(connection, row)
+    return None if found is None else replace(found, is_session=True, owes_factor=owes)
+
+
+async def grant_now(connection: AsyncConnection, credential_id: str, now: datetime) -> Grant:
+    """Of the token or session with this id. Raises Unauthorized, FactorRequired."""
+    row = (await connection.execute(_BY_ID, {"id": credential_id})).one_or_none()
+    if row is None:
+        found = await session_grant(connection, credential_id)
+    else:
+        found = await _of_token(connection, row)
+    if found is None or (found.expires_at is not None and found.expires_at <= now):
+        raise Unauthorized(NOT_VALID)
+    if found.owes_factor:
+        raise FactorRequired
+    return found
+
+
+async def reach_now(connection: AsyncConnection, known: Reach, wanted: Collection[str], now: datetime) -> Reach:
+    """What a bearer may do who reached so far a while ago, and did it with one of the scopes `wanted`. Raises
+    Unauthorized, FactorRequired, NotFound, Forbidden.
+    """
+    found = await grant_now(connection, known.token_id, now)
+    if found.role is None:
+        raise NotFound
+    require_scope(found.scopes, wanted)
+    return replace(known, role=found.role, scopes=found.scopes, kind=found.kind, owner_id=found.owner_id)
+
+
+def require_scope(held: frozenset[Scope], wanted: Collection[str]) -> None:
+    """Raises Forbidden unless one of the scopes `wanted` is held."""
+    if held.isdisjoint(wanted):
+        raise Forbidden(f"The access token or its holder's role lacks the scope {' or '.join(sorted(wanted))}.")
+
+
+async def _of_token(connection: AsyncConnection, row: sa.Row[*tuple[Any, ...]]) -> Grant | None:
+    return await _granted(connection, row, row.scopes, row.subject_id, row.chain)
+
+
+async def _granted(
+    connection: AsyncConnection,
+    row: sa.Row[*tuple[Any, ...]],
+    scopes: list[str] | None = None,
+    subject_id: str | None = None,
+    chain: list[str] | None = None,
+) -> Grant | None:
+    """Of a token's or session's row, with how everyone stands on whom it depends; None when one of them is disabled."""
+    involved = {row.principal_id, *(chain or ()), *([] if subject_id is None else [subject_id])}
+    found = await standings(connection, row.org_id, involved)
+    if any_disabled(found):
+        return None
+    granted = None if scopes is None else frozenset(Scope(name) for name in scopes if name in set(Scope))
+    reach = common_scopes(found, granted)
+    holder = found[row.principal_id]
+    return Grant(
+        token_id=row.id,
+        principal_id=row.principal_id,
+        org_id=row.org_id,
+        org_slug=row.org_slug,
+        role=None if reach is None else holder.role,
+        scopes=reach or frozenset(),
+        expires_at=row.expires_at,
+        kind=holder.kind,
+        owner_id=holder.owner_id,
+        on_behalf_of=subject_id,
+        act_chain=tuple(chain or ()),
+    )
