@@ -1,0 +1,102 @@
+"""What is taken away while a request's body is on its way does not count any more when the body is there."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+import pytest
+
+from chassis.identity import registry
+from chassis.identity.tables import access_tokens
+from chassis.relational import Database
+from proto.identity import Role
+from tests.chassis.identity.tenants import new_member_token
+from tests.control.conftest import Control
+
+# A change of each kind that a member with all scopes of an administrator may make.
+CHANGES: Final[dict[str, tuple[str, str, object]]] = {
+    "token": ("POST", "/orgs/acme/tokens", {"name": "another"}),
+    "project": ("POST", "/orgs/acme/projects", {"slug": "fresh", "name": "Fresh"}),
+    "key": ("POST", "/orgs/acme/projects/web/keys", {"name": "another"}),
+    "invitation": ("POST", "/orgs/acme/invitations", {"email": "x@example.org", "role": "MEMBER"}),
+    "principal": ("POST", "/orgs/acme/principals", {"kind": "agent", "name": "helper", "role": "MEMBER"}),
+    "policy": ("POST", "/orgs/acme/approval-policies", {"name": "p", "actionPattern": "a.b", "effect": "DENY"}),
+    "channel": (
+        "POST",
+        "/orgs/acme/projects/web/notification-channels",
+        {"name": "c", "kind": "webhook", "config": {"url": "https://hooks.example.com/x"}},
+    ),
+    "question": (
+        "POST",
+        "/orgs/acme/approval-requests",
+        {"action": "deploy.production", "targetType": "service", "targetId": "checkout"},
+    ),
+}
+
+
+async def sent_slowly(control: Control, token: str, name: str, meanwhile: Callable[[], Awaitable[None]]) -> int:
+    """The status of a request whose last byte is sent after `meanwhile`."""
+    method, path, body = CHANGES[name]
+    raw = msgspec.json.encode(body)
+    begun = asyncio.Event()
+
+    async def trickle() -> AsyncIterator[bytes]:
+        yield raw[:-1]
+        begun.set()
+        await asyncio.sleep(0.1)  # the head is checked by now
+        await meanwhile()
+        yield raw[-1:]
+
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    async with control.client.request(method, path, data=trickle(), headers=headers) as answer:
+        await answer.read()
+        return answer.status
+
+
+async def nothing() -> None:
+    """Nothing is taken away."""
+
+
+@pytest.mark.parametrize("name", CHANGES)
+async def test_a_slow_body_is_no_fault(control: Control, database: Database, name: str) -> None:
+    _, token = await new_member_token(database, control.acme, Role.ADMIN)
+    assert await sent_slowly(control, token, name, nothing) in {200, 201}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+async def test_a_token_that_is_revoked_meanwhile_changes_nothing(
+    control: Control, database: Database, name: str
+) -> None:
+    """By another process, of which this one has not heard."""
+    holder, token = await new_member_token(database, control.acme, Role.ADMIN)
+
+    async def revoke() -> None:
+        of_holder = access_tokens.c.principal_id == holder
+        async with database.write() as connection:
+            await connection.execute(access_tokens.update().where(of_holder).values(revoked_at=datetime.now(UTC)))
+
+    assert await sent_slowly(control, token, name, revoke) == 401
+
+
+@pytest.mark.parametrize("name", CHANGES)
+async def test_nor_does_one_whose_holder_has_lost_the_right(control: Control, database: Database, name: str) -> None:
+    holder, token = await new_member_token(database, control.acme, Role.ADMIN)
+
+    async def demote() -> None:
+        async with database.write() as connection:
+            await registry.set_role(connection, control.acme.organization.id, holder, Role.BILLING)
+
+    assert await sent_slowly(control, token, name, demote) == 403
+
+
+@pytest.mark.parametrize("name", CHANGES)
+async def test_nor_one_whose_holder_has_left(control: Control, database: Database, name: str) -> None:
+    holder, token = await new_member_token(database, control.acme, Role.ADMIN)
+
+    async def remove() -> None:
+        async with database.write() as connection:
+            await registry.remove_membership(connection, control.acme.organization.id, holder)
+
+    assert await sent_slowly(control, token, name, remove) == 404
