@@ -10,7 +10,6 @@ import pytest
 
 from chassis.identity import registry
 from chassis.identity.tables import access_tokens
-from chassis.relational import Database
 from proto.identity import Role
 from tests.chassis.identity.tenants import new_member_token
 from tests.control.conftest import Control
@@ -22,11 +21,15 @@ CHANGES: Final[dict[str, tuple[str, str, object]]] = {
     "key": ("POST", "/orgs/acme/projects/web/keys", {"name": "another"}),
     "invitation": ("POST", "/orgs/acme/invitations", {"email": "x@example.org", "role": "MEMBER"}),
     "principal": ("POST", "/orgs/acme/principals", {"kind": "agent", "name": "helper", "role": "MEMBER"}),
-    "policy": ("POST", "/orgs/acme/approval-policies", {"name": "p", "actionPattern": "a.b", "effect": "DENY"}),
+    "policy": (
+        "POST",
+        "/orgs/acme/approval-policies",
+        {"name": "p", "actionPattern": "a.b", "effect": "DENY", "riskClass": "HIGH"},
+    ),
     "channel": (
         "POST",
         "/orgs/acme/projects/web/notification-channels",
-        {"name": "c", "kind": "webhook", "config": {"url": "https://hooks.example.com/x"}},
+        {"name": "c", "kind": "email", "config": {"to": ["ops@example.org"]}},
     ),
     "question": (
         "POST",
@@ -60,43 +63,41 @@ async def nothing() -> None:
 
 
 @pytest.mark.parametrize("name", CHANGES)
-async def test_a_slow_body_is_no_fault(control: Control, database: Database, name: str) -> None:
-    _, token = await new_member_token(database, control.acme, Role.ADMIN)
+async def test_a_slow_body_is_no_fault(control: Control, name: str) -> None:
+    _, token = await new_member_token(control.checks.database, control.acme, Role.ADMIN)
     assert await sent_slowly(control, token, name, nothing) in {200, 201}
 
 
 @pytest.mark.parametrize("name", CHANGES)
-async def test_a_token_that_is_revoked_meanwhile_changes_nothing(
-    control: Control, database: Database, name: str
-) -> None:
+async def test_a_token_that_is_revoked_meanwhile_changes_nothing(control: Control, name: str) -> None:
     """By another process, of which this one has not heard."""
-    holder, token = await new_member_token(database, control.acme, Role.ADMIN)
+    holder, token = await new_member_token(control.checks.database, control.acme, Role.ADMIN)
 
     async def revoke() -> None:
         of_holder = access_tokens.c.principal_id == holder
-        async with database.write() as connection:
+        async with control.checks.database.write() as connection:
             await connection.execute(access_tokens.update().where(of_holder).values(revoked_at=datetime.now(UTC)))
 
     assert await sent_slowly(control, token, name, revoke) == 401
 
 
 @pytest.mark.parametrize("name", CHANGES)
-async def test_nor_does_one_whose_holder_has_lost_the_right(control: Control, database: Database, name: str) -> None:
-    holder, token = await new_member_token(database, control.acme, Role.ADMIN)
+async def test_nor_does_one_whose_holder_has_lost_the_right(control: Control, name: str) -> None:
+    holder, token = await new_member_token(control.checks.database, control.acme, Role.ADMIN)
 
     async def demote() -> None:
-        async with database.write() as connection:
+        async with control.checks.database.write() as connection:
             await registry.set_role(connection, control.acme.organization.id, holder, Role.BILLING)
 
     assert await sent_slowly(control, token, name, demote) == 403
 
 
 @pytest.mark.parametrize("name", CHANGES)
-async def test_nor_one_whose_holder_has_left(control: Control, database: Database, name: str) -> None:
-    holder, token = await new_member_token(database, control.acme, Role.ADMIN)
+async def test_nor_one_whose_holder_has_left(control: Control, name: str) -> None:
+    holder, token = await new_member_token(control.checks.database, control.acme, Role.ADMIN)
 
     async def remove() -> None:
-        async with database.write() as connection:
+        async with control.checks.database.write() as connection:
             await registry.remove_membership(connection, control.acme.organization.id, holder)
 
     assert await sent_slowly(control, token, name, remove) == 404
