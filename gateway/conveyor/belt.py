@@ -1,11 +1,8 @@
 """One lane from the journal to ClickHouse, in bounded memory.
 
 put         a request that is on disk: its columns wait here for a batch while there is room
-leave       beyond that it is in the journal alone
+left        beyond that it is in the journal alone, and so is everything after it
 _catch_up   once there is room again, what was left is read and decoded anew, in order, until nothing is left
-
-While something is left, what comes has FRESH_SHARE of the memory, and what was left has the rest: a gateway that had to
-read everything again from the first request without room on would decode everything twice until its load ends.
 """
 
 import asyncio
@@ -22,7 +19,6 @@ from proto.otlp.policy import Decoded
 
 READ_BYTES: Final = 2**20  # of the journal at once
 DECODED_BYTES: Final = 16 * 2**20  # of columns made of them in one go: a busy event loop is slow to ask for the next
-FRESH_SHARE: Final = 0.75  # of the memory, for what comes while something is left
 RETRY_S: Final = 1.0
 
 
@@ -49,9 +45,8 @@ class Belt:
         self._slow = slow
         self._held = 0  # bytes
         self._inside: set[int] = set()  # sequences that are in memory, until they are stored
-        self._behind: int | None = None  # what was left is after this sequence
-        self._last_left = 0  # and this is the last of it
-        self._came_out: set[int] = set()  # sequences that were in memory when it was read last, and are stored since
+        self._behind: int | None = None  # everything after this sequence is read from the journal
+        self._deferred = 0  # the last sequence that was left to be read
         reading.inside.append(self._inside)
         self._left = asyncio.Event()
         self._room = asyncio.Event()
@@ -76,17 +71,16 @@ class Belt:
 
     def put(self, sequence: int, decoded: Decoded, wire_bytes: int, received_ns: int) -> None:
         """A request is on disk, and to be stored."""
-        most = self._max_bytes if self._behind is None else self._max_bytes * FRESH_SHARE
-        if not self._journal.durable or not self._held or self._held + decoded.nbytes <= most:
+        room = not self._held or self._held + decoded.nbytes <= self._max_bytes
+        if not self._journal.durable or (self._behind is None and room):
             self._add(Queued(sequence, decoded, decoded.accepted, wire_bytes, received_ns))
         else:
             self.leave(sequence)
 
     def leave(self, sequence: int) -> None:
-        """Read it from the journal when its turn comes. Sequences come in order."""
-        if self._behind is None:
-            self._behind = sequence - 1
-        self._last_left = sequence
+        """Read it from the journal when its turn comes."""
+        self._behind = sequence - 1 if self._behind is None else min(self._behind, sequence - 1)
+        self._deferred = max(self._deferred, sequence)
         self._left.set()
 
     async def drain(self) -> None:
@@ -116,8 +110,6 @@ class Belt:
             for request in batch:
                 self._inside.discard(request.sequence)
                 self._held -= request.decoded.nbytes
-            if self._behind is not None:
-                self._came_out.update(request.sequence for request in batch)
             self._room.set()
 
     async def _catch_up(self) -> None:
@@ -142,16 +134,14 @@ class Belt:
             await self._room.wait()
 
     async def _read_on(self, after: int) -> None:
-        left_before = self._last_left
-        self._came_out.clear()
+        deferred = self._deferred
         entries = await self._reading.behind(after, READ_BYTES, slow=self._slow)
-        last = self._last_left  # what comes after it is in memory, or not known here yet
-        await self._take_up([entry for entry in entries if self._is_left(entry.sequence)])
-        read_to = min(entries[-1].sequence, last) if entries else left_before
-        self._behind = read_to if read_to < self._last_left else None
-
-    def _is_left(self, sequence: int) -> bool:
-        return sequence <= self._last_left and sequence not in self._inside and sequence not in self._came_out
+        if entries:
+            await self._take_up([entry for entry in entries if entry.sequence not in self._inside])
+            if self._behind is not None and self._behind >= after:  # not set back meanwhile
+                self._behind = entries[-1].sequence
+        elif self._behind == after and self._deferred == deferred:
+            self._behind = None  # nothing was left while it was read: from here on requests wait in memory again
 
     async def _take_up(self, entries: Sequence[Entry]) -> None:
         while entries:
