@@ -96,10 +96,9 @@ def _print_goodput(outcome: Outcome, peak: float, after: float, seconds: int) ->
     """Beside what waiting senders got before it, and right after it, while what is left in the journal is stored."""
     by_second = [len(times) for times in outcome.accepted[:seconds]]
     goodput = sum(by_second) / seconds
-    print(
-        f"goodput {goodput:.0f}/s, {goodput / peak:.0%} of the most, {goodput / after:.0%} of the {after:.0f}/s that the"
-        f" same connections get after it; by second {min(by_second)} at least, {median(by_second):.0f} in the median"
-    )
+    print(f"goodput {goodput:.0f}/s, {goodput / peak:.0%} of the most;", end=" ")
+    print(f"{goodput / after:.0%} of the {after:.0f}/s that the same connections get after it;", end=" ")
+    print(f"by second {min(by_second)} at least, {median(by_second):.0f} in the median")
     settled = [time for times in outcome.accepted[_SETTLING_S:] for time in times]
     print(f"time to a 200 from when it was due: {times_of(outcome.seconds.get(200, ()))}")
     print(f"after the first {_SETTLING_S} s: {times_of(settled)}")
