@@ -301,7 +301,7 @@ async def test_the_answer_is_that_of_the_skeleton(start_gateway: StartGateway, m
 
 @pytest.mark.parametrize(
     ("durability", "deadline_s", "aimed_at_s"),
-    [("journal", 8.0, 0.25), ("memory", 8.0, 0.25), ("store", 8.0, 4.0), ("store", 0.2, 0.25)],
+    [("journal", 8.0, 0.2), ("memory", 8.0, 0.2), ("store", 8.0, 4.0), ("store", 0.2, 0.2)],
 )
 def test_in_mode_store_waiting_for_clickhouse_is_no_overload(
     durability: str, deadline_s: float, aimed_at_s: float
