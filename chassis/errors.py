@@ -5,7 +5,7 @@ whose fault it is (`code`), and `retry_after` says when the same request may suc
 limit and never carry secrets, exception texts or anything of another tenant.
 """
 
-import secrets
+import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -154,7 +154,7 @@ class ServiceUnavailable(ApiError):
         details: Sequence[Issue] | None = None,
         close: bool = False,
     ) -> None:
-        seconds = retry_after if retry_after is not None else 1 + secrets.randbelow(MAX_RETRY_SECONDS)
+        seconds = retry_after if retry_after is not None else random.randint(1, MAX_RETRY_SECONDS)  # noqa: S311 (jitter)
         super().__init__(ErrorCode.SERVICE_UNAVAILABLE, message, details=details, retry_after=seconds, close=close)
 
 

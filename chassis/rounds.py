@@ -7,8 +7,6 @@ from typing import Final
 
 import structlog
 
-from chassis.clickhouse import StoreError
-
 Kind = tuple[type[Exception], object]
 
 
@@ -22,15 +20,15 @@ class Complaints:
 
     def failed(self, error: Exception) -> None:
         """The work failed; it is tried again."""
-        code = error.code if isinstance(error, StoreError) else getattr(error, "errno", None)
+        message, code = getattr(error, "message", None), getattr(error, "code", getattr(error, "errno", None))
         kind = type(error), code
         if kind in self._told:
             return
         self._told.add(kind)
-        if isinstance(error, StoreError):  # where it was raised tells nothing
-            self._log.warning(self._event, error=error.message, code=code)
-        else:
+        if message is None:
             self._log.warning(self._event, exc_info=error)
+        else:  # an error of ours, of a store: where it was raised tells nothing
+            self._log.warning(self._event, error=message, code=code)
 
     def succeeded(self) -> None:
         """From now on a failure is news."""

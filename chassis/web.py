@@ -11,7 +11,6 @@ the request id.
 
 import hmac
 import re
-import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -61,6 +60,7 @@ from chassis.openapi import Endpoint
 from chassis.operation import JSON_TYPE, Operation
 from chassis.peers import Proxies
 from chassis.reference import Reference, process
+from chassis.request_ids import new_request_id
 from chassis.settings import ChassisSettings
 from chassis.telemetry import METRICS_TYPE, Telemetry
 from chassis.unrouted import add_catch_all, at_path, route_name
@@ -226,7 +226,7 @@ async def _identification(request: web.Request, handler: AiohttpHandler) -> web.
 
 def request_id_for(proposed: str) -> str:
     """The id a client proposes when it is harmless (`[A-Za-z0-9._-]{1,64}`), else a fresh one."""
-    return proposed if _KEPT_REQUEST_ID.fullmatch(proposed) else secrets.token_hex(16)
+    return proposed if _KEPT_REQUEST_ID.fullmatch(proposed) else new_request_id()
 
 
 def _observation(telemetry: Telemetry, proxies: Proxies) -> Middleware:

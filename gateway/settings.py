@@ -96,7 +96,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
             ge=0,
             le=60,
         ),
-    ] = 0.25
+    ] = 0.2
     batch_rows: Annotated[int, setting("A batch is sent once it has so many items.", unit="items", ge=1)] = 100_000
     batch_bytes: Annotated[int, setting("A batch is sent once it holds so much.", unit="bytes", ge=1)] = 64 * _MIB
     linger_s: Annotated[

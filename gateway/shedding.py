@@ -9,8 +9,8 @@ answers take (`places_after`): by Little's law, places = answers a second * time
 docs/adr/011-overload.md has what was weighed and measured.
 """
 
+import random
 import re
-import secrets
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from typing import Final, NamedTuple
@@ -20,6 +20,7 @@ from aiohttp import web
 
 from chassis.errors import MAX_RETRY_SECONDS, ServiceUnavailable, envelope
 from chassis.gate import Glimpse, date_line
+from chassis.request_ids import new_request_id
 from chassis.rounds import Rounds
 from gateway.outcomes import NO_PROJECT, SIGNALS, Ledger, Metrics
 from gateway.settings import GatewaySettings
@@ -218,8 +219,8 @@ class _Answers:
 
     def to(self, glimpse: Glimpse) -> bytes:
         kept = REQUEST_ID.fullmatch(glimpse.headers.get(b"x-request-id", b""))
-        rid = kept[1] if kept is not None else secrets.token_hex(16).encode()
-        later = 1 + secrets.randbelow(MAX_RETRY_SECONDS)
+        rid = kept[1] if kept is not None else new_request_id().encode()
+        later = random.randint(1, MAX_RETRY_SECONDS)  # noqa: S311 (jitter)
         told = b"%sX-Request-Id: %s\r\nRetry-After: %d\r\n" % (date_line(), rid, later)
         media = glimpse.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if media == CONTENT_TYPES["protobuf"].encode():

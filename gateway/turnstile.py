@@ -7,7 +7,6 @@ at as ever. So is, after a request whose items did not fit, one with a shorter b
 `project_id`, which may be another than the key's. Only keys that were found good are remembered.
 """
 
-import secrets
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -21,6 +20,7 @@ from chassis.gate import Gate, Glimpse, Place, date_line, sender_of
 from chassis.limits.admission import VERDICT, limit_headers
 from chassis.limits.gcra import SECOND_NS
 from chassis.limits.limiter import LimitClass
+from chassis.request_ids import new_request_id
 from chassis.senders import NOBODY
 from gateway.answers import WIRE_BYTES
 from gateway.outcomes import Ledger
@@ -142,7 +142,7 @@ _ANYWHERE: Final = _Anywhere()
 
 def _answer(refusal: Refusal, glimpse: Glimpse) -> bytes:
     kept = REQUEST_ID.fullmatch(glimpse.headers.get(b"x-request-id", b""))
-    rid = kept[1] if kept is not None else secrets.token_hex(16).encode()
+    rid = kept[1] if kept is not None else new_request_id().encode()
     media = glimpse.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     body, media = (refusal.status, media) if media == _PROTOBUF else (_as_json(refusal.error, rid.decode()), _JSON)
     return b"%s%sX-Request-Id: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s" % (

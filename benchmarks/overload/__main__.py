@@ -66,14 +66,15 @@ class Phase(NamedTuple):
 def _measure(bench: Bench, kind: Kind, arguments: argparse.Namespace) -> None:
     bench.offer(0, 1.0, _PEAK_CONNECTIONS[-1])  # connections, caches, bodies
     peaks = {connections: _peak(bench, connections) for connections in _PEAK_CONNECTIONS}
-    peak = max(peaks.values())
+    peak, best = max((rate, connections) for connections, rate in peaks.items())
     print(f"\n## {kind.signal}, {kind.encoding}\n")
     print(f"at most {peak:.0f} requests/s ({peak * ITEMS:,.0f} items/s):", end=" ")
     print(", ".join(f"over {connections} connections {rate:.0f}/s" for connections, rate in peaks.items()))
     with Memory(bench.deployment) as memory:
         over = _phase(bench, peak * arguments.times, arguments.seconds, arguments.connections)
+    after = _peak(bench, best)
     print(f"offered {peak * arguments.times:.0f}/s for {arguments.seconds:g} s: {by_status(over.outcome)}", flush=True)
-    _print_goodput(over.outcome, peak, int(arguments.seconds))
+    _print_goodput(over.outcome, peak, after, int(arguments.seconds))
     _print_costs(over, _phase(bench, 0, _FLOOD_S, arguments.connections))
     print(f"memory of the gateway: {memory}", flush=True)
     print(f"acknowledged {bench.acknowledged} items, missing at the endpoint: {bench.missing()}", flush=True)
@@ -91,13 +92,13 @@ def _peak(bench: Bench, connections: int) -> float:
     return median(outcome.count(200) / outcome.elapsed_s for outcome in outcomes)
 
 
-def _print_goodput(outcome: Outcome, peak: float, seconds: int) -> None:
+def _print_goodput(outcome: Outcome, peak: float, after: float, seconds: int) -> None:
+    """Beside what waiting senders got before it, and right after it, while what is left in the journal is stored."""
     by_second = [len(times) for times in outcome.accepted[:seconds]]
     goodput = sum(by_second) / seconds
-    print(
-        f"goodput {goodput:.0f}/s, {goodput / peak:.0%} of the most; by second {min(by_second)} at least,"
-        f" {median(by_second):.0f} in the median"
-    )
+    print(f"goodput {goodput:.0f}/s, {goodput / peak:.0%} of the most;", end=" ")
+    print(f"{goodput / after:.0%} of the {after:.0f}/s that the same connections get after it;", end=" ")
+    print(f"by second {min(by_second)} at least, {median(by_second):.0f} in the median")
     settled = [time for times in outcome.accepted[_SETTLING_S:] for time in times]
     print(f"time to a 200 from when it was due: {times_of(outcome.seconds.get(200, ()))}")
     print(f"after the first {_SETTLING_S} s: {times_of(settled)}")
