@@ -15,7 +15,7 @@ from multidict import MultiDict, MultiDictProxy
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.errors import ApiError, FactorRequired, Forbidden, Unauthorized
-from chassis.identity.grants import reach_now
+from chassis.identity.grants import reach_now, session_now
 from chassis.identity.model import Grant, ProjectIdentity, Reach
 from chassis.limits.admission import Admission
 from chassis.limits.limiter import LimitClass
@@ -25,6 +25,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 REACH: Final = web.RequestKey("reach", Reach)
 SCOPES: Final = web.RequestKey("scopes", frozenset[str])  # one of which the route takes
 GRANT: Final = web.RequestKey("grant", Grant)
+OWING: Final = web.RequestKey("owing", bool)  # whether the route takes a session whose second factor is owed
 PROJECT: Final = web.RequestKey("project", ProjectIdentity)
 
 _NO_QUERY: Final = MultiDictProxy(MultiDict[str]())
@@ -137,6 +138,14 @@ def grant(request: web.Request) -> Grant:
     return request[GRANT]
 
 
+async def grant_again(request: web.Request, connection: AsyncConnection, now: datetime) -> Grant:
+    """Whose session it is as of this transaction, and from here on; on `session` routes only. Raises what the guard
+    would raise.
+    """
+    request[GRANT] = await session_now(connection, request[GRANT].token_id, now, owing=request[OWING])
+    return request[GRANT]
+
+
 def project(request: web.Request) -> ProjectIdentity:
     """The project that the key speaks for; on `project_key` routes only."""
     return request[PROJECT]
@@ -184,7 +193,7 @@ def _behind_session(
             raise Forbidden("This is for dashboard sessions, not for personal access tokens.")
         if found.owes_factor and not owing:
             raise FactorRequired
-        request[GRANT] = found
+        request[GRANT], request[OWING] = found, owing
         return await handler(request)
 
     return checked

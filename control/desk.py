@@ -9,10 +9,10 @@ from typing import TypeVar
 from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.access import reach_again
+from chassis.access import grant_again, reach_again
 from chassis.cursor import CursorSigner
 from chassis.identity.checks import Checks
-from chassis.identity.model import Reach
+from chassis.identity.model import Grant, Reach
 from chassis.relational import Database
 from chassis.validation import read_json
 
@@ -44,3 +44,9 @@ class Desk:
         """
         async with self.database.write() as connection:
             yield connection, await reach_again(request, connection, datetime.now(UTC))
+
+    @asynccontextmanager
+    async def change_own(self, request: web.Request) -> AsyncIterator[tuple[AsyncConnection, Grant]]:
+        """The same on a `session` route: a transaction, and whose session it is as of it."""
+        async with self.database.write() as connection:
+            yield connection, await grant_again(request, connection, datetime.now(UTC))

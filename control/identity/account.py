@@ -97,8 +97,7 @@ class Accounts:
         """Change one's account."""
         body = await self.desk.read(request, UserChange)
         given = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
-        caller = grant(request)
-        async with self.desk.database.write() as connection:
+        async with self.desk.change_own(request) as (connection, caller):
             await users.change_user(connection, caller.principal_id, name=given.pop("name", None), values=given)
             user = await users.existing_user(connection, caller.principal_id)
             await record(
@@ -137,7 +136,7 @@ class Accounts:
             if not await self.passwords.matches(user.password_hash, body.current):
                 raise NotConfirmed("The password is not valid.")
         hashed = await self.passwords.hash(body.password)
-        async with self.desk.database.write() as connection:
+        async with self.desk.change_own(request) as (connection, caller):
             await users.set_password(connection, user.id, hashed)
             await sessions.end_all(connection, user.id, datetime.now(UTC), but=caller.token_id)
             actor = Actor(caller.org_id, caller.principal_id, caller.kind, token_id=caller.token_id)

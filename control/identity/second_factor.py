@@ -121,7 +121,7 @@ class SecondFactors:
         async with self.attempts.at(request, user.email):
             await self._confirmed(user, body.password)
         secret = self.factors.new_secret()
-        async with self.desk.database.write() as connection:
+        async with self.desk.change_own(request) as (connection, _):
             await users.propose_factor(connection, user.id, self.factors.seal(user.id, secret))
         return json_response(Proposal(base32(secret), otpauth_uri(secret, ISSUER, user.email)), status=201)
 
@@ -133,7 +133,7 @@ class SecondFactors:
         body = await self.desk.read(request, Code)
         caller = grant(request)
         email = (await self._user(caller)).email
-        async with self.attempts.at(request, email), self.desk.database.write() as connection:
+        async with self.attempts.at(request, email), self.desk.change_own(request) as (connection, caller):
             user = await users.existing_user(connection, caller.principal_id)
             _require(not user.has_factor, "The account has a second factor already.")
             _require(user.totp_secret is not None, "No second factor was proposed.")
@@ -158,7 +158,7 @@ class SecondFactors:
         _require(caller.owes_factor, "The session owes no second factor.")
         await self.issuer.get_ready()
         email = (await self._user(caller)).email
-        async with self.attempts.at(request, email), self.desk.database.write() as connection:
+        async with self.attempts.at(request, email), self.desk.change_own(request) as (connection, caller):
             user = await users.existing_user(connection, caller.principal_id)
             method = await self.factors.accept(connection, user, body.code, datetime.now(UTC))
             if method is None:
@@ -179,7 +179,7 @@ class SecondFactors:
         _require(user.has_factor, "The account has no second factor.")
         async with self.attempts.at(request, user.email):
             await self._confirmed(user, body.password)
-            async with self.desk.database.write() as connection:
+            async with self.desk.change_own(request) as (connection, caller):
                 if await self.factors.accept(connection, user, body.code, datetime.now(UTC)) is None:
                     raise NotConfirmed("The code is not valid.")
                 await users.remove_factor(connection, user.id)

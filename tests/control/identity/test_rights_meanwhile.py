@@ -1,0 +1,65 @@
+"""A session that ends while the body of a request is on its way changes nothing of its account any more."""
+
+from datetime import UTC, datetime
+from typing import Final
+
+import pytest
+
+from chassis.identity import sessions, users
+from chassis.identity.tables import sessions as sessions_table
+from tests.control.conftest import Control
+from tests.control.identity.conftest import PASSWORD, NewPerson, enrol
+from tests.control.test_rights_meanwhile import sent_slowly
+
+CHANGES: Final[dict[str, tuple[str, str, object]]] = {
+    "account": ("PATCH", "/auth/user", {"name": "Eve"}),
+    "password": ("POST", "/auth/password", {"current": PASSWORD, "password": "another horse battery"}),
+    "proposal": ("POST", "/auth/totp", {"password": PASSWORD}),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+async def test_a_session_that_was_ended_meanwhile(control: Control, person: NewPerson, name: str) -> None:
+    """By another process, of which this one has not heard."""
+    ada = await person()
+
+    async def end() -> None:
+        async with control.checks.database.write() as connection:
+            await sessions.end_all(connection, ada.id, datetime.now(UTC))
+
+    assert await sent_slowly(control, ada.access, CHANGES[name], end) == 401
+    assert (await ada.login())[1]["user"]["name"] == "Ada", "and the password is the one of before"
+
+
+@pytest.mark.parametrize("path", ["confirm", "verify", "disable"])
+async def test_or_while_a_code_is_on_its_way(control: Control, person: NewPerson, path: str) -> None:
+    ada = await person()
+    app, codes = await enrol(ada)
+    if path == "confirm":
+        async with control.checks.database.write() as connection:
+            await users.remove_factor(connection, ada.id)
+        secret = (await ada.call("POST", "/auth/totp", {"password": PASSWORD}))[1]["secret"]
+        app.secret = secret
+    access = (await ada.login())[1]["tokens"]["accessToken"]
+    body = {"code": app.now() if path == "confirm" else codes[0]}
+    if path == "disable":
+        access, body = ada.access, body | {"password": PASSWORD}
+
+    async def end() -> None:
+        async with control.checks.database.write() as connection:
+            await connection.execute(sessions_table.update().values(revoked_at=datetime.now(UTC)))
+
+    assert await sent_slowly(control, access, ("POST", f"/auth/totp/{path}", body), end) == 401
+    status, material, _ = await ada.login(**({} if path == "confirm" else {"totp": codes[0]}))
+    assert (status, material["user"]["mfaEnabled"]) == (200, path != "confirm"), "and the code is not spent"
+
+
+async def test_a_second_factor_that_was_set_up_meanwhile_is_owed(control: Control, person: NewPerson) -> None:
+    ada = await person()
+
+    async def set_up() -> None:
+        async with control.checks.database.write() as connection:
+            await users.propose_factor(connection, ada.id, b"sealed")
+            await users.confirm_factor(connection, ada.id, 1, datetime.now(UTC))
+
+    assert await sent_slowly(control, ada.access, CHANGES["account"], set_up) == 401
