@@ -7,7 +7,7 @@ may do is not in it: that is looked up at every request.
 import base64
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple, Self
+from typing import Annotated, Any, Final, NamedTuple, Self
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -21,28 +21,34 @@ from chassis.identity.minting import new_id
 ALGORITHM: Final = "Ed25519"  # RFC 9864; "EdDSA" says less
 TYPE: Final = "at+jwt"
 ISSUER: Final = "sluice"
+CLIENT: Final = "sluice"  # RFC 9068, 2.2: whose client the session is in; there is none but ours
 LIFETIME: Final = timedelta(minutes=15)
+_LIFETIME_S: Final = int(LIFETIME.total_seconds())
 MAX_LENGTH: Final = 2_048  # characters of a token; ours have about 500
 _THUMBPRINT: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
-class _Header(msgspec.Struct):
+_Moment = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799)]  # epoch seconds, up to the year 9999
+
+
+class _Header(msgspec.Struct, forbid_unknown_fields=True):  # `crit`, `jwk` and others say what we never sign
     alg: str
     typ: str
     kid: str
 
 
 class Claims(msgspec.Struct, frozen=True):
-    """What a token says. `exp` and `iat` are epoch seconds."""
+    """What a token says."""
 
     iss: str
     aud: str
     sub: str
+    client_id: str
     org: str
     sid: str
     amr: list[str]
-    iat: int
-    exp: int
+    iat: _Moment
+    exp: _Moment
     jti: str
 
     @property
@@ -84,11 +90,12 @@ class Signer:
             "iss": ISSUER,
             "aud": ISSUER,
             "sub": principal_id,
+            "client_id": CLIENT,
             "org": org_id,
             "sid": session_id,
             "amr": methods,
             "iat": issued,
-            "exp": issued + int(LIFETIME.total_seconds()),
+            "exp": issued + _LIFETIME_S,
             "jti": new_id("jwt"),
         }
         header = {"alg": ALGORITHM, "typ": TYPE, "kid": self.public.kid}
@@ -109,15 +116,16 @@ def claimed_key(token: str) -> str | None:
 
 
 def verified(token: str, key: PublicKey) -> Claims | None:
-    """What the token says, when this key has signed it and it is meant for us; whether it is still good is not looked
-    at. None for any other.
+    """What the token says, when this key has signed it, it is meant for us and good for no longer than ours are;
+    whether it is still good is not looked at. None for any other.
     """
     imported = OKPKey.import_key({"kty": "OKP", "crv": "Ed25519", "x": _b64(key.raw)})
     try:
         claims = msgspec.convert(jwt.decode(token, imported, algorithms=[ALGORITHM]).claims, Claims)
-    except (JoseError, ValueError, msgspec.ValidationError):
+    except (JoseError, ValueError, TypeError, msgspec.ValidationError):  # TypeError: a header of other types
         return None
-    return claims if (claims.iss, claims.aud) == (ISSUER, ISSUER) else None
+    lasting = claims.exp - claims.iat
+    return claims if (claims.iss, claims.aud) == (ISSUER, ISSUER) and 0 < lasting <= _LIFETIME_S else None
 
 
 def _b64(raw: bytes) -> str:

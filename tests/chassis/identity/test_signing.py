@@ -56,13 +56,19 @@ def test_what_was_signed_is_verified_and_nothing_else() -> None:
         ({}, {"aud": "other"}),
         ({}, {"sid": None}),
         ({}, {"exp": "soon"}),
+        ({}, {"exp": 902}),
+        ({}, {"exp": 1}),
+        ({}, {"iat": -1, "exp": 1}),
+        ({}, {"iat": 10**12, "exp": 10**12 + 1}),
+        ({}, {"client_id": None}),
     ],
 )
 def test_a_token_of_another_kind_is_none_of_ours(header: dict[str, str], claims: dict[str, object]) -> None:
     signer = Signer.of(SEED)
     key = OKPKey.import_key(signer.public.jwk() | {"d": "nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A"})
     said = {
-        "iss": "sluice", "aud": "sluice", "sub": "p", "org": "o", "sid": "s", "amr": [], "iat": 1, "exp": 2, "jti": "j",
+        "iss": "sluice", "aud": "sluice", "sub": "p", "client_id": "sluice", "org": "o", "sid": "s", "amr": [],
+        "iat": 1, "exp": 901, "jti": "j",
     }  # fmt: skip
     whole = {"alg": "Ed25519", "typ": "at+jwt", "kid": THUMBPRINT} | header
     token = jwt.encode(whole, said | claims, key, algorithms=["Ed25519"])
@@ -76,6 +82,30 @@ def test_a_token_of_another_algorithm_names_no_key(algorithm: str) -> None:
     header = msgspec.json.encode({"alg": algorithm, "typ": "at+jwt", "kid": THUMBPRINT})
     head = base64.urlsafe_b64encode(header).rstrip(b"=").decode()
     assert claimed_key(f"{head}.e30.AAAA") is None
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"crit": 5},
+        {"crit": [5]},
+        {"crit": ["exp"], "exp": {}},
+        {"b64": False},
+        {"jwk": {}},
+        {"x": [[]]},
+    ],
+)
+def test_a_header_with_more_in_it_is_none_of_ours_and_no_fault(more: dict[str, object]) -> None:
+    """Whoever sends it has signed nothing: what is in a header is looked at before the signature."""
+    header = msgspec.json.encode({"alg": "Ed25519", "typ": "at+jwt", "kid": THUMBPRINT} | more)
+    token = base64.urlsafe_b64encode(header).rstrip(b"=").decode() + ".e30.AAAA"
+    assert claimed_key(token) is None
+    assert verified(token, Signer.of(SEED).public) is None
+
+
+def test_nor_is_one_that_is_nested_deep() -> None:
+    for header in (b'{"x":' + b"[" * 1_400, b'{"alg":' + b"[" * 1_400, b"[" * 1_400):
+        assert claimed_key(base64.urlsafe_b64encode(header).rstrip(b"=").decode() + ".e30.AAAA") is None
 
 
 @given(st.text(max_size=300) | st.from_regex(r"[A-Za-z0-9_-]{0,80}\.[A-Za-z0-9_-]{0,80}\.[A-Za-z0-9_-]{0,86}"))

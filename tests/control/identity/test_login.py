@@ -253,6 +253,7 @@ async def test_tokens_that_somebody_else_made_or_altered_are_401(control: Contro
         f"{head}.{body}.{signature}.",
         f"{encoded(decoded(head) | {'kid': chr(0) * 43})}.{body}.{signature}",
         f"{encoded(decoded(head) | {'kid': 'A' * 43})}.{body}.{signature}",
+        f"{encoded(decoded(head) | {'crit': 5})}.{body}.{signature}",
         "a.b.c",
         "." * 2,
         "x" * 3_000 + ".b.c",
