@@ -36,6 +36,15 @@ def sealed_columns(metadata: sa.MetaData) -> Iterator[SealedColumn]:
                 yield SealedColumn(table, column, key, table.columns.get("org_id"))
 
 
+async def any_sealed(connection: AsyncConnection, metadata: sa.MetaData) -> bool:
+    """Whether the store has a sealed value."""
+    for sealed in sealed_columns(metadata):
+        found = sa.select(sealed.key).where(sealed.column.is_not(None)).limit(1)
+        if await connection.scalar(found) is not None:
+            return True
+    return False
+
+
 async def count_by_key(connection: AsyncConnection, metadata: sa.MetaData) -> Counter[str]:
     """How many values each key has sealed, by its id. Raises SealBroken for what is no sealed value."""
     counted: Counter[str] = Counter()

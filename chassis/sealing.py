@@ -4,16 +4,16 @@ A sealed value is `version (1 byte) | length of kid (1) | kid | nonce (12) | cip
 organization and column are authenticated with it: a value that is copied into another row does not open.
 
 The ring is `kid:base64` items, separated by commas or lines. The first key seals, all of them open. It comes from the
-settings, or else from a file in the data directory (mode 0600, made at first start), which is read again when it has
-changed: a rotation needs no restart there.
+settings, or else from a file in the data directory (mode 0600), which is read again when it has changed: a rotation
+needs no restart there. The file is drawn at the first start (`chassis.ringkeeper`) and by nothing else: another ring in
+the place of a lost one would open nothing.
 """
 
 import base64
 import binascii
-import os
+import contextlib
 import re
 import secrets
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,8 @@ from typing import Final, Protocol
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from chassis.errors import StartupError
+from chassis.errors import ServiceUnavailable, StartupError
+from chassis.keyfile import create_private, replace_private
 
 KEY_BYTES: Final = 32
 MAX_KEYS: Final = 32
@@ -35,6 +36,21 @@ _KID: Final = re.compile(r"[A-Za-z0-9._-]{1,32}")
 
 class KeyRingUnusable(StartupError):
     """The ring cannot be read, written or understood; the message is one sentence for the operator, without keys."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class KeyRingMissing(KeyRingUnusable):
+    """There is no such file."""
+
+
+class SealingUnavailable(ServiceUnavailable):
+    """There is no ring, for now; the cause says why."""
+
+    def __init__(self) -> None:
+        super().__init__("Secrets cannot be stored or read at the moment.")
 
 
 class SealBroken(Exception):
@@ -85,31 +101,58 @@ class ConfiguredKeys:
 
 
 class KeyFile:
-    """The ring in a file, read again when the file was replaced. Two processes that start together share one."""
+    """The ring in a file, read again when the file was replaced. What was read once is kept: a file that is gone or
+    damaged stops no process that runs.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._seen: tuple[int, int] | None = None
+        self._seen: tuple[int, int, int] | None = None
         self._ring: KeyRing | None = None
 
+    @property
+    def known(self) -> bool:
+        """Whether the ring was read."""
+        return self._ring is not None
+
     def ring(self) -> KeyRing:
-        """Raises KeyRingUnusable."""
+        """That of the file, or the last one that was there. Raises KeyRingUnusable when none was."""
         try:
-            if not self.path.exists():
-                _write(self.path, KeyRing(dict([new_key()])), replace=False)
+            return self.read()
+        except KeyRingUnusable:
+            if self._ring is None:
+                raise
+            return self._ring
+
+    def read(self) -> KeyRing:
+        """That of the file as it is now. Raises KeyRingMissing, KeyRingUnusable."""
+        try:
             found = self.path.stat()
-            if self._ring is None or (found.st_ino, found.st_mtime_ns) != self._seen:
+            seen = found.st_ino, found.st_mtime_ns, found.st_size
+            if self._ring is None or seen != self._seen:
                 self._ring = parse_ring(self.path.read_text(encoding="utf-8"), f"The key ring {self.path}")
-                self._seen = (found.st_ino, found.st_mtime_ns)
+                self._seen = seen
+        except FileNotFoundError as error:
+            raise KeyRingMissing(f"The key ring {self.path} does not exist.") from error
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is no text"
             raise KeyRingUnusable(f"The key ring {self.path} cannot be used: {reason}.") from error
         return self._ring
 
-    def replace(self, ring: KeyRing) -> None:
-        """Write another ring, atomically. Raises KeyRingUnusable."""
+    def draw(self) -> KeyRing:
+        """A ring of one fresh key, unless there is one. Raises KeyRingUnusable."""
         try:
-            _write(self.path, ring, replace=True)
+            create_private(self.path, format_ring(KeyRing(dict([new_key()]))))
+        except OSError as error:
+            raise KeyRingUnusable(f"The key ring {self.path} cannot be made: {error.strerror}.") from error
+        return self.read()
+
+    def replace(self, ring: KeyRing) -> None:
+        """Write another ring, atomically. Whoever has read the old one for it holds the store's turn to write, so that
+        no other process does the same. Raises KeyRingUnusable.
+        """
+        try:
+            replace_private(self.path, format_ring(ring))
         except OSError as error:
             raise KeyRingUnusable(f"The key ring {self.path} cannot be written: {error.strerror}.") from error
 
@@ -119,20 +162,19 @@ class Sealer:
 
     def __init__(self, source: KeySource) -> None:
         self._source = source
-        source.ring()  # a ring that will not do is told at the start
 
     def seal(self, plain: bytes, *, table: str, row: str, org: str, column: str) -> bytes:
-        """`plain` as it is stored; 31 to 62 bytes longer."""
-        ring = self._source.ring()
+        """`plain` as it is stored; 31 to 62 bytes longer. Raises SealingUnavailable."""
+        ring = self._ring()
         kid = ring.current.encode("ascii")
         nonce = secrets.token_bytes(_NONCE_BYTES)
         sealed = AESGCM(ring.keys[ring.current]).encrypt(nonce, plain, _place(kid, table, row, org, column))
         return bytes((_VERSION, len(kid))) + kid + nonce + sealed
 
     def open(self, sealed: bytes, *, table: str, row: str, org: str, column: str) -> bytes:
-        """Raises SealBroken."""
+        """Raises SealBroken, SealingUnavailable."""
         kid = kid_of(sealed)
-        key = self._source.ring().keys.get(kid)
+        key = self._ring().keys.get(kid)
         if key is None:
             raise SealBroken(f"the value is sealed with the key {kid}, which is not in the ring")
         rest = sealed[2 + len(kid) :]
@@ -146,7 +188,13 @@ class Sealer:
     @property
     def current(self) -> str:
         """Id of the key that seals now."""
-        return self._source.ring().current
+        return self._ring().current
+
+    def _ring(self) -> KeyRing:
+        try:
+            return self._source.ring()
+        except KeyRingUnusable as error:
+            raise SealingUnavailable from error
 
 
 def kid_of(sealed: bytes) -> str:
@@ -160,16 +208,16 @@ def kid_of(sealed: bytes) -> str:
     return kid
 
 
-def configured_keys(configured: str, path: Path) -> KeySource:
-    """The ring of the settings when there is one (several machines must share it), else the file. KeyRingUnusable."""
+def configured_keys(configured: str, path: Path) -> ConfiguredKeys | KeyFile:
+    """The ring of the settings when there is one (several machines must share it), else the file, which may have to be
+    drawn yet. Raises KeyRingUnusable for one that is there and will not do.
+    """
     if configured:
         return ConfiguredKeys(parse_ring(configured, "SLUICE_CONTROL_SEALING_KEYS"))
-    return KeyFile(path)
-
-
-def configured_sealer(configured: str, path: Path) -> Sealer:
-    """A sealer over `configured_keys`. Raises KeyRingUnusable."""
-    return Sealer(configured_keys(configured, path))
+    keys = KeyFile(path)
+    with contextlib.suppress(KeyRingMissing):
+        keys.read()
+    return keys
 
 
 def parse_ring(text: str, name: str) -> KeyRing:
@@ -211,22 +259,3 @@ def _place(kid: bytes, table: str, row: str, org: str, column: str) -> bytes:
     """What is authenticated beside the value; each part carries its length, so that no two places look alike."""
     parts = [kid, *(part.encode("utf-8") for part in (table, row, org, column))]
     return _CONTEXT + b"".join(len(part).to_bytes(4, "big") + part for part in parts)
-
-
-def _write(path: Path, ring: KeyRing, *, replace: bool) -> None:
-    """Whole or not at all. Without `replace` the first process wins, and the others read its ring."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".sealing-")  # created with mode 0600
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(format_ring(ring))
-            file.flush()
-            os.fsync(file.fileno())
-        if replace:
-            temporary.replace(path)
-        else:
-            os.link(temporary, path)
-    except FileExistsError:
-        pass
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -4,7 +4,9 @@ from prometheus_client import CollectorRegistry
 
 from chassis.cursor import cursor_signer
 from chassis.identity.checks import Checks
-from chassis.sealing import configured_sealer
+from chassis.identity.tables import metadata
+from chassis.ringkeeper import RingKeeper
+from chassis.sealing import KeyFile, Sealer, configured_keys
 from chassis.settings import ChassisSettings
 from chassis.web import Service
 from control.approvals.expiry import Expiry
@@ -30,7 +32,8 @@ def service(
     Raises StartupError when the cursor key, the signing key or the key ring in the data directory cannot be used.
     """
     cursors = cursor_signer(settings.cursor_key, chassis.data_dir / "cursor.key")
-    sealer = configured_sealer(settings.sealing_keys, chassis.data_dir / "sealing.keys")
+    sealing = configured_keys(settings.sealing_keys, chassis.data_dir / "sealing.keys")
+    sealer = Sealer(sealing)
     telling = assemble(settings, checks.database, sealer, metrics)
     desk = Desk(checks, cursors, settings.max_body_bytes, chassis.body_timeout_s)
     projects, keys = Projects(desk), Keys(desk, chassis.base_url)
@@ -40,5 +43,6 @@ def service(
     routes = identity_routes(desk, sealer, chassis.data_dir)
     routes += [*Organizations(desk).routes(), *projects.routes(), *keys.routes()]
     routes += [*approvals.routes(), *policies.routes(), *channels.routes(), *deliveries.routes(), *audit.routes()]
-    resources = [*telling.resources, Expiry(checks.database, chassis.base_url).running]
+    keeper = [RingKeeper(sealing, checks.database, metadata).running] if isinstance(sealing, KeyFile) else []
+    resources = [*keeper, *telling.resources, Expiry(checks.database, chassis.base_url).running]
     return Service(name="control", routes=routes, resources=resources, readiness=[checks.database])

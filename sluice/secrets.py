@@ -1,4 +1,5 @@
-"""`sluice secrets`: the keys that secrets are stored under. `show`, `rotate` to a new key, `retire` unused ones.
+"""`sluice secrets`: the keys that secrets are stored under. `show`, `rotate` to a new key, `retire` unused ones. None
+of them makes a ring where there is none.
 
 With a key ring file, which is the default, a rotation needs no restart: processes see the new file at their next use of
 it. With a ring in the settings the operator puts the new key behind the others everywhere, then in front everywhere,
@@ -13,7 +14,7 @@ from chassis.errors import StartupError
 from chassis.identity.tables import metadata
 from chassis.relational import Database
 from chassis.resealing import count_by_key, reseal, sealed_columns
-from chassis.sealing import KeyFile, KeySource, SealBroken, Sealer, configured_keys
+from chassis.sealing import KeyFile, KeyRingMissing, KeySource, SealBroken, Sealer, configured_keys
 from chassis.settings import ChassisSettings
 from sluice import process
 from sluice.options import Options
@@ -50,9 +51,12 @@ async def _work(action: str, settings: ChassisSettings, keys: KeySource) -> None
 
 
 async def _rotate(database: Database, keys: KeySource) -> None:
-    """A fresh key where the ring is a file; then every value under the first key."""
+    """A fresh key where the ring is a file; then every value under the first key. The ring is read and written within a
+    writing transaction: of two who draw a key neither loses the other's.
+    """
     if isinstance(keys, KeyFile):
-        keys.replace(keys.ring().with_new_key())
+        async with database.write():
+            keys.replace(keys.read().with_new_key())
     sealer, changed = Sealer(keys), 0
     for column in sealed_columns(metadata):
         after, more = "", True
@@ -68,7 +72,7 @@ async def _retire(database: Database, keys: KeySource) -> None:
     if not isinstance(keys, KeyFile):
         raise StartupError("The key ring is a setting: take keys out of SLUICE_CONTROL_SEALING_KEYS yourself.")
     async with database.write() as connection:
-        used, ring = await count_by_key(connection, metadata), keys.ring()
+        used, ring = await count_by_key(connection, metadata), keys.read()
         unused = frozenset(kid for kid in ring.keys if not used[kid] and kid != ring.current)
         keys.replace(ring.without(unused))
     print(f"{len(unused)} keys were taken out of {keys.path}.")
@@ -77,8 +81,17 @@ async def _retire(database: Database, keys: KeySource) -> None:
 async def _show(database: Database, keys: KeySource) -> None:
     async with database.read() as connection:
         used: Counter[str] = await count_by_key(connection, metadata)
-    ring = keys.ring()
+    try:
+        ring = keys.ring()
+    except KeyRingMissing as error:
+        _show_missing(used)
+        remedy = ": put it back from the backup." if used else " yet: `sluice control` makes it at its first start."
+        raise KeyRingMissing(error.message.removesuffix(".") + remedy) from error
     for kid in ring.keys:
         print(f"key {kid}: {used[kid]} secrets{', encrypts' if kid == ring.current else ''}")
-    for kid in used.keys() - ring.keys.keys():
+    _show_missing(Counter({kid: number for kid, number in used.items() if kid not in ring.keys}))
+
+
+def _show_missing(used: Counter[str]) -> None:
+    for kid in sorted(used):
         print(f"key {kid}: {used[kid]} secrets, MISSING: they cannot be opened")

@@ -25,7 +25,7 @@ from chassis.identity.bootstrap import provision
 from chassis.identity.tables import organizations, principals
 from chassis.migrations import migrate
 from chassis.relational import Database, to_milliseconds
-from chassis.sealing import Sealer, configured_sealer
+from chassis.sealing import KeyFile, Sealer
 from control.channels import store as channels
 from control.channels.config import Kind, WebhookConfig
 from control.channels.store import Channel
@@ -83,7 +83,9 @@ async def measure(url: str, directory: Path, port: int, number: int) -> None:
     """Print one line."""
     database = Database(url)
     await database.start()
-    sealer = configured_sealer("", directory / "sealing.keys")
+    keys = KeyFile(directory / "sealing.keys")
+    keys.draw()
+    sealer = Sealer(keys)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         good, hanging = await fill(database, sealer, port, silent.getsockname()[1], number)
         egress = Egress(Policy((ipaddress.ip_network("127.0.0.0/8"),), http=True))

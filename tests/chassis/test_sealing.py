@@ -1,7 +1,9 @@
 """Secrets at rest: what opens, what does not, where the keys come from, how they are rotated."""
 
 import base64
+import os
 import stat
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,11 +16,12 @@ from chassis.sealing import (
     ConfiguredKeys,
     KeyFile,
     KeyRing,
+    KeyRingMissing,
     KeyRingUnusable,
     SealBroken,
     Sealer,
+    SealingUnavailable,
     configured_keys,
-    configured_sealer,
     format_ring,
     kid_of,
     new_key,
@@ -117,11 +120,70 @@ def test_a_bad_ring_is_refused_without_showing_it(text: str) -> None:
 def test_the_file_is_made_once_private_and_shared(tmp_path: Path) -> None:
     path = tmp_path / "sealing.keys"
     with ThreadPoolExecutor(8) as threads:
-        rings = list(threads.map(lambda _: KeyFile(path).ring(), range(8)))
+        rings = list(threads.map(lambda _: KeyFile(path).draw(), range(8)))
     assert len({ring.current for ring in rings}) == 1
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [file.name for file in tmp_path.iterdir()] == ["sealing.keys"]
-    assert configured_sealer("", path).current == rings[0].current
+    assert Sealer(configured_keys("", path)).current == rings[0].current
+
+
+def test_no_use_of_a_ring_makes_one(tmp_path: Path) -> None:
+    keys = configured_keys("", tmp_path / "sealing.keys")
+    with pytest.raises(KeyRingMissing, match=r"The key ring .*sealing.keys does not exist"):
+        keys.ring()
+    with pytest.raises(SealingUnavailable):
+        Sealer(keys).seal(b"secret", **PLACE)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("harm", [Path.unlink, lambda path: path.write_text("nonsense")])
+def test_a_running_process_keeps_the_ring_whose_file_is_gone(tmp_path: Path, harm: Callable[[Path], object]) -> None:
+    keys = KeyFile(tmp_path / "sealing.keys")
+    ring = keys.draw()
+    sealed = Sealer(keys).seal(b"secret", **PLACE)
+    harm(keys.path)
+    assert Sealer(keys).open(sealed, **PLACE) == b"secret"
+    assert keys.ring() == ring
+    with pytest.raises(KeyRingUnusable):
+        keys.read()
+    keys.path.write_text(format_ring(ring))
+    assert keys.read() == ring
+
+
+def test_another_ring_has_the_owner_and_mode_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    real = KeyFile(tmp_path / "elsewhere" / "keys")
+    real.draw()
+    real.path.chmod(0o640)
+    if os.geteuid() == 0:  # as an operator may be
+        os.chown(real.path, 1_234, 4_321)
+    before = real.path.stat()
+    (tmp_path / "sealing.keys").symlink_to(real.path)
+    linked = KeyFile(tmp_path / "sealing.keys")
+    linked.replace(linked.read().with_new_key())
+    after = real.path.stat()
+    assert (after.st_uid, after.st_gid, after.st_mode) == (before.st_uid, before.st_gid, before.st_mode)
+    assert len(real.read().keys) == 2
+    assert linked.path.is_symlink()
+    assert [file.name for file in real.path.parent.iterdir()] == ["keys"]
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_a_ring_is_on_disk_with_its_name_before_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replace: bool
+) -> None:
+    """Else a power loss takes the key that secrets were encrypted with meanwhile."""
+    keys, synced = KeyFile(tmp_path / "sealing.keys"), list[tuple[bool, bool]]()
+    ring = keys.draw() if replace else None
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append((stat.S_ISDIR(os.fstat(descriptor).st_mode), keys.path.exists() and keys.read() != ring))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    keys.draw() if ring is None else keys.replace(ring.with_new_key())
+    assert synced == [(False, False), (True, True)]
 
 
 def test_a_ring_of_the_settings_comes_before_the_file(tmp_path: Path) -> None:
@@ -131,6 +193,7 @@ def test_a_ring_of_the_settings_comes_before_the_file(tmp_path: Path) -> None:
 
 def test_a_running_process_takes_over_a_new_ring(tmp_path: Path) -> None:
     running, command = KeyFile(tmp_path / "keys"), KeyFile(tmp_path / "keys")
+    command.draw()
     sealer = Sealer(running)
     sealed = sealer.seal(b"secret", **PLACE)
     command.replace(command.ring().with_new_key())
@@ -146,11 +209,13 @@ def test_a_file_that_will_not_do_is_named(tmp_path: Path) -> None:
     path = tmp_path / "sealing.keys"
     path.write_text("nonsense")
     with pytest.raises(KeyRingUnusable, match=r"The key ring .*sealing.keys is not usable: item 1"):
-        configured_sealer("", path)
+        configured_keys("", path)
     path.write_bytes(b"\xff")
     with pytest.raises(KeyRingUnusable, match="it is no text"):
-        configured_sealer("", path)
+        configured_keys("", path)
     with pytest.raises(KeyRingUnusable, match="cannot be used"):
-        configured_sealer("", tmp_path / "missing" / "sealing.keys")
+        configured_keys("", tmp_path)
+    with pytest.raises(KeyRingUnusable, match="cannot be made"):
+        KeyFile(tmp_path / "missing" / "sealing.keys").draw()
     with pytest.raises(KeyRingUnusable, match="SLUICE_CONTROL_SEALING_KEYS is not usable"):
-        configured_sealer("nonsense", path)
+        configured_keys("nonsense", path)

@@ -4,16 +4,20 @@ import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy.exc import DBAPIError
 
 from chassis.identity import users
-from chassis.relational import Database
-from chassis.sealing import KeyFile, Sealer, configured_sealer, kid_of
+from chassis.relational import Database, migration_engine
+from chassis.sealing import KeyFile, KeyRing, Sealer, kid_of
 from control.channels import store
 from control.channels.config import EmailConfig, Kind
 from control.channels.tables import notification_channels
+from sluice.secrets import _retire, _rotate
 from tests.chassis.identity.tenants import new_tenant
 
 from .conftest import ROOT
@@ -61,8 +65,8 @@ async def open_all(url: str, sealer: Sealer) -> set[str]:
 
 def test_secrets_are_brought_to_a_new_key_and_the_old_one_goes(migrated_url: str, tmp_path: Path) -> None:
     ring = tmp_path / "sealing.keys"
-    sealer = configured_sealer("", ring)
-    old = sealer.current
+    old = KeyFile(ring).draw().current
+    sealer = Sealer(KeyFile(ring))
     asyncio.run(fill(migrated_url, sealer))
     assert command(tmp_path, migrated_url, "show").stdout == f"key {old}: {CHANNELS + 1} secrets, encrypts\n"
     rotated = command(tmp_path, migrated_url, "rotate")
@@ -81,11 +85,54 @@ def test_secrets_are_brought_to_a_new_key_and_the_old_one_goes(migrated_url: str
 
 
 @pytest.mark.parametrize("migrated_url", ["sqlite"], indirect=True)
+def test_a_ring_that_is_gone_is_told_of_and_not_made_anew(migrated_url: str, tmp_path: Path) -> None:
+    ring = KeyFile(tmp_path / "sealing.keys")
+    old = ring.draw().current
+    asyncio.run(fill(migrated_url, Sealer(ring)))
+    ring.path.unlink()
+    for action in ("show", "rotate", "retire"):
+        done = command(tmp_path, migrated_url, action)
+        assert done.returncode == 1
+        assert f"The key ring {ring.path} does not exist" in done.stderr
+        shown = f"key {old}: {CHANNELS + 1} secrets, MISSING: they cannot be opened\n"
+        assert done.stdout == (shown if action == "show" else "")
+    assert not ring.path.exists()
+
+
+@pytest.mark.parametrize("migrated_url", ["sqlite"], indirect=True)
 def test_a_secret_that_does_not_open_stops_the_rotation(migrated_url: str, tmp_path: Path) -> None:
-    asyncio.run(fill(migrated_url, configured_sealer("", tmp_path / "sealing.keys")))
-    (tmp_path / "sealing.keys").unlink()
-    missing = command(tmp_path, migrated_url, "show")
-    assert "MISSING: they cannot be opened" in missing.stdout
+    ring = KeyFile(tmp_path / "sealing.keys")
+    ring.draw()
+    asyncio.run(fill(migrated_url, Sealer(ring)))
+    ring.path.unlink()
+    ring.draw()
+    assert "MISSING: they cannot be opened" in command(tmp_path, migrated_url, "show").stdout
     done = command(tmp_path, migrated_url, "rotate")
     assert done.returncode == 1
     assert "A stored secret does not open, nothing was lost" in done.stderr
+
+
+@pytest.mark.parametrize("change", [_rotate, _retire])
+def test_the_ring_is_changed_by_one_at_a_time(
+    migrated_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Database, KeyFile], Any]
+) -> None:
+    """Whoever reads and replaces it has the store's turn to write: of two rotations neither loses the other's key."""
+    ring, real = KeyFile(tmp_path / "sealing.keys"), KeyFile.replace
+    ring.draw()
+    changed: list[int] = []
+
+    def replace(keys: KeyFile, other: KeyRing) -> None:
+        with pytest.raises(DBAPIError), migration_engine(migrated_url, 0.2).begin():
+            pass
+        changed.append(len(other.keys))
+        real(keys, other)
+
+    async def changing() -> None:
+        database = Database(migrated_url)
+        await database.start()
+        await change(database, ring)
+        await database.close()
+
+    monkeypatch.setattr(KeyFile, "replace", replace)
+    asyncio.run(changing())
+    assert len(changed) == 1

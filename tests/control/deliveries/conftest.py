@@ -10,7 +10,7 @@ import pytest
 
 from chassis.egress import Egress, Policy
 from chassis.relational import Database, to_milliseconds
-from chassis.sealing import Sealer, configured_sealer
+from chassis.sealing import KeyFile, Sealer
 from control.channels import store as channels
 from control.channels.config import Kind, WebhookConfig
 from control.channels.store import Channel
@@ -110,7 +110,9 @@ async def post(migrated_url: str, tmp_path: Path) -> AsyncIterator[Post]:
     egress = Egress(POLICY, total_s=2.0)
     running = egress.running()
     await anext(running)
-    sealer = configured_sealer("", tmp_path / "sealing.keys")
+    keys = KeyFile(tmp_path / "sealing.keys")
+    keys.draw()
+    sealer = Sealer(keys)
     ways = Ways(egress, Egress(POLICY), None, "http://127.0.0.1:9", "http://127.0.0.1:9")
     sender = Sender(database, sealer, ways, DeliveryMetrics(None), now=clock, draw=lambda: 0.5)
     yield Post(database, sealer, await new_tenant(database, "acme"), sender, clock, ways)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from chassis.egress import Egress, Policy
 from chassis.relational import Database
-from chassis.sealing import configured_sealer
+from chassis.sealing import KeyFile, Sealer
 from control.deliveries.kinds.send import Ways
 from control.deliveries.sending import DeliveryMetrics, Sender
 from control.deliveries.worker import Worker
@@ -21,7 +21,7 @@ async def main(url: str, ring: Path) -> None:
     await database.start()
     egress = Egress(Policy((ipaddress.ip_network("127.0.0.0/8"),), http=True), total_s=0.5)
     ways = Ways(egress, egress, None, "", "")
-    sender = Sender(database, configured_sealer("", ring), ways, DeliveryMetrics(None), slots=20, lease=LEASE)
+    sender = Sender(database, Sealer(KeyFile(ring)), ways, DeliveryMetrics(None), slots=20, lease=LEASE)
     running, working = egress.running(), Worker(sender, poll_s=0.02).running()
     await anext(running)
     await anext(working)

@@ -1,0 +1,102 @@
+"""The key ring of a process: drawn at the first start, and only where nothing was encrypted with another one."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from chassis import ringkeeper
+from chassis.identity import users
+from chassis.identity.tables import metadata
+from chassis.relational import Database, DatabaseUnavailable
+from chassis.ringkeeper import RingKeeper
+from chassis.sealing import KeyFile, KeyRingMissing, Sealer
+
+
+@pytest.fixture
+async def migrated(migrated_url: str) -> AsyncIterator[Database]:
+    database = Database(migrated_url, max_wait_s=2.0)
+    await database.start()
+    yield database
+    await database.close()
+
+
+def keeper(database: Database, path: Path) -> tuple[KeyFile, RingKeeper]:
+    keys = KeyFile(path / "sealing.keys")
+    return keys, RingKeeper(keys, database, metadata)
+
+
+async def seal_something(database: Database, sealer: Sealer) -> None:
+    async with database.write() as connection:
+        user = await users.create_user(connection, "ada@example.org", "Ada", "hash")
+        sealed = sealer.seal(b"totp", table="users", row=user.id, org="", column="totp_secret")
+        await users.propose_factor(connection, user.id, sealed)
+
+
+async def test_it_is_drawn_once_and_then_read(migrated: Database, tmp_path: Path) -> None:
+    keys, at_start = keeper(migrated, tmp_path)
+    await at_start.look()
+    again, at_next_start = keeper(migrated, tmp_path)
+    await at_next_start.look()
+    assert again.ring() == keys.ring()
+
+
+async def test_several_processes_that_start_together_share_one(migrated: Database, tmp_path: Path) -> None:
+    made = [keeper(migrated, tmp_path) for _ in range(4)]
+    await asyncio.gather(*(each.look() for _, each in made))
+    assert len({keys.ring().current for keys, _ in made}) == 1
+
+
+async def test_a_ring_that_is_lost_stops_the_start_and_comes_back(migrated: Database, tmp_path: Path) -> None:
+    keys, at_start = keeper(migrated, tmp_path)
+    await at_start.look()
+    await seal_something(migrated, Sealer(keys))
+    lost = keys.path.rename(tmp_path / "backup")
+    with pytest.raises(KeyRingMissing, match="put it back from the backup"):
+        await anext(keeper(migrated, tmp_path)[1].running())
+    assert not keys.path.exists()
+    lost.rename(keys.path)
+    await keeper(migrated, tmp_path)[1].look()
+
+
+async def test_a_running_process_says_that_its_ring_is_gone(
+    migrated: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ringkeeper, "EVERY_S", 0.01)
+    keys, running = keeper(migrated, tmp_path)
+    with capture_logs() as logs:
+        resource = running.running()
+        await anext(resource)
+        kept = keys.ring()
+        keys.path.unlink()
+        async with asyncio.timeout(5):
+            while not logs:
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+        await anext(resource, None)
+    assert [(entry["log_level"], entry["error"]) for entry in logs] == [
+        ("warning", f"The key ring {keys.path} does not exist.")
+    ]
+    assert keys.ring() == kept
+    assert not keys.path.exists()
+
+
+async def test_a_ring_is_drawn_when_the_store_is_back(
+    migrated_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ringkeeper, "EVERY_S", 0.01)
+    away = Database(migrated_url)
+    keys, running = keeper(away, tmp_path)  # not started: it is away
+    with pytest.raises(DatabaseUnavailable):
+        await running.look()
+    resource = running.running()
+    await anext(resource)
+    assert not keys.path.exists()
+    await away.start()
+    async with asyncio.timeout(5):
+        while not keys.path.exists():
+            await asyncio.sleep(0.01)
+    await anext(resource, None)
+    await away.close()
