@@ -111,7 +111,7 @@ class Projects:
             made = await registry.create_project(connection, caller.org_id, body.slug, body.name)
             told = {"slug": made.slug, "name": made.name}
             await record(connection, caller, "project.create", str(made.id), told, request_id(request))
-        self.desk.checks.forget_bearers()  # it may remember that there was no such project
+        self.desk.checks.forget_bearers(caller.org_id)  # it may remember that there was no such project
         return json_response(project_body(made), status=201)
 
     async def show(self, request: web.Request) -> web.StreamResponse:
@@ -135,7 +135,7 @@ class Projects:
             )
             told = {"name": changed.name, "sensitiveWords": list(changed.sensitive_words)}
             await record(connection, caller, "project.update", str(changed.id), told, request_id(request))
-        self.desk.checks.forget_keys()  # they carry the words
+        self.desk.checks.forget_project(changed.id)  # its keys carry the words
         return json_response(project_body(changed))
 
 

@@ -4,7 +4,7 @@
 A credential is a personal access token, or the access token of a dashboard session (`chassis.identity.jwt_check`). It
 is pinned to one organization; any other organization is out of its holder's sight, as is its own once the holder is no
 member any more. Its scopes are intersected with the live roles at every request (`chassis.identity.standing`). "Live"
-is at most FRESH_S old, and a change made in the same process counts at once (`forget_all`).
+is at most FRESH_S old, and a change made in the same process counts at once (`forget`, `forget_sessions`).
 """
 
 import asyncio
@@ -83,8 +83,18 @@ class BearerGuard:
             act_chain=grant.act_chain,
         )
 
+    def forget(self, org_id: str) -> None:
+        """To be called when a token, session, principal, membership or project of the organization was changed."""
+        self._grants.forget_where(lambda _, grant: grant is None or grant.org_id == org_id)
+        self._sessions.forget_where(lambda _, grant: grant is None or grant.org_id == org_id)
+        self._projects.forget_where(lambda place, _: place[0] == org_id)
+
+    def forget_sessions(self, principal_id: str) -> None:
+        """To be called when sessions of the user were ended or owe something else, in whatever organization."""
+        self._sessions.forget_where(lambda _, grant: grant is None or grant.principal_id == principal_id)
+
     def forget_all(self) -> None:
-        """To be called when a token, session, principal, membership, project or organization was changed."""
+        """To be called when any of that may have been changed."""
         self._grants.forget_all()
         self._sessions.forget_all()
         self._projects.forget_all()

@@ -1,11 +1,13 @@
 """Look-ups remembered for a few seconds: bounded, one fetch at a time per key, and honest about an absent source.
 
 Known and unknown keys are kept apart, so that a flood of made-up keys can only push out other made-up keys. An entry is
-fresh for `fresh_s`; after that the source is asked again. While the source is away, entries younger than `stale_s` are
-served as they are (0: none is), and the source is tried again in the background, at most once per `RETRY_S`.
+fresh for `fresh_s`, or until somebody says that it was changed (`forget_where`); after that the source is asked again.
+While the source is away, entries younger than `stale_s` are served as they are (0: none is), and the source is tried
+again in the background, at most once per `RETRY_S`.
 """
 
 import asyncio
+import math
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -17,8 +19,9 @@ from chassis.errors import ServiceUnavailable
 
 FETCH_TIMEOUT_S: Final = 2.0
 RETRY_S: Final = 1.0
-MAX_FETCHES: Final = 64  # keys being looked up at once; one more is served as if the source were away
-MAX_UNKNOWN_FETCHES: Final = 32  # made-up keys must leave room for refreshing real ones
+MAX_FETCHES: Final = 64  # keys being looked up at once; one more is served as it was, or waits its turn
+MAX_UNKNOWN_FETCHES: Final = 32  # of them; made-up keys must leave room for refreshing real ones
+OUTDATED: Final = -math.inf
 
 log = structlog.get_logger(__name__)
 
@@ -53,6 +56,7 @@ class Limits(NamedTuple):
 class _Entry(NamedTuple, Generic[V]):
     value: V | None
     fetched_at: float
+    fresh_until: float  # OUTDATED: somebody said that it was changed
 
 
 class LookupCache(Generic[K, V]):
@@ -72,8 +76,10 @@ class LookupCache(Generic[K, V]):
         self._clock = clock
         self._known: OrderedDict[K, _Entry[V]] = OrderedDict()
         self._unknown: OrderedDict[K, _Entry[V]] = OrderedDict()
-        self._fetches: dict[K, asyncio.Task[V | None]] = {}
-        self._generation = 0
+        self._fetches: dict[K, asyncio.Task[V | None]] = {}  # those that nothing has overtaken
+        self._running: set[asyncio.Task[V | None]] = set()
+        self._strangers = 0  # of them, of keys that nobody knew
+        self._turns = asyncio.Semaphore(MAX_FETCHES)
         self._retry_at: float | None = None  # set while the source is away
         self._hits = metrics.lookups.labels(name, "hit")
         self._unknown_hits = metrics.lookups.labels(name, "unknown_hit")
@@ -86,7 +92,7 @@ class LookupCache(Generic[K, V]):
     def recall(self, key: K) -> V | None:
         """The value when it is known and fresh; costs two dictionary operations and never waits."""
         entry = self._known.get(key)
-        if entry is None or self._clock() - entry.fetched_at >= self._limits.fresh_s:
+        if entry is None or self._clock() >= entry.fresh_until:
             return None
         self._known.move_to_end(key)
         self._hits.inc()
@@ -102,7 +108,7 @@ class LookupCache(Generic[K, V]):
         if value is not None:
             return value
         entry = self._unknown.get(key)
-        if entry is not None and self._clock() - entry.fetched_at < self._limits.fresh_s:
+        if entry is not None and self._clock() < entry.fresh_until:
             self._unknown_hits.inc()
             return None
         if self._retry_at is not None:
@@ -114,60 +120,109 @@ class LookupCache(Generic[K, V]):
 
     def forget(self, key: K) -> None:
         """Drop one key now, and what a fetch under way would still bring of it."""
-        self._generation += 1
         self._known.pop(key, None)
         self._unknown.pop(key, None)
         self._fetches.pop(key, None)
 
+    def forget_where(self, matches: Callable[[K, V | None], bool]) -> None:
+        """Ask the source again for all that matches, a key with its value (None: it is unknown, or looked up for the
+        first time). What is known stays so: while the source is away it is served as it was, if that is allowed.
+        """
+        for key, entry in self._known.items():
+            if matches(key, entry.value):
+                self._known[key] = entry._replace(fresh_until=OUTDATED)
+        for key in [key for key in self._unknown if matches(key, None)]:
+            del self._unknown[key]
+        for key in [key for key in self._fetches if matches(key, self._value(key))]:
+            del self._fetches[key]
+
     def forget_all(self) -> None:
-        """Drop everything now."""
-        self._generation += 1
-        self._known.clear()
-        self._unknown.clear()
-        self._fetches.clear()
+        """Ask the source again for everything."""
+        self.forget_where(lambda _key, _value: True)
 
     async def close(self) -> None:
         """End the fetches under way."""
-        fetches = list(self._fetches.values())
-        for fetch in fetches:
+        running = list(self._running)
+        for fetch in running:
             fetch.cancel()
-        await asyncio.gather(*fetches, return_exceptions=True)
+        await asyncio.gather(*running, return_exceptions=True)
+
+    def _value(self, key: K) -> V | None:
+        entry = self._known.get(key)
+        return None if entry is None else entry.value
 
     async def _get_while_away(self, key: K) -> V | None:
         """Now and then a caller finds out whether the source is back; one with nothing to serve waits for it."""
         if self._retry_at is None or self._clock() < self._retry_at:
             return self._serve_stale(key)
         self._retry_at = self._clock() + RETRY_S
-        if key in self._known:
+        if self._servable(key) is not None:
             self._start(key)
             return self._serve_stale(key)
         return await asyncio.shield(self._start(key))
 
     def _serve_stale(self, key: K) -> V | None:
-        entry = self._known.get(key)
-        if entry is None or self._clock() - entry.fetched_at >= self._limits.stale_s:
+        entry = self._servable(key)
+        if entry is None:
             self._unavailable.inc()
             raise ServiceUnavailable("The credential cannot be checked now.")
         self._stale.inc()
         return entry.value
 
+    def _servable(self, key: K) -> _Entry[V] | None:
+        """What is known of the key, if it may be served while the source is away."""
+        entry = self._known.get(key)
+        young = entry is not None and self._clock() - entry.fetched_at < self._limits.stale_s
+        return entry if young else None
+
     async def _join(self, key: K) -> V | None:
         """Wait for the one fetch of this key; a caller that gives up leaves it to the others."""
         task = self._fetches.get(key)
         if task is None:
-            if len(self._fetches) >= (MAX_FETCHES if key in self._known else MAX_UNKNOWN_FETCHES):
-                raise ServiceUnavailable("The credential cannot be checked now.")
+            self._require_place(key)
             task = self._start(key)
         return await asyncio.shield(task)
 
+    def _require_place(self, key: K) -> None:
+        """ServiceUnavailable for one stranger too many, and where all turns are taken for what has merely grown old."""
+        entry = self._known.get(key)
+        if entry is None:
+            full = self._strangers >= MAX_UNKNOWN_FETCHES
+        else:
+            full = self._turns.locked() and entry.fresh_until != OUTDATED and self._servable(key) is not None
+        if full:
+            raise ServiceUnavailable("The credential cannot be checked now.")
+
     def _start(self, key: K) -> asyncio.Task[V | None]:
-        task = asyncio.ensure_future(self._refresh(key, self._generation))
+        stranger = key not in self._known
+        task = asyncio.ensure_future(self._refresh(key))
         self._fetches[key] = task
-        task.add_done_callback(lambda done: self._finished(key, done))
+        self._running.add(task)
+        self._strangers += stranger
+        task.add_done_callback(lambda done: self._finished(key, done, stranger))
         return task
 
-    async def _refresh(self, key: K, generation: int) -> V | None:
-        asked_at = self._clock()  # what is answered is as old as the question
+    async def _refresh(self, key: K) -> V | None:
+        await self._turn()
+        try:
+            asked_at = self._clock()  # what is answered is as old as the question
+            value = await self._ask(key)
+        finally:
+            self._turns.release()
+        if self._fetches.get(key) is asyncio.current_task():
+            self._keep(key, _Entry(value, asked_at, asked_at + self._limits.fresh_s))
+        return value
+
+    async def _turn(self) -> None:
+        """Wait for it, so long as a look-up may take."""
+        try:
+            async with asyncio.timeout(FETCH_TIMEOUT_S):
+                await self._turns.acquire()
+        except TimeoutError as error:
+            raise ServiceUnavailable("The credential cannot be checked now.") from error
+
+    async def _ask(self, key: K) -> V | None:
+        """What the source says; whether it is away is known from then on."""
         try:
             async with asyncio.timeout(FETCH_TIMEOUT_S):
                 value = await self._fetch(key)
@@ -178,8 +233,6 @@ class LookupCache(Generic[K, V]):
             raise ServiceUnavailable("The credential cannot be checked now.") from error
         self._retry_at = None
         self._fetched.inc()
-        if generation == self._generation:
-            self._keep(key, _Entry(value, asked_at))
         return value
 
     def _keep(self, key: K, entry: _Entry[V]) -> None:
@@ -192,7 +245,9 @@ class LookupCache(Generic[K, V]):
         while len(kept) > limit:
             kept.popitem(last=False)
 
-    def _finished(self, key: K, task: asyncio.Task[V | None]) -> None:
+    def _finished(self, key: K, task: asyncio.Task[V | None], stranger: bool) -> None:
+        self._running.discard(task)
+        self._strangers -= stranger
         if self._fetches.get(key) is task:
             del self._fetches[key]
         if not task.cancelled():

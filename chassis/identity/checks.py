@@ -15,8 +15,9 @@ from chassis.redis import Broadcast, Redis
 from chassis.relational import Database
 
 CHANNEL: Final = "sluice:identity"
-_BEARERS: Final = "bearers"
-_KEYS: Final = "keys"
+_BEARERS: Final = "bearers "  # of the organization that is named
+_SESSIONS: Final = "sessions "  # of the user
+_PROJECT: Final = "project "
 _KEY: Final = "key "
 
 
@@ -47,15 +48,20 @@ class Checks:
         """What the application skeleton asks."""
         return Guards(bearer=self.bearer, project_key=self.project_keys)
 
-    def forget_bearers(self) -> None:
-        """A token, session, principal, membership, project or organization was changed."""
-        self.bearer.forget_all()
-        self._tell(_BEARERS)
+    def forget_bearers(self, org_id: str) -> None:
+        """A token, session, principal, membership or project of the organization was changed."""
+        self.bearer.forget(org_id)
+        self._tell(_BEARERS + org_id)
 
-    def forget_keys(self) -> None:
-        """A project or organization was changed."""
-        self.project_keys.forget_all()
-        self._tell(_KEYS)
+    def forget_sessions(self, principal_id: str) -> None:
+        """Sessions of the user were ended or owe something else, in whatever organization."""
+        self.bearer.forget_sessions(principal_id)
+        self._tell(_SESSIONS + principal_id)
+
+    def forget_project(self, project_id: int) -> None:
+        """What keys of the project say of it was changed."""
+        self.project_keys.forget_project(project_id)
+        self._tell(f"{_PROJECT}{project_id}")
 
     def forget_key(self, key_hash: bytes) -> None:
         """The project key behind this hash was changed."""
@@ -83,19 +89,24 @@ class _Hearing:
     project_keys: ProjectKeyGuard
 
     def heard(self, message: str) -> None:
-        if message == _BEARERS:
-            self.bearer.forget_all()
-        elif message.startswith(_KEY):
-            self._forget_key(message.removeprefix(_KEY))
-        else:  # of all keys, or of a later release
+        what, blank, which = message.partition(" ")
+        forget = {_BEARERS: self.bearer.forget, _SESSIONS: self.bearer.forget_sessions}.get(what + blank)
+        if forget is not None:
+            forget(which)
+        elif message.startswith((_PROJECT, _KEY)):
+            self._forget_keys(message)
+        else:  # of another release
             self.missed()
 
     def missed(self) -> None:
         self.bearer.forget_all()
         self.project_keys.forget_all()
 
-    def _forget_key(self, digits: str) -> None:
+    def _forget_keys(self, message: str) -> None:
         try:
-            self.project_keys.forget(bytes.fromhex(digits))
+            if message.startswith(_KEY):
+                self.project_keys.forget(bytes.fromhex(message.removeprefix(_KEY)))
+            else:
+                self.project_keys.forget_project(int(message.removeprefix(_PROJECT)))
         except ValueError:
             self.missed()

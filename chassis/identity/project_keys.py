@@ -110,8 +110,12 @@ class ProjectKeyGuard:
         """To be called when the key behind this hash was changed: the next request looks it up."""
         self._cache.forget(key_hash)
 
+    def forget_project(self, project_id: int) -> None:
+        """To be called when the project was changed."""
+        self._cache.forget_where(lambda _, found: found is None or found.project_id == project_id)
+
     def forget_all(self) -> None:
-        """To be called when a project or organization was changed."""
+        """To be called when any key or project may have been changed."""
         self._cache.forget_all()
 
     async def close(self) -> None:

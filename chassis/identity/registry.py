@@ -2,7 +2,7 @@
 
 Every function works within the transaction of its caller (`Database.write`), so that several make one change. Secrets
 are returned once, by the function that draws them; the store holds their SHA-256. After a change to something that
-guards remember, the caller tells them (`Checks.forget_bearers`, `Checks.forget_keys`).
+guards remember, the caller tells them (`Checks.forget_bearers`, `Checks.forget_project`).
 """
 
 import re

@@ -141,5 +141,5 @@ class Accounts:
             await sessions.end_all(connection, user.id, datetime.now(UTC), but=caller.token_id)
             actor = Actor(caller.org_id, caller.principal_id, caller.kind, token_id=caller.token_id)
             await record(connection, actor, "user.password", user.id, {}, request_id(request))
-        self.desk.checks.forget_bearers()
+        self.desk.checks.forget_sessions(caller.principal_id)
         return web.Response(status=204)

@@ -147,12 +147,11 @@ class Logins:
         await request.app[ADMISSION].admit_address(request, LimitClass.FAILED_BEARER)
         async with self.desk.database.write() as connection:
             session = await sessions.find_by_token(connection, body.refresh_token)
-            if session is not None:
-                await self._end(connection, request, session, "logout")
+            ended = session is not None and await self._end(connection, request, session, "logout")
         if session is None:
             await request.app[ADMISSION].charge_address(request, LimitClass.FAILED_BEARER)
-        else:
-            self.desk.checks.forget_bearers()
+        elif ended:
+            self.desk.checks.forget_sessions(session.principal_id)
         return web.Response(status=204)
 
     async def keys(self, _request: web.Request) -> web.StreamResponse:
@@ -199,23 +198,20 @@ class Logins:
         """The session and its user, as long as that one is a member; what became of it is committed either way."""
         now = datetime.now(UTC)
         async with self.desk.database.write() as connection:
-            outcome = await sessions.go_on(connection, refresh_token, now)
-            if isinstance(outcome, Continued):
-                user = await users.existing_user(connection, outcome.session.principal_id)
-                if await _in_good_standing(connection, outcome.session):
-                    return outcome, user
-                await self._end(connection, request, outcome.session, "its user is no member any more")
-                return None, None
-            why, session = outcome
-            if why is Ended.REUSED and session is not None:
-                await self._end(connection, request, session, "a refresh token was used twice")
-        if why is Ended.REUSED:
-            self.desk.checks.forget_bearers()
+            continued, session, reason = await _continued(connection, refresh_token, now)
+            if continued is not None:
+                return continued, await users.existing_user(connection, continued.session.principal_id)
+            ended = session is not None and await self._end(connection, request, session, reason)
+        if ended and session is not None:
+            self.desk.checks.forget_sessions(session.principal_id)
         return None, None
 
-    async def _end(self, connection: AsyncConnection, request: web.Request, session: Session, reason: str) -> None:
-        if await sessions.end(connection, session.id, datetime.now(UTC)):
+    async def _end(self, connection: AsyncConnection, request: web.Request, session: Session, reason: str) -> bool:
+        """Whether it was not over yet."""
+        ended = await sessions.end(connection, session.id, datetime.now(UTC))
+        if ended:
             await _tell(connection, request, session, "session.end", {"reason": reason})
+        return ended
 
 
 async def _organization(connection: AsyncConnection, user: User, org_slug: str | None) -> str:
@@ -230,6 +226,19 @@ async def _organization(connection: AsyncConnection, user: User, org_slug: str |
     if org_id is None:
         raise Forbidden("You are not a member of that organization." if org_slug else "You are in no organization.")
     return org_id
+
+
+async def _continued(
+    connection: AsyncConnection, refresh_token: str, now: datetime
+) -> tuple[Continued | None, Session | None, str]:
+    """The session as it goes on; else the one that is to be ended, if any, and why."""
+    outcome = await sessions.go_on(connection, refresh_token, now)
+    if isinstance(outcome, Continued):
+        if await _in_good_standing(connection, outcome.session):
+            return outcome, None, ""
+        return None, outcome.session, "its user is no member any more"
+    why, session = outcome
+    return None, session if why is Ended.REUSED else None, "a refresh token was used twice"
 
 
 async def _in_good_standing(connection: AsyncConnection, session: Session) -> bool:

@@ -113,7 +113,7 @@ class Members:
             changed = await existing(connection, caller.org_id, found.id)
             told = {"role": body.role.value, "before": found.role.value}
             await record(connection, caller, "member.update", found.id, told, request_id(request))
-        self.desk.checks.forget_bearers()
+        self.desk.checks.forget_bearers(caller.org_id)
         return json_response(member_body(changed))
 
     async def remove(self, request: web.Request) -> web.StreamResponse:
@@ -127,7 +127,7 @@ class Members:
             await store.remove(connection, caller, found, datetime.now(UTC))
             told = {"role": found.role.value, "kind": found.kind.value}
             await record(connection, caller, "member.remove", found.id, told, request_id(request))
-        self.desk.checks.forget_bearers()
+        self.desk.checks.forget_bearers(caller.org_id)
         return web.Response(status=204)
 
 

@@ -145,7 +145,7 @@ class SecondFactors:
             codes = await self.factors.new_recovery_codes(connection, user.id)
             await sessions.add_method(connection, caller.token_id, OTP)
             await _tell(connection, request, caller, "second_factor.enable")
-        self.desk.checks.forget_bearers()
+        self.desk.checks.forget_sessions(caller.principal_id)
         return json_response(RecoveryCodes(codes))
 
     async def verify(self, request: web.Request) -> web.StreamResponse:
@@ -165,7 +165,7 @@ class SecondFactors:
                 raise NotRecognized("The code is not valid.")
             continued = await sessions.strengthen(connection, caller.token_id, method, datetime.now(UTC))
             await _tell(connection, request, caller, "session.verify", {"method": method})
-        self.desk.checks.forget_bearers()
+        self.desk.checks.forget_sessions(caller.principal_id)
         return json_response(self.issuer.material(continued, user))
 
     async def disable(self, request: web.Request) -> web.StreamResponse:
@@ -184,7 +184,7 @@ class SecondFactors:
                     raise NotConfirmed("The code is not valid.")
                 await users.remove_factor(connection, user.id)
                 await _tell(connection, request, caller, "second_factor.disable")
-        self.desk.checks.forget_bearers()
+        self.desk.checks.forget_sessions(caller.principal_id)
         return web.Response(status=204)
 
     async def _user(self, caller: Grant) -> User:

@@ -186,7 +186,7 @@ class Tokens:
             _require_revoker(caller, holder)
             await registry.revoke_token(connection, caller.org_id, token_id)
             await record(connection, caller, "token.revoke", token_id, {"holder": holder.id}, request_id(request))
-        self.desk.checks.forget_bearers()
+        self.desk.checks.forget_bearers(caller.org_id)
         return web.Response(status=204)
 
 

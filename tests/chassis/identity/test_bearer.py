@@ -172,8 +172,19 @@ async def test_a_change_made_in_this_process_counts_at_once(
     assert await outcome(bearer, acme.token.secret) == 200
     async with database.write() as connection:
         await registry.revoke_token(connection, acme.organization.id, acme.token.id)
-    bearer.forget_all()
+    bearer.forget(acme.organization.id)
     assert await outcome(bearer, acme.token.secret) == 401
+
+
+async def test_a_change_in_one_organization_costs_others_nothing(
+    bearer: BearerGuard, acme: Tenant, globex: Tenant, database: Database
+) -> None:
+    assert await outcome(bearer, acme.token.secret, project="web") == 200
+    bearer.forget(globex.organization.id)
+    await database.close()
+    assert await outcome(bearer, acme.token.secret, project="web") == 200, "it is remembered still"
+    bearer.forget(acme.organization.id)
+    assert await outcome(bearer, acme.token.secret, project="web") == 503
 
 
 async def test_expiry_counts_to_the_moment_also_from_memory(
@@ -250,7 +261,7 @@ async def test_a_new_project_is_seen_once_the_guard_is_told(
     assert await outcome(bearer, acme.token.secret, project="api") == 404
     async with database.write() as connection:
         await registry.create_project(connection, acme.organization.id, "api", "API")
-    bearer.forget_all()
+    bearer.forget(acme.organization.id)
     assert await outcome(bearer, acme.token.secret, project="api") == 200
 
 

@@ -78,7 +78,7 @@ async def test_others_forget_what_one_has_changed(
         async with database.write() as connection:
             await registry.revoke_token(connection, acme.organization.id, acme.token.id)
         assert await outcome(two, acme.token.secret) == 200, "it remembers"
-        one.forget_bearers()
+        one.forget_bearers(acme.organization.id)
         assert await outcome(one, acme.token.secret) == 401
 
         async def is_out() -> bool:

@@ -228,6 +228,25 @@ async def test_a_look_up_overtaken_by_a_change_is_not_remembered(
     assert count(metrics, "fetched") == 2
 
 
+async def test_a_key_whose_project_was_changed_is_looked_up_and_works_on_without_the_database(
+    keys: ProjectKeyGuard, acme: Tenant, globex: Tenant, database: Database, metrics: CollectorRegistry
+) -> None:
+    for tenant in (acme, globex):
+        await keys.check(legacy_key=tenant.key.secret)
+    keys.forget_project(acme.project.id)
+    for tenant in (acme, globex):
+        await keys.check(legacy_key=tenant.key.secret)
+    assert (count(metrics, "fetched"), count(metrics, "hit")) == (3, 1)
+    await database.close()
+    keys.forget_all()
+    for tenant in (acme, globex):
+        await keys.check(legacy_key=tenant.key.secret, admit=refused)
+
+
+async def refused() -> None:
+    raise AssertionError("the key is known")
+
+
 async def test_known_keys_outlive_the_database_and_unknown_ones_are_503(
     keys: ProjectKeyGuard, acme: Tenant, globex: Tenant, database: Database, clock: Clock, metrics: CollectorRegistry
 ) -> None:
