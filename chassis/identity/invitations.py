@@ -11,22 +11,28 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.identity.minting import new_id, new_invitation
+from chassis.identity.model import Reach
+from chassis.identity.standing import any_disabled, common_scopes, standings
 from chassis.identity.tables import invitations, memberships, users
 from chassis.relational import to_milliseconds
-from proto.identity import INVITATION_PREFIX, Role, hash_secret, is_token, normal_email
+from proto.identity import INVITATION_PREFIX, ROLE_SCOPES, Role, hash_secret, is_token, normal_email
 
 LIFETIME: Final = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """`accepted_at` or `revoked_at`, when it is one of these; else it is open until `expires_at`."""
+    """`accepted_at` or `revoked_at`, when it is one of these; else it is open until `expires_at`. `subject_id` and
+    `chain`: for whom its maker acted, and through whom.
+    """
 
     id: str
     org_id: str
     email: str
     role: Role
-    created_by: str | None
+    created_by: str
+    subject_id: str | None
+    chain: tuple[str, ...]
     created_at: datetime
     expires_at: datetime
     accepted_at: datetime | None
@@ -41,15 +47,28 @@ class NewInvitation:
     secret: str = field(repr=False)
 
 
-async def invite(connection: AsyncConnection, org_id: str, email: str, role: Role, created_by: str) -> NewInvitation:
+async def invite(connection: AsyncConnection, by: Reach, email: str, role: Role) -> NewInvitation:
     """An invitation in the place of open ones to the same address."""
     now = to_milliseconds(datetime.now(UTC))
     address = normal_email(email)
-    earlier = (invitations.c.org_id == org_id) & (invitations.c.email == address) & _open(now)
+    earlier = (invitations.c.org_id == by.org_id) & (invitations.c.email == address) & _open(now)
     await connection.execute(invitations.update().where(earlier).values(revoked_at=now))
-    made = Invitation(new_id("inv"), org_id, address, role, created_by, now, now + LIFETIME, None, None)
+    made = Invitation(
+        id=new_id("inv"),
+        org_id=by.org_id,
+        email=address,
+        role=role,
+        created_by=by.principal_id,
+        subject_id=by.on_behalf_of,
+        chain=by.act_chain,
+        created_at=now,
+        expires_at=now + LIFETIME,
+        accepted_at=None,
+        revoked_at=None,
+    )
     secret = new_invitation()
-    row = {name: getattr(made, name) for name in Invitation.__slots__} | {"role": role.value}
+    row = {name: getattr(made, name) for name in Invitation.__slots__}
+    row |= {"role": role.value, "chain": list(made.chain)}
     await connection.execute(invitations.insert().values(**row, hash=hash_secret(secret)))
     return NewInvitation(made, secret)
 
@@ -83,13 +102,23 @@ async def revoke(connection: AsyncConnection, org_id: str, invitation_id: str) -
     return await connection.scalar(sa.select(invitations.c.id).where(where)) is not None
 
 
+async def revoke_of(connection: AsyncConnection, org_id: str, whose: sa.Select[tuple[str]], now: datetime) -> None:
+    """Those that wait and were made by one of these, or in the name of one."""
+    made = invitations.c.created_by.in_(whose) | invitations.c.subject_id.in_(whose)
+    waiting = (invitations.c.org_id == org_id) & _open(now)
+    await connection.execute(invitations.update().where(waiting, made).values(revoked_at=now))
+
+
 async def find_open(connection: AsyncConnection, secret: str, now: datetime) -> Invitation | None:
-    """The invitation with this secret, when it can be accepted."""
+    """The invitation with this secret, when it can be accepted: when whoever made it, those for whom and through whom
+    he acted, and the owners of all of these may give the role as things are now.
+    """
     if not is_token(secret, INVITATION_PREFIX):
         return None
     found = sa.select(invitations).where(invitations.c.hash == hash_secret(secret), _open(now))
     row = (await connection.execute(found)).mappings().one_or_none()
-    return None if row is None else _invitation(row)
+    invitation = None if row is None else _invitation(row)
+    return invitation if invitation is not None and await _still_given(connection, invitation) else None
 
 
 async def accept(connection: AsyncConnection, invitation_id: str, principal_id: str, now: datetime) -> bool:
@@ -102,10 +131,20 @@ async def accept(connection: AsyncConnection, invitation_id: str, principal_id: 
     return (await connection.execute(spent)).rowcount == 1
 
 
+async def _still_given(connection: AsyncConnection, invitation: Invitation) -> bool:
+    making = [invitation.created_by, invitation.subject_id or invitation.created_by, *invitation.chain]
+    found = await standings(connection, invitation.org_id, making)
+    reach = common_scopes(found, None)
+    if reach is None or any_disabled(found) or not ROLE_SCOPES[invitation.role] <= reach:
+        return False
+    return invitation.role is not Role.OWNER or found[invitation.created_by].role is Role.OWNER
+
+
 def _open(now: datetime) -> sa.ColumnElement[bool]:
     unused = invitations.c.accepted_at.is_(None) & invitations.c.revoked_at.is_(None)
     return unused & (invitations.c.expires_at > now)
 
 
 def _invitation(row: sa.RowMapping) -> Invitation:
-    return Invitation(**{name: row[name] for name in Invitation.__slots__} | {"role": Role(row["role"])})
+    found = {name: row[name] for name in Invitation.__slots__}
+    return Invitation(**found | {"role": Role(row["role"]), "chain": tuple(row["chain"])})

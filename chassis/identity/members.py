@@ -4,23 +4,22 @@ Every function works within the transaction of its caller; after a change the ca
 is never left without an owner who can log in.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.errors import Conflict, Forbidden
-from chassis.identity import registry, sessions
+from chassis.identity import invitations, registry, sessions
 from chassis.identity.model import Principal, Reach
 from chassis.identity.registry import Organization
 from chassis.identity.standing import standings
 from chassis.identity.tables import access_tokens, memberships, organizations, principals, users
-from proto.identity import MAX_ACT_CHAIN, ROLE_SCOPES, PrincipalKind, Role
+from proto.identity import MAX_ACT_CHAIN, ROLE_SCOPES, PrincipalKind, Role, Scope
 
-MAX_OWNED: Final = 200  # agents and services of one owner
+MAX_OWNED: Final = 200  # agents and services of one owner in one organization
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +118,15 @@ async def change_role(connection: AsyncConnection, by: Reach, member: Member, ro
 
 
 async def remove(connection: AsyncConnection, by: Reach, member: Member, now: datetime) -> None:
-    """Out of the organization, with all tokens and sessions there. What the member owns stops working. Raises Forbidden
-    for an owner when the bearer is none; Conflict for the last one.
+    """Out of the organization, with all tokens, sessions and invitations there. What the member owns stops working; an
+    agent or service is retired. Raises Forbidden for an owner when the bearer is none; Conflict for the last one.
     """
     _require_changeable(by, member)
     await _require_another(connection, by.org_id, member)
-    await _expel(connection, by.org_id, member.id, now)
+    if member.kind is PrincipalKind.USER:
+        await _expel(connection, by.org_id, member.id, now)
+    else:
+        await retire_worker(connection, by.org_id, member.id, now)
 
 
 async def create_worker(connection: AsyncConnection, by: Reach, kind: PrincipalKind, name: str, role: Role) -> Member:
@@ -134,11 +136,7 @@ async def create_worker(connection: AsyncConnection, by: Reach, kind: PrincipalK
     require_grantable(by, role)
     if role is Role.OWNER:
         raise Conflict("Agents and services cannot be owners.")
-    owned = sa.select(sa.func.count()).where(
-        principals.c.owner_id == by.principal_id, principals.c.disabled_at.is_(None)
-    )
-    if (await connection.scalar(owned) or 0) >= MAX_OWNED:
-        raise Conflict(f"A principal owns at most {MAX_OWNED} agents and services.")
+    await _require_room(connection, by.org_id, by.principal_id)
     if len(await standings(connection, by.org_id, [by.principal_id])) >= MAX_ACT_CHAIN:
         raise Conflict(f"At most {MAX_ACT_CHAIN} principals own each other in a row.")
     made = await registry.create_principal(connection, kind, name, by.principal_id)
@@ -154,10 +152,20 @@ async def existing_member(connection: AsyncConnection, org_id: str, principal: P
     return found
 
 
-async def change_worker(connection: AsyncConnection, worker_id: str, values: Mapping[str, Any]) -> None:
-    """Set `name`, `owner_id`."""
-    if values:
-        await connection.execute(principals.update().where(principals.c.id == worker_id).values(**values))
+async def rename_worker(connection: AsyncConnection, worker_id: str, name: str) -> None:
+    """An agent or service of another name."""
+    await connection.execute(principals.update().where(principals.c.id == worker_id).values(name=name))
+
+
+async def hand_over(connection: AsyncConnection, org_id: str, worker: Member, owner: Member, now: datetime) -> None:
+    """Give an agent or service another owner. What it holds ends, and what everything holds that it owns: whoever had
+    that in his hands would else go on in the name of the new owner. Raises Conflict for one too many.
+    """
+    if worker.owner_id == owner.id:
+        return
+    await _require_room(connection, org_id, owner.id)
+    await connection.execute(principals.update().where(principals.c.id == worker.id).values(owner_id=owner.id))
+    await _disarm(connection, org_id, _estate(worker.id), now)
 
 
 async def retire_worker(connection: AsyncConnection, org_id: str, worker_id: str, now: datetime) -> None:
@@ -168,11 +176,32 @@ async def retire_worker(connection: AsyncConnection, org_id: str, worker_id: str
 
 async def _expel(connection: AsyncConnection, org_id: str, principal_id: str, now: datetime) -> None:
     await registry.remove_membership(connection, org_id, principal_id)
-    live = (access_tokens.c.principal_id == principal_id) & access_tokens.c.revoked_at.is_(None)
-    await connection.execute(
-        access_tokens.update().where(live, access_tokens.c.org_id == org_id).values(revoked_at=now)
-    )
+    await _disarm(connection, org_id, sa.select(principals.c.id).where(principals.c.id == principal_id), now)
     await sessions.end_all(connection, principal_id, now, org_id=org_id)
+
+
+async def _disarm(connection: AsyncConnection, org_id: str, whose: sa.Select[tuple[str]], now: datetime) -> None:
+    """End tokens in the organization, and invitations that wait."""
+    live = (access_tokens.c.org_id == org_id) & access_tokens.c.revoked_at.is_(None)
+    ended = access_tokens.update().where(live, access_tokens.c.principal_id.in_(whose)).values(revoked_at=now)
+    await connection.execute(ended)
+    await invitations.revoke_of(connection, org_id, whose, now)
+
+
+def _estate(worker_id: str) -> sa.Select[tuple[str]]:
+    """Its id, and of all that it owns, and what that owns."""
+    own = sa.select(principals.c.id).where(principals.c.id == worker_id).cte("estate", recursive=True)
+    return sa.select(own.union(sa.select(principals.c.id).join(own, principals.c.owner_id == own.c.id)).c.id)
+
+
+async def _require_room(connection: AsyncConnection, org_id: str, owner_id: str) -> None:
+    owned = (
+        sa.select(sa.func.count())
+        .select_from(principals.join(memberships, memberships.c.principal_id == principals.c.id))
+        .where(principals.c.owner_id == owner_id, memberships.c.org_id == org_id)
+    )
+    if (await connection.scalar(owned) or 0) >= MAX_OWNED:
+        raise Conflict(f"A principal owns at most {MAX_OWNED} agents and services.")
 
 
 def _require_changeable(by: Reach, member: Member) -> None:
@@ -193,7 +222,7 @@ async def _require_another(
 
 
 async def _count_others(connection: AsyncConnection, org_id: str, member: Member, roles: list[Role]) -> int:
-    """Users besides the member who have one of the roles and are not disabled."""
+    """Users besides the member who have one of the roles, are not disabled, and can get in to use it."""
     found = (
         sa.select(sa.func.count())
         .select_from(memberships.join(principals, principals.c.id == memberships.c.principal_id))
@@ -203,9 +232,26 @@ async def _count_others(connection: AsyncConnection, org_id: str, member: Member
             memberships.c.role.in_([role.value for role in roles]),
             principals.c.kind == PrincipalKind.USER.value,
             principals.c.disabled_at.is_(None),
+            _can_get_in(org_id, registry.now()),
         )
     )
     return await connection.scalar(found) or 0
+
+
+def _can_get_in(org_id: str, now: datetime) -> sa.ColumnElement[bool]:
+    """With a password, or a token by which members are managed."""
+    lasting = access_tokens.c.expires_at.is_(None) | (access_tokens.c.expires_at > now)
+    managing = access_tokens.c.scopes.is_(None) | sa.cast(access_tokens.c.scopes, sa.Text).contains(
+        f'"{Scope.MEMBERS_WRITE}"'
+    )
+    token = sa.exists().where(
+        access_tokens.c.principal_id == principals.c.id,
+        access_tokens.c.org_id == org_id,
+        access_tokens.c.revoked_at.is_(None),
+        lasting,
+        managing,
+    )
+    return token | sa.exists().where(users.c.principal_id == principals.c.id, users.c.password_hash.is_not(None))
 
 
 def _member(row: sa.RowMapping) -> Member:

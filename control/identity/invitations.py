@@ -9,12 +9,11 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.access import bearer, public, reach
+from chassis.access import bearer, reach, visitor
 from chassis.errors import Conflict, NotFound, Unauthorized
 from chassis.identity import invitations as store
 from chassis.identity import members, registry, sessions, users
 from chassis.identity.sessions import Continued
-from chassis.identity.standing import any_disabled, standings
 from chassis.identity.users import User
 from chassis.limits.limiter import LimitClass
 from chassis.operation import Answer, Body, Operation, Parameter, Tag, json_content
@@ -30,9 +29,10 @@ from control.identity.passwords import Passwords
 from control.identity.shapes import INVITATION_ID, Email, GivenSecret, NewPassword
 from control.names import Moment, Name
 from control.paging import PAGE, NextCursor, page_body, requested_page
-from proto.identity import ROLE_SCOPES, PrincipalKind, Role, Scope
+from proto.identity import PrincipalKind, Role, Scope
 
 State = Literal["OPEN", "ACCEPTED", "REVOKED", "EXPIRED"]
+_NOT_VALID: Final = "The invitation is not valid."
 
 
 class NewInvitation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,7 +57,7 @@ class Invitation(msgspec.Struct, frozen=True, rename="camel"):
     email: Email
     role: Role
     state: State
-    invited_by_principal_id: str | None
+    invited_by_principal_id: str
     created_at: Moment
     expires_at: Moment
 
@@ -92,7 +92,7 @@ ACCEPT: Final = Operation(
     AUTH,
     (Answer("A session of the new member.", json_content(SessionMaterial), 201),),
     body=Body(json_content(Acceptance)),
-    refused=(401, 409, 429, 503),
+    refused=(401, 409),
 )
 
 
@@ -113,7 +113,7 @@ class Invitations:
             Route("GET", every, self.list, bearer(Scope.MEMBERS_READ), operation=LIST),
             Route("POST", every, self.create, bearer(Scope.MEMBERS_WRITE), operation=CREATE),
             Route("DELETE", every + "/{invitationId}", self.revoke, bearer(Scope.MEMBERS_WRITE), operation=REVOKE),
-            Route("POST", "/auth/invitations/accept", self.accept, public(), operation=ACCEPT),
+            Route("POST", "/auth/invitations/accept", self.accept, visitor(), operation=ACCEPT),
         ]
 
     async def list(self, request: web.Request) -> web.StreamResponse:
@@ -128,15 +128,16 @@ class Invitations:
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Invite somebody.
 
-        Whoever holds `inviteToken` may accept it within seven days, as long as who invited him may still give the
-        role. It is in this answer and nowhere after. An open invitation to the same address is revoked.
+        Whoever holds `inviteToken` may accept it within seven days, as long as who invited him, and those for whom he
+        acts, may still give the role. It is in this answer and nowhere after. An open invitation to the same address is
+        revoked.
         """
         body = await self.desk.read(request, NewInvitation)
         async with self.desk.change(request) as (connection, caller):
             members.require_grantable(caller, body.role)
             if await store.is_member(connection, caller.org_id, body.email):
                 raise Conflict("The organization has a member with this e-mail address.")
-            made = await store.invite(connection, caller.org_id, body.email, body.role, caller.principal_id)
+            made = await store.invite(connection, caller, body.email, body.role)
             told = {"email": made.invitation.email, "role": body.role.value}
             await record(connection, caller, "invitation.create", made.invitation.id, told, request_id(request))
         shown = msgspec.structs.asdict(invitation_body(made.invitation))
@@ -164,13 +165,12 @@ class Invitations:
         """
         body = await self.desk.read(request, Acceptance)
         await self.issuer.get_ready()
-        await request.app[ADMISSION].admit_address(request, LimitClass.FAILED_BEARER)
         async with self.desk.database.read() as connection:
-            found = await _acceptable(connection, body.invite_token)
+            found = await store.find_open(connection, body.invite_token, datetime.now(UTC))
             known = None if found is None else await users.find_user_by_email(connection, found.email)
         if found is None:
             await request.app[ADMISSION].charge_address(request, LimitClass.FAILED_BEARER)
-            raise Unauthorized("The invitation is not valid.")
+            raise Unauthorized(_NOT_VALID)
         hashed = ""
         if known is None:
             hashed = await self.passwords.hash(body.password)
@@ -179,8 +179,8 @@ class Invitations:
                 known = await self.logins.recognized(found.email, body.password)
         async with self.desk.database.write() as connection:
             user = known or await users.create_user(connection, found.email, body.name, hashed)
-            continued = await _join(connection, request, found, user)
-        self.desk.checks.forget_bearers()
+            continued = await _join(connection, request, body.invite_token, user)
+        self.desk.checks.forget_bearers(found.org_id)
         return json_response(self.issuer.material(continued, user), status=201)
 
 
@@ -205,25 +205,14 @@ def _state(invitation: store.Invitation, now: datetime) -> State:
     return "EXPIRED" if invitation.expires_at <= now else "OPEN"
 
 
-async def _acceptable(connection: AsyncConnection, secret: str) -> store.Invitation | None:
-    """The invitation, when who has made it may still give that role."""
-    found = await store.find_open(connection, secret, datetime.now(UTC))
-    if found is None or found.created_by is None:
-        return None
-    inviting = await standings(connection, found.org_id, [found.created_by])
-    role = inviting[found.created_by].role
-    if role is None or any_disabled(inviting) or not ROLE_SCOPES[found.role] <= ROLE_SCOPES[role]:
-        return None
-    return None if found.role is Role.OWNER and role is not Role.OWNER else found
-
-
-async def _join(
-    connection: AsyncConnection, request: web.Request, invitation: store.Invitation, user: User
-) -> Continued:
-    """Make the user a member, with a session. Raises Unauthorized when somebody else was faster, Conflict."""
+async def _join(connection: AsyncConnection, request: web.Request, secret: str, user: User) -> Continued:
+    """Make the user a member, with a session. Raises Unauthorized when somebody else was faster, or the invitation is
+    worth nothing any more; Conflict.
+    """
     now = datetime.now(UTC)
-    if not await store.accept(connection, invitation.id, user.id, now):
-        raise Unauthorized("The invitation is not valid.")
+    invitation = await store.find_open(connection, secret, now)
+    if invitation is None or not await store.accept(connection, invitation.id, user.id, now):
+        raise Unauthorized(_NOT_VALID)
     await registry.add_membership(connection, invitation.org_id, user.id, invitation.role)
     continued = await sessions.start(connection, invitation.org_id, user.id, ("pwd",), now)
     actor = Actor(invitation.org_id, user.id, PrincipalKind.USER, token_id=continued.session.id)

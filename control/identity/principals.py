@@ -59,6 +59,7 @@ CHANGE: Final = Operation(
     (Answer("The agent or service as it is now.", json_content(Member)),),
     (_ID,),
     body=Body(json_content(PrincipalChange), example={"name": "Release bot of Europe"}),
+    refused=(409,),
 )
 RETIRE: Final = Operation("retirePrincipal", TAG, (Answer("It works no more.", status=204),), (_ID,))
 
@@ -114,7 +115,8 @@ class Principals:
     async def change(self, request: web.Request) -> web.StreamResponse:
         """Change an agent or service.
 
-        Its owner may, and who has `members:write`; another owner is given by the latter alone.
+        Its owner may, and who has `members:write`; another owner is given by the latter alone. Then the tokens end that
+        it has, with those of all that it owns: the new owner makes others.
         """
         caller = reach(request)
         async with self.desk.database.read() as connection:
@@ -122,11 +124,10 @@ class Principals:
         body = await self.desk.read(request, PrincipalChange)
         async with self.desk.change(request) as (connection, caller):
             found = await visible_worker(connection, caller, request.match_info["principalId"])
-            values = await _values(connection, caller, found, body)
-            await store.change_worker(connection, found.id, values)
+            told = await _change(connection, caller, found, body)
             changed = await existing(connection, caller.org_id, found.id)
-            await record(connection, caller, "principal.update", found.id, values, request_id(request))
-        self.desk.checks.forget_bearers()
+            await record(connection, caller, "principal.update", found.id, told, request_id(request))
+        self.desk.checks.forget_bearers(caller.org_id)
         return json_response(member_body(changed))
 
     async def retire(self, request: web.Request) -> web.StreamResponse:
@@ -139,7 +140,7 @@ class Principals:
             _require_manager(caller, found)
             await store.retire_worker(connection, caller.org_id, found.id, datetime.now(UTC))
             await record(connection, caller, "principal.retire", found.id, {"name": found.name}, request_id(request))
-        self.desk.checks.forget_bearers()
+        self.desk.checks.forget_bearers(caller.org_id)
         return web.Response(status=204)
 
 
@@ -164,20 +165,28 @@ def _require_manager(caller: Reach, worker: StoredMember) -> None:
         raise Forbidden(f"This is for its owner, and for who has the scope {Scope.MEMBERS_WRITE}.")
 
 
-async def _values(
+async def _change(
     connection: AsyncConnection, caller: Reach, worker: StoredMember, body: PrincipalChange
 ) -> dict[str, Any]:
-    """What is to be set. Raises Forbidden, and BadRequest for an owner that is no user of the organization."""
+    """Do it; what the audit tells of it. Raises Forbidden, BadRequest, Conflict."""
     _require_manager(caller, worker)
-    values: dict[str, Any] = {}
+    told: dict[str, Any] = {}
     if body.name is not msgspec.UNSET:
-        values["name"] = body.name
+        await store.rename_worker(connection, worker.id, body.name)
+        told["name"] = body.name
     if body.owner_principal_id is not msgspec.UNSET:
-        if Scope.MEMBERS_WRITE not in caller.scopes:
-            raise Forbidden(f"Another owner is given with the scope {Scope.MEMBERS_WRITE}.")
-        owner = await store.find_member(connection, caller.org_id, body.owner_principal_id)
-        if owner is None or owner.kind is not PrincipalKind.USER:
-            issue = Issue("body.ownerPrincipalId", "Must be a user who is a member of the organization.", "unknown")
-            raise BadRequest("The request body is not valid.", [issue])
-        values["owner_id"] = owner.id
-    return values
+        owner = await _new_owner(connection, caller, body.owner_principal_id)
+        await store.hand_over(connection, caller.org_id, worker, owner, datetime.now(UTC))
+        told |= {"ownerPrincipalId": owner.id, "ownerBefore": worker.owner_id}
+    return told
+
+
+async def _new_owner(connection: AsyncConnection, caller: Reach, owner_id: str) -> StoredMember:
+    """Raises Forbidden, and BadRequest for an owner that is no user of the organization."""
+    if Scope.MEMBERS_WRITE not in caller.scopes:
+        raise Forbidden(f"Another owner is given with the scope {Scope.MEMBERS_WRITE}.")
+    owner = await store.find_member(connection, caller.org_id, owner_id)
+    if owner is None or owner.kind is not PrincipalKind.USER:
+        issue = Issue("body.ownerPrincipalId", "Must be a user who is a member of the organization.", "unknown")
+        raise BadRequest("The request body is not valid.", [issue])
+    return owner

@@ -7,11 +7,12 @@ import pytest
 import sqlalchemy as sa
 
 from chassis.identity import registry
-from chassis.identity.tables import invitations, users
+from chassis.identity.tables import access_tokens, invitations, principals, users
+from control.identity.passwords import Passwords
 from proto.identity import PrincipalKind, Role, Scope
 from tests.chassis.identity.tenants import new_member_token
 from tests.control.conftest import Control
-from tests.control.identity.conftest import PASSWORD, NewPerson
+from tests.control.identity.conftest import PASSWORD, NewPerson, Person
 
 INVITATIONS = "/orgs/acme/invitations"
 MEMBERS = "/orgs/acme/members"
@@ -84,6 +85,66 @@ async def test_an_invitation_is_worth_what_its_maker_may_still_give(control: Con
     assert (await control.call("POST", ACCEPT, acceptance(made["inviteToken"])))[0] == 201
 
 
+async def test_what_an_agent_invites_is_worth_what_everyone_it_depends_on_may_still_give(
+    control: Control, person: NewPerson
+) -> None:
+    boss = await person("boss@example.org", "ADMIN")
+    token = await agent_token(control, boss)
+    _, made, _ = await control.call("POST", INVITATIONS, {"email": "ada@example.org", "role": "ADMIN"}, token)
+    assert (await control.call("PATCH", f"{MEMBERS}/{boss.id}", {"role": "MEMBER"}))[0] == 200
+    assert (await control.call("POST", ACCEPT, acceptance(made["inviteToken"])))[0] == 401
+    async with control.checks.database.write() as connection:
+        [row] = (await connection.execute(sa.select(invitations).where(invitations.c.id == made["id"]))).mappings()
+        assert (row["subject_id"], row["chain"]) == (boss.id, [row["created_by"]])
+        another = await registry.create_principal(connection, PrincipalKind.USER, "Another")
+        await registry.add_membership(connection, control.acme.organization.id, another.id, Role.ADMIN)
+        owned = principals.update().where(principals.c.id == row["created_by"]).values(owner_id=another.id)
+        await connection.execute(owned)
+    assert (await control.call("POST", ACCEPT, acceptance(made["inviteToken"])))[0] == 401, "it was for who is none now"
+    assert (await control.call("PATCH", f"{MEMBERS}/{boss.id}", {"role": "ADMIN"}))[0] == 200
+    assert (await control.call("POST", ACCEPT, acceptance(made["inviteToken"])))[0] == 201
+
+
+async def test_a_right_that_is_lost_while_a_password_is_hashed_is_lost(
+    control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boss = await person("boss@example.org", "ADMIN")
+    _, made, _ = await boss.call("POST", INVITATIONS, {"email": "ada@example.org", "role": "ADMIN"})
+    hashed = Passwords.hash
+
+    async def slow(self: Passwords, password: str) -> str:
+        async with control.checks.database.write() as connection:
+            await registry.set_role(connection, control.acme.organization.id, boss.id, Role.MEMBER)
+        return await hashed(self, password)
+
+    monkeypatch.setattr(Passwords, "hash", slow)
+    assert (await control.call("POST", ACCEPT, acceptance(made["inviteToken"])))[0] == 401
+    assert len((await control.call("GET", MEMBERS))[1]["data"]) == 2
+
+
+async def test_whoever_is_removed_has_invited_nobody(control: Control, person: NewPerson) -> None:
+    boss = await person("boss@example.org", "ADMIN")
+    token = await agent_token(control, boss)
+    _, own, _ = await boss.call("POST", INVITATIONS, {"email": "ada@example.org", "role": "MEMBER"})
+    _, of_agent, _ = await control.call("POST", INVITATIONS, {"email": "bob@example.org", "role": "MEMBER"}, token)
+    _, other, _ = await control.call("POST", INVITATIONS, {"email": "eve@example.org", "role": "MEMBER"})
+    assert (await control.call("DELETE", f"{MEMBERS}/{boss.id}"))[0] == 204
+    _, page, _ = await control.call("GET", INVITATIONS)
+    states = {one["id"]: one["state"] for one in page["data"]}
+    assert [states[one["id"]] for one in (own, of_agent, other)] == ["REVOKED", "REVOKED", "OPEN"]
+
+
+async def test_an_agent_that_is_removed_is_retired(control: Control, person: NewPerson) -> None:
+    boss = await person("boss@example.org", "ADMIN")
+    token = await agent_token(control, boss)
+    [agent] = (await boss.call("GET", "/orgs/acme/principals"))[1]["data"]
+    assert (await control.call("DELETE", f"{MEMBERS}/{agent['principalId']}"))[0] == 204
+    assert (await control.call("GET", "/orgs/acme/projects", token=token))[0] == 401
+    async with control.checks.database.read() as connection:
+        found = sa.select(principals.c.disabled_at).where(principals.c.id == agent["principalId"])
+        assert await connection.scalar(found) is not None
+
+
 async def test_a_user_who_is_there_already_proves_it_with_his_password(control: Control, person: NewPerson) -> None:
     ada = await person(org="globex")
     _, made, _ = await control.call("POST", INVITATIONS, {"email": ada.email, "role": "VIEWER"})
@@ -124,10 +185,20 @@ async def test_owners_are_changed_and_removed_by_owners(control: Control) -> Non
 async def test_the_last_owner_stays(control: Control) -> None:
     owner = f"{MEMBERS}/{control.acme.owner_id}"
     agent, _ = await new_member_token(control.checks.database, control.acme, Role.ADMIN)
+    narrow = frozenset({Scope.PROJECTS_READ})
+    await new_member_token(control.checks.database, control.acme, Role.OWNER, narrow)
+    expired, _ = await new_member_token(control.checks.database, control.acme, Role.OWNER)
+    revoked, _ = await new_member_token(control.checks.database, control.acme, Role.OWNER)
     async with control.checks.database.write() as connection:
         gone = await registry.create_principal(connection, PrincipalKind.USER, "Gone")
         await registry.add_membership(connection, control.acme.organization.id, gone.id, Role.OWNER)
         await registry.disable_principal(connection, gone.id)
+        foreign = await registry.create_principal(connection, PrincipalKind.USER, "With a token for elsewhere")
+        await registry.add_membership(connection, control.acme.organization.id, foreign.id, Role.OWNER)
+        await registry.create_token(connection, control.globex.organization.id, foreign.id, "x")
+        for holder, column in ((expired, "expires_at"), (revoked, "revoked_at")):
+            of_holder = access_tokens.update().where(access_tokens.c.principal_id == holder)
+            await connection.execute(of_holder.values({column: datetime.now(UTC)}))
     for method, body in (("PATCH", {"role": "ADMIN"}), ("DELETE", None)):
         status, answer, _ = await control.call(method, owner, body)
         assert (status, answer["error"]["code"]) == (409, "conflict")
@@ -135,6 +206,11 @@ async def test_the_last_owner_stays(control: Control) -> None:
     assert (await control.call("PATCH", f"{MEMBERS}/{agent}", {"role": "OWNER"}))[0] == 200
     assert (await control.call("DELETE", owner))[0] == 204
     assert (await control.call("GET", MEMBERS))[0] == 401, "its tokens are gone with it"
+
+
+async def test_an_owner_with_a_password_is_one_who_can_get_in(control: Control, person: NewPerson) -> None:
+    await person("boss@example.org", "OWNER")
+    assert (await control.call("PATCH", f"{MEMBERS}/{control.acme.owner_id}", {"role": "ADMIN"}))[0] == 200
 
 
 async def test_of_two_owners_who_remove_each_other_one_stays(control: Control) -> None:
@@ -260,6 +336,16 @@ async def test_a_disabled_user_neither_logs_in_nor_goes_on(control: Control, per
     assert (await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh}))[0] == 401
     async with control.checks.database.read() as connection:
         assert await connection.scalar(sa.select(users.c.principal_id)) == ada.id
+
+
+async def agent_token(control: Control, owner: Person) -> str:
+    """Of an agent with the role of an administrator, which acts on his behalf."""
+    _, agent, _ = await owner.call("POST", "/orgs/acme/principals", {"kind": "agent", "name": "x", "role": "ADMIN"})
+    path = f"/orgs/acme/principals/{agent['principalId']}/tokens"
+    status, made, _ = await owner.call("POST", path, {"name": "x"})
+    assert status == 201, made
+    token: str = made["token"]
+    return token
 
 
 def moment(text: str) -> datetime:

@@ -137,7 +137,7 @@ async def test_an_agent_reaches_no_further_than_its_owner_and_stops_with_him(
     assert (await control.call("GET", "/orgs/acme/projects", token=made["token"]))[0] == 404
     change = {"ownerPrincipalId": control.acme.owner_id}
     assert (await control.call("PATCH", f"{PRINCIPALS}/{agent['principalId']}", change))[0] == 200
-    assert (await control.call("GET", "/orgs/acme/projects", token=made["token"]))[0] == 404, "it still acts for ada"
+    assert (await control.call("GET", "/orgs/acme/projects", token=made["token"]))[0] == 401, "what it had is over"
     _, fresh, _ = await control.call("POST", f"{PRINCIPALS}/{agent['principalId']}/tokens", {"name": "x"})
     assert (await control.call("GET", keys, token=fresh["token"]))[0] == 200
 
@@ -217,6 +217,32 @@ async def test_an_agent_is_renamed_by_its_owner_and_handed_over_by_administrator
     assert (await ada.call("GET", path))[0] == 404
 
 
+@pytest.mark.parametrize("kind", ["agent", "service"])
+async def test_whoever_had_a_token_of_what_is_handed_over_does_not_act_in_the_new_owners_name(
+    control: Control, person: NewPerson, kind: str
+) -> None:
+    ada, bob = await person(role="ADMIN"), await person("bob@example.org")
+    worker = await new_agent(ada, kind, "ADMIN")
+    path = f"{PRINCIPALS}/{worker['principalId']}"
+    _, run, _ = await ada.call("POST", f"{path}/tokens", {"name": "x"})
+    helper = await new_agent(ada, kind, token=run["token"])
+    _, deep, _ = await control.call("POST", f"{PRINCIPALS}/{helper['principalId']}/tokens", {"name": "x"}, run["token"])
+    invitation = {"email": "eve@example.org", "role": "ADMIN"}
+    _, invited, _ = await control.call("POST", "/orgs/acme/invitations", invitation, run["token"])
+    _, own, _ = await ada.call("POST", TOKENS, {"name": "x"})
+    assert (await control.call("PATCH", path, {"ownerPrincipalId": ada.id}))[0] == 200, "as it was"
+    assert (await control.call("GET", "/orgs/acme/projects", token=deep["token"]))[0] == 200
+    assert (await control.call("PATCH", path, {"ownerPrincipalId": bob.id}))[0] == 200
+    for token, expected in ((run, 401), (deep, 401), (own, 200)):
+        assert (await control.call("GET", "/orgs/acme/projects", token=token["token"]))[0] == expected
+    accepted = {"inviteToken": invited["inviteToken"], "name": "Eve", "password": "correct horse battery"}
+    assert (await control.call("POST", "/auth/invitations/accept", accepted))[0] == 401
+    _, fresh, _ = await bob.call("POST", f"{path}/tokens", {"name": "x"})
+    assert (await control.call("GET", "/orgs/acme/projects", token=fresh["token"]))[0] == 200
+    _, page, _ = await control.call("GET", "/orgs/acme/audit", params={"objectId": worker["principalId"]})
+    assert page["data"][0]["data"] == {"ownerPrincipalId": bob.id, "ownerBefore": ada.id}
+
+
 async def test_what_one_makes_reaches_no_further(control: Control, person: NewPerson) -> None:
     ada = await person()
     for role, expected in (("VIEWER", 201), ("BILLING", 201), ("MEMBER", 201), ("ADMIN", 403)):
@@ -241,8 +267,26 @@ async def test_what_one_owns_is_bounded(control: Control, person: NewPerson, mon
     assert [status for status, _, _ in made] == [201, 201, 409]
     assert (await ada.call("DELETE", f"{TOKENS}/{made[0][1]['id']}"))[0] == 204
     assert (await ada.call("POST", TOKENS, {"name": "x"}))[0] == 201
+    bob = await person("bob@example.org")
+    given = f"{PRINCIPALS}/{(await new_agent(bob))['principalId']}"
+    assert (await control.call("PATCH", given, {"ownerPrincipalId": ada.id}))[0] == 409
     assert (await ada.call("DELETE", f"{PRINCIPALS}/{agents[0]['principalId']}"))[0] == 204
     assert (await ada.call("POST", PRINCIPALS, {"kind": "agent", "name": "x"}))[0] == 201
+    assert (await control.call("DELETE", f"/orgs/acme/members/{agents[1]['principalId']}"))[0] == 204
+    assert (await control.call("PATCH", given, {"ownerPrincipalId": ada.id}))[0] == 200
+
+
+async def test_what_one_owns_elsewhere_counts_there(
+    control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = await person()
+    monkeypatch.setattr(members_store, "MAX_OWNED", 1)
+    await new_agent(ada)
+    await person(org="globex")
+    elsewhere = (await ada.login(orgSlug="globex"))[1]["tokens"]["accessToken"]
+    body = {"kind": "agent", "name": "x"}
+    assert (await control.call("POST", "/orgs/globex/principals", body, elsewhere))[0] == 201
+    assert (await control.call("POST", "/orgs/globex/principals", body, elsewhere))[0] == 409
 
 
 async def test_owners_in_a_row_are_bounded(control: Control, person: NewPerson) -> None:
