@@ -3,62 +3,43 @@
 `TCPConnector(resolver=...)` alone would be no guard, for addresses written as numbers never reach a resolver. The
 socket factory sees every final address: after DNS, for each of several addresses, whatever its notation. Redirects are
 not followed, cookies and proxies of the environment not used, answers read up to MAX_ANSWER bytes and for a limited
-time. Failures say in general words what happened; neither an address nor a byte of an answer is in them.
+time. Failures say in general words what happened; neither an address nor a byte of an answer is in them. A name that
+leads nowhere and one that leads to a forbidden place fail alike: which inner names there are is nobody's business.
 """
 
 import asyncio
 import contextlib
-import ipaddress
 import socket
 import ssl
-from collections.abc import AsyncIterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import aiohttp
+import structlog
 from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 from multidict import CIMultiDictProxy
-from yarl import URL
+
+from chassis.destinations import Policy, literal, parse_url
 
 CONNECT_S: Final = 5.0  # for each address of a name
 TOTAL_S: Final = 15.0  # Standard Webhooks: 15 to 30 s
 BODY_S: Final = 3.0  # for the body of an answer whose head has come
 MAX_ANSWER: Final = 64 * 1024  # bytes
-MAX_URL_LENGTH: Final = 2_048
 _MAX_CONNECTIONS: Final = 256
-_LOOK_UPS: Final = 16  # of names at once
+_LOOK_UPS: Final = 64  # of names at once
+_LOOK_UPS_EACH: Final = 4  # of them for one account: a name server that hangs holds a thread for half a minute
 _MAX_ADDRESSES: Final = 8  # of a name, that are tried
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+# Whom the attempt of this task is made for; look-ups are begun by tasks of the connector's, which have a copy.
+_account: ContextVar[str] = ContextVar("egress_account", default="")
 
-_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-# What `is_global` of some Python or other lets through, and nobody has a receiver in.
-_DENIED: Final[tuple[Network, ...]] = tuple(
-    ipaddress.ip_network(text)
-    for text in (
-        "0.0.0.0/8",
-        "100.64.0.0/10",  # shared address space; metadata of one cloud
-        "168.63.129.16/32",  # metadata of another
-        "192.0.0.0/24",  # protocol assignments; metadata of a third
-        "192.88.99.0/24",  # relays of 6to4
-        "224.0.0.0/4",
-        "240.0.0.0/4",
-        "::/96",  # IPv4-compatible
-        "::ffff:0:0:0/96",  # IPv4-translated
-        "64:ff9b:1::/48",  # NAT64 inside one network
-        "100::/64",
-        "2001::/23",  # Teredo, ORCHID and other protocols
-        "2002::/16",  # 6to4
-        "3fff::/20",
-        "5f00::/16",
-        "fec0::/10",
-        "ff00::/8",
-    )
-)
+log = structlog.get_logger(__name__)
 
 
 class Unreached(Exception):
@@ -71,31 +52,17 @@ class Unreached(Exception):
 
 
 class Blocked(Unreached):
-    """The address is one that tenants may not reach. It says not which: names of inner networks stay inner."""
+    """The address, which is written as a number, is one that tenants may not reach."""
 
     def __init__(self) -> None:
         super().__init__("The address is not allowed.", permanent=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """Where one may go: public addresses on `ports`, and the operator's `allowed` networks on any port."""
+class Unresolved(Unreached):
+    """The name leads to no address, or to one that tenants may not reach. It says not which: the log does."""
 
-    allowed: tuple[Network, ...] = ()
-    ports: frozenset[int] = frozenset({80, 443})
-    http: bool = False  # whether URLs may be http:// too
-
-    def permits(self, address: str, port: int) -> bool:
-        """`address` is a number, as a socket has it."""
-        found = _plain(ipaddress.ip_address(address.partition("%")[0]))
-        if any(found in network for network in self.allowed if network.version == found.version):
-            return True
-        return port in self.ports and is_public(found)
-
-    def require(self, address: str, port: int) -> None:
-        """Raises Blocked."""
-        if not self.permits(address, port):
-            raise Blocked
+    def __init__(self) -> None:
+        super().__init__("The name leads to no address that is allowed.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +75,17 @@ class Reply:
 
 
 class Egress:
-    """A client that goes only where `policy` permits."""
+    """A client that goes only where `policy` permits. Names are absolute, as DNS has them; `local`: of the operator's
+    own choice, so this machine's search domains and list of hosts count too.
+    """
 
-    def __init__(self, policy: Policy, *, total_s: float = TOTAL_S, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, policy: Policy, *, total_s: float = TOTAL_S, tls: ssl.SSLContext | None = None, local: bool = False
+    ) -> None:
         self.policy = policy
         self._total_s = total_s
         self._tls = tls
-        self._resolver = _Resolver(policy)
+        self._resolver = _Resolver(policy, local=local)
         self._session: aiohttp.ClientSession | None = None
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
@@ -143,8 +114,9 @@ class Egress:
             self._session = None
         await self._resolver.close()
 
-    async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Reply:
-        """Send `body`; the answer, whatever its status. Raises Unreached."""
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str], *, account: str = "") -> Reply:
+        """Send `body`; the answer, whatever its status. `account`: who shares a bound of look-ups. Raises Unreached."""
+        _account.set(account)
         if self._session is None:
             raise Unreached("The process is shutting down.")
         try:
@@ -185,19 +157,21 @@ class Egress:
     def _socket(self, info: Any) -> socket.socket:
         """A socket for an address as `getaddrinfo` has it. Raises Blocked."""
         family, kind, protocol, _, address = info
-        self.policy.require(str(address[0]), int(address[1]))
+        _require(self.policy, str(address[0]), int(address[1]))
         return socket.socket(family=family, type=kind, proto=protocol)
 
 
 class _Resolver(AbstractResolver):
     """Refuses a name with any address that is not permitted: whoever answers so answers otherwise the next time.
 
-    Look-ups have a few threads of their own: names that take their time hold up nobody else in the process.
+    Look-ups have threads of their own, and each account a few of them: names that take their time hold up nobody else.
     """
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, *, local: bool) -> None:
         self._policy = policy
+        self._local = local
         self._threads = ThreadPoolExecutor(_LOOK_UPS, thread_name_prefix="egress-dns")
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
@@ -210,68 +184,46 @@ class _Resolver(AbstractResolver):
         ]
 
     async def look_up(self, host: str, port: int, family: socket.AddressFamily = socket.AF_UNSPEC) -> list[Any]:
-        """As `getaddrinfo` answers it. Raises Unreached."""
-        asked = partial(socket.getaddrinfo, host, port, family=family, type=socket.SOCK_STREAM)
+        """As `getaddrinfo` answers it. Raises Unresolved for names, Blocked for addresses in any notation."""
+        written = literal(host)
+        if written is not None:
+            _require(self._policy, str(written), port)
+        name = host if self._local or written is not None else host.rstrip(".") + "."
+        asked = partial(socket.getaddrinfo, name, port, family=family, type=socket.SOCK_STREAM)
         try:
-            found = await asyncio.get_running_loop().run_in_executor(self._threads, asked)
+            found = await self._in_turn(asked)
         except (OSError, UnicodeError) as error:
-            raise Unreached("The name does not resolve.") from error
+            log.info("a name was not reached", reason="it does not resolve", error=str(error))
+            raise Unresolved from error
         for each in found:
-            self._policy.require(str(each[4][0]), port)
+            if not self._policy.permits(str(each[4][0]), port):
+                log.info("a name was not reached", reason="its address is not allowed", address=each[4][0], port=port)
+                raise Unresolved
         return found[:_MAX_ADDRESSES]
+
+    async def _in_turn(self, asked: Callable[[], list[Any]]) -> list[Any]:
+        """In a thread, among the few of the account. One that nobody waits for any more counts until it ends."""
+        turn = self._turns.setdefault(_account.get(), asyncio.Semaphore(_LOOK_UPS_EACH))
+        await turn.acquire()
+        loop = asyncio.get_running_loop()
+
+        def ended(_: "Future[list[Any]]") -> None:
+            with contextlib.suppress(RuntimeError):  # the loop may have ended before
+                loop.call_soon_threadsafe(turn.release)
+
+        begun = self._threads.submit(asked)
+        begun.add_done_callback(ended)
+        return await asyncio.wrap_future(begun)
 
     async def close(self) -> None:
         """Without waiting for names that take their time."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def is_public(address: Address) -> bool:
-    """Whether the address is somebody's on the internet: not ours, not the neighbours', not the cloud's."""
-    plain = _plain(address)
-    if any(plain in network for network in _DENIED if network.version == plain.version):
-        return False
-    return plain.is_global and not plain.is_multicast
-
-
-def literal(host: str) -> Address | None:
-    """The address that a host of a URL is, in any notation of it (`127.1`, `0x7f000001`, `[::1]`); None for a name."""
-    try:
-        return ipaddress.ip_address(host.strip("[]").partition("%")[0])
-    except ValueError:
-        pass
-    try:
-        return ipaddress.IPv4Address(socket.inet_aton(host)) if host.isascii() and " " not in host else None
-    except OSError:
-        return None
-
-
-def parse_url(text: str, *, http: bool) -> URL:
-    """An absolute URL to post to. ValueError, with a sentence for whoever wrote it."""
-    scheme = "http:// or https://" if http else "https://"
-    if len(text) > MAX_URL_LENGTH or not text.isprintable() or " " in text:
-        raise ValueError(f"Must be a URL of at most {MAX_URL_LENGTH} characters, without spaces.")
-    try:
-        url = URL(text)
-        port = url.port
-    except ValueError as error:
-        raise ValueError("Must be a URL.") from error
-    if url.scheme not in (("http", "https") if http else ("https",)) or not url.host:
-        raise ValueError(f"Must be a URL that starts with {scheme} and a host.")
-    if url.user is not None or url.password is not None:
-        raise ValueError("Must have no user name or password in it.")
-    if not port:
-        raise ValueError("Must have a port from 1 to 65535, or none.")
-    return url.with_fragment(None)
-
-
-def _plain(address: Address) -> Address:
-    """The IPv4 address inside a mapped one or one of NAT64, which is where the packets go; else the address."""
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return address.ipv4_mapped
-        if address in _NAT64:
-            return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
-    return address
+def _require(policy: Policy, address: str, port: int) -> None:
+    """Raises Blocked."""
+    if not policy.permits(address, port):
+        raise Blocked
 
 
 async def _capped(answer: aiohttp.ClientResponse) -> bytes:

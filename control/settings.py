@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from chassis.configuration import Settings, SettingsError, setting
-from chassis.egress import Policy
+from chassis.destinations import Policy
 from control.channels.config import MailAddress
 from control.channels.rules import Rules
 from control.deliveries.kinds.mail_server import MailServer

@@ -20,7 +20,8 @@ import psutil  # type: ignore[import-untyped]  # it has no types
 from aiohttp import web
 
 from benchmarks.codec.__main__ import machine
-from chassis.egress import Egress, Policy
+from chassis.destinations import Policy
+from chassis.egress import Egress
 from chassis.identity.bootstrap import provision
 from chassis.identity.tables import organizations, principals
 from chassis.migrations import migrate

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from chassis.egress import MAX_URL_LENGTH
+from chassis.destinations import MAX_URL_LENGTH
 from control.deliveries.message import Severity
 
 MAX_RECIPIENTS: Final = 20

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from chassis.egress import Policy, literal, parse_url
+from chassis.destinations import Policy, literal, parse_url
 from chassis.validation import Issues, decode_json
 from control.channels.config import CONFIGS, KEY_RULE, Config, Kind, secret_bytes
 

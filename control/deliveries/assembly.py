@@ -26,7 +26,7 @@ def assemble(
     settings: ControlSettings, database: Database, sealer: Sealer, registry: CollectorRegistry | None
 ) -> Assembly:
     """Nothing is started. `database` is started and closed by whoever made it, around the resources."""
-    egress, mail_egress = Egress(settings.egress_policy), Egress(settings.mail_policy)
+    egress, mail_egress = Egress(settings.egress_policy), Egress(settings.mail_policy, local=True)
     ways = Ways(egress, mail_egress, settings.mail_server(), settings.chat_a_api.rstrip("/"), settings.pager_url)
     sender = Sender(database, sealer, ways, DeliveryMetrics(registry))
     return Assembly(sender, [egress.running, Worker(sender, keep_days=settings.delivery_retention_days).running])

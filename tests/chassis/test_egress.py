@@ -4,6 +4,7 @@ import asyncio
 import ipaddress
 import socket
 import ssl
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,8 +13,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from structlog.testing import capture_logs
 
-from chassis.egress import MAX_ANSWER, MAX_URL_LENGTH, Blocked, Egress, Policy, Unreached, is_public, literal, parse_url
+from chassis.destinations import MAX_URL_LENGTH, Policy, is_public, literal, parse_url
+from chassis.egress import MAX_ANSWER, Blocked, Egress, Unreached, Unresolved
 from tests.certificates import self_signed, server_context
 
 LOOPBACK = ipaddress.ip_network("127.0.0.0/8")
@@ -164,8 +167,7 @@ async def test_an_answer_comes_with_its_status_and_head() -> None:
     [
         *((host, "The address is not allowed.") for host in (
             "127.0.0.1", "0x7f.1", "0x7f000001", UNSPECIFIED, "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]",
-            "[::127.0.0.1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "localhost", "LOCALHOST", "169.254.169.254",
-            "[fe80::1]",
+            "[::127.0.0.1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "169.254.169.254", "[fe80::1]",
         )),
         *((host, "The URL is not valid.") for host in ("127.1", "2130706433", "0177.0.0.1", "0")),
     ],
@@ -193,7 +195,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]
     real = socket.getaddrinfo
 
     def getaddrinfo(host: str, port: int, *args: Any, **options: Any) -> Any:
-        if not host.endswith(".test"):
+        if not host.endswith(".test."):  # names are absolute: no search domain is tried
             return real(host, port, *args, **options)
         found = answers[min(len(asked), len(answers) - 1)]
         asked.append(host)
@@ -207,10 +209,56 @@ def answering(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]
 async def test_one_bad_address_of_a_name_blocks_the_name(monkeypatch: pytest.MonkeyPatch, addresses: list[str]) -> None:
     asked = answering(monkeypatch, addresses)
     async with opened(Policy(http=True)) as egress:
-        assert isinstance(await failure(egress, "http://hook.test/"), Blocked)
-        with pytest.raises(Blocked):
-            await egress.connect("hook.test", 443)
-    assert asked == ["hook.test", "hook.test"]
+        assert isinstance(await failure(egress, "http://hook.test/"), Unresolved)
+        with pytest.raises(Unresolved):
+            await egress.connect("hook.test.", 443)
+    assert asked == ["hook.test.", "hook.test."]
+
+
+@pytest.mark.parametrize("name", ["inner.test", "missing.invalid", "localhost", "LOCALHOST", "a" * 64 + ".example"])
+async def test_nobody_is_told_which_names_there_are_inside(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """One that does not resolve and one that leads inside fail alike; why is in the log, for the operator."""
+    answering(monkeypatch, ["10.1.2.3"])
+    with capture_logs() as logs:
+        async with opened(Policy(http=True)) as egress:
+            refused = await failure(egress, f"http://{name}/")
+    assert (refused.detail, refused.permanent) == ("The name leads to no address that is allowed.", False)
+    (said,) = logs
+    inner = {"reason": "its address is not allowed", "address": "10.1.2.3", "port": 80}
+    assert inner.items() <= said.items() if name == "inner.test" else said["reason"] == "it does not resolve"
+    assert name not in str(said)  # it may be a credential
+
+
+async def test_names_of_the_operator_may_be_local() -> None:
+    async with serving(hello) as server:
+        with await Egress(HERE, local=True).connect("localhost", server.port or 0) as connected:
+            assert connected.getpeername() == ("127.0.0.1", server.port)
+
+
+async def test_an_account_whose_names_take_their_time_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look-up whose attempt was given up has its thread until it ends, and counts until then."""
+    asked, goes_on = list[str](), threading.Event()
+
+    def getaddrinfo(host: str, port: int, *_args: Any, **_options: Any) -> Any:
+        asked.append(host)
+        if host.startswith("slow"):
+            goes_on.wait(10)
+        return [_as_found("10.1.2.3", port)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    async with opened(Policy(http=True), total_s=0.2) as egress:
+        given_up = [egress.post(f"http://slow{number}.test/", b"", {}, account="acme") for number in range(100)]
+        for each in await asyncio.gather(*given_up, return_exceptions=True):
+            assert isinstance(each, Unreached)
+            assert each.detail == "There was no answer in time."
+        with pytest.raises(Unreached, match="no answer in time"):
+            await egress.post("http://quick.test/", b"", {}, account="acme")
+        with pytest.raises(Unresolved):
+            await egress.post("http://quick.test/", b"", {}, account="globex")
+        assert len(asked) == 4 + 1
+        goes_on.set()
+        with pytest.raises(Unresolved):
+            await egress.post("http://quick.test/", b"", {}, account="acme")
 
 
 async def test_a_name_that_answers_otherwise_the_second_time_is_blocked_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +267,7 @@ async def test_a_name_that_answers_otherwise_the_second_time_is_blocked_then(mon
         answering(monkeypatch, ["127.0.0.1"], ["127.0.0.2"])
         url = f"http://hook.test:{server.port}/"
         assert (await egress.post(url, b"", {})).status == 200
-        assert isinstance(await failure(egress, url), Blocked)
+        assert isinstance(await failure(egress, url), Unresolved)
 
 
 async def test_redirects_cookies_and_proxies_are_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:

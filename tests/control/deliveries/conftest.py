@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from chassis.egress import Egress, Policy
+from chassis.destinations import Policy
+from chassis.egress import Egress
 from chassis.relational import Database, to_milliseconds
 from chassis.sealing import KeyFile, Sealer
 from control.channels import store as channels

@@ -6,7 +6,8 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
-from chassis.egress import Egress, Policy
+from chassis.destinations import Policy
+from chassis.egress import Egress
 from chassis.relational import Database
 from chassis.sealing import KeyFile, Sealer
 from control.deliveries.kinds.send import Ways

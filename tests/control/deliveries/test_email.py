@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from aiosmtpd.smtp import AuthResult
 
-from chassis.egress import Egress, Policy
+from chassis.destinations import Policy
+from chassis.egress import Egress
 from control.channels.config import EmailConfig
 from control.deliveries.kinds.email import send
 from control.deliveries.kinds.mail_server import MailServer

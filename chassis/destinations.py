@@ -1,0 +1,103 @@
+"""Which places of the internet tenants may name: addresses, URLs, and what an operator permits besides. Pure."""
+
+import ipaddress
+import socket
+from dataclasses import dataclass
+from typing import Final
+
+from yarl import URL
+
+MAX_URL_LENGTH: Final = 2_048
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+# What `is_global` of some Python or other lets through, and nobody has a receiver in.
+_DENIED: Final[tuple[Network, ...]] = tuple(
+    ipaddress.ip_network(text)
+    for text in (
+        "0.0.0.0/8",
+        "100.64.0.0/10",  # shared address space; metadata of one cloud
+        "168.63.129.16/32",  # metadata of another
+        "192.0.0.0/24",  # protocol assignments; metadata of a third
+        "192.88.99.0/24",  # relays of 6to4
+        "224.0.0.0/4",
+        "240.0.0.0/4",
+        "::/96",  # IPv4-compatible
+        "::ffff:0:0:0/96",  # IPv4-translated
+        "64:ff9b:1::/48",  # NAT64 inside one network
+        "100::/64",
+        "2001::/23",  # Teredo, ORCHID and other protocols
+        "2002::/16",  # 6to4
+        "3fff::/20",
+        "5f00::/16",
+        "fec0::/10",
+        "ff00::/8",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Where one may go: public addresses on `ports`, and the operator's `allowed` networks on any port."""
+
+    allowed: tuple[Network, ...] = ()
+    ports: frozenset[int] = frozenset({80, 443})
+    http: bool = False  # whether URLs may be http:// too
+
+    def permits(self, address: str, port: int) -> bool:
+        """`address` is a number, as a socket has it."""
+        found = _plain(ipaddress.ip_address(address.partition("%")[0]))
+        if any(found in network for network in self.allowed if network.version == found.version):
+            return True
+        return port in self.ports and is_public(found)
+
+
+def is_public(address: Address) -> bool:
+    """Whether the address is somebody's on the internet: not ours, not the neighbours', not the cloud's."""
+    plain = _plain(address)
+    if any(plain in network for network in _DENIED if network.version == plain.version):
+        return False
+    return plain.is_global and not plain.is_multicast
+
+
+def literal(host: str) -> Address | None:
+    """The address that a host of a URL is, in any notation of it (`127.1`, `0x7f000001`, `[::1]`); None for a name."""
+    try:
+        return ipaddress.ip_address(host.strip("[]").partition("%")[0])
+    except ValueError:
+        pass
+    try:
+        return ipaddress.IPv4Address(socket.inet_aton(host)) if host.isascii() and " " not in host else None
+    except OSError:
+        return None
+
+
+def parse_url(text: str, *, http: bool) -> URL:
+    """An absolute URL to post to. ValueError, with a sentence for whoever wrote it."""
+    scheme = "http:// or https://" if http else "https://"
+    if len(text) > MAX_URL_LENGTH or not text.isprintable() or " " in text:
+        raise ValueError(f"Must be a URL of at most {MAX_URL_LENGTH} characters, without spaces.")
+    try:
+        url = URL(text)
+        port = url.port
+    except ValueError as error:
+        raise ValueError("Must be a URL.") from error
+    if url.scheme not in (("http", "https") if http else ("https",)) or not url.host:
+        raise ValueError(f"Must be a URL that starts with {scheme} and a host.")
+    if url.user is not None or url.password is not None:
+        raise ValueError("Must have no user name or password in it.")
+    if not port:
+        raise ValueError("Must have a port from 1 to 65535, or none.")
+    return url.with_fragment(None)
+
+
+def _plain(address: Address) -> Address:
+    """The IPv4 address inside a mapped one or one of NAT64, which is where the packets go; else the address."""
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return address.ipv4_mapped
+        if address in _NAT64:
+            return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+    return address
