@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from chassis.identity.standing import Standing
+from control.approvals.apart import most_apart
 from control.policies.model import RiskClass, Source
 from proto.identity import PrincipalKind, Role
 
@@ -63,7 +64,11 @@ class Party:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """An approval request as it is stored; `status` is never EXPIRED here, ask `status_at`."""
+    """An approval request as it is stored; `status` is never EXPIRED here, ask `status_at`.
+
+    `circle`: of those who asked, with the owners of then; `store.with_owners_now` adds those of now, and finds `askers`:
+    who asked, whoever that acts for and through, and who owns one of these now.
+    """
 
     id: str
     org_id: str
@@ -93,6 +98,7 @@ class Request:
     payload: Any
     told_channel_ids: tuple[str, ...]
     expiry_noted: bool
+    askers: frozenset[str] = frozenset()
 
     def status_at(self, now: datetime) -> Status:
         """What it is at that time. What one process has noted as expired is so for one whose clock is behind, too."""
@@ -109,6 +115,19 @@ class Request:
     def is_own(self, voter: Party) -> bool:
         """Whether the requester votes; also when somebody else votes in his name, or through him."""
         return self.requester_id in voter.acting
+
+
+class Consent(NamedTuple):
+    """The vote of one who approves and may still decide: what he is, and his circle of then and now."""
+
+    kind: PrincipalKind
+    circle: frozenset[str]
+
+    def counts(self, requester: frozenset[str]) -> bool:
+        """Whether it does for those who ask. That of a person does; an agent or service of one of them says what they
+        say.
+        """
+        return self.kind is PrincipalKind.USER or requester.isdisjoint(self.circle)
 
 
 class Tally(NamedTuple):
@@ -129,7 +148,7 @@ class Tally(NamedTuple):
         return self.remaining == 0
 
 
-def count_votes(min_approvers: int, requester: frozenset[str], approving: Iterable[frozenset[str]]) -> Tally:
-    """`requester` and each of `approving` are circles; the latter of those who approve and may still decide."""
-    circles = list(approving)
-    return Tally(min_approvers, len(circles), any(requester.isdisjoint(circle) for circle in circles))
+def count_votes(min_approvers: int, requester: frozenset[str], approving: Iterable[Consent]) -> Tally:
+    """`requester`: the circle of those who ask. Votes whose circles meet are one: nobody is two people by what he owns."""
+    circles = [one.circle for one in approving if one.counts(requester)]
+    return Tally(min_approvers, most_apart(circles), any(requester.isdisjoint(circle) for circle in circles))

@@ -14,7 +14,7 @@ from chassis.identity.model import Reach
 from chassis.identity.standing import standings
 from chassis.identity.tables import principals
 from chassis.relational import to_milliseconds
-from control.approvals.model import Party, Request, Status, Verdict, acting_ids, with_owners
+from control.approvals.model import Consent, Party, Request, Status, Verdict, acting_ids, with_owners
 from control.approvals.tables import approval_requests, approval_votes
 from control.policies.engine import reason
 from control.policies.model import RiskClass, Rule, Source
@@ -42,9 +42,10 @@ async def party(connection: AsyncConnection, caller: Reach) -> Party:
 
 
 async def with_owners_now(connection: AsyncConnection, request: Request) -> Request:
-    """The request, whose circle has also the present owners: agents and services may have been handed over."""
+    """The request, with those who asked and their present owners: agents and services may have been handed over."""
     acting = acting_ids(request.requester_id, request.on_behalf_of, request.act_chain)
-    return replace(request, circle=request.circle | (await standings(connection, request.org_id, acting)).keys())
+    askers = frozenset(await standings(connection, request.org_id, acting))
+    return replace(request, askers=askers, circle=request.circle | askers)
 
 
 async def ask(
@@ -181,20 +182,21 @@ async def cast(
     await connection.execute(approval_votes.insert().values(row))
 
 
-async def approving(connection: AsyncConnection, request: Request) -> list[frozenset[str]]:
-    """Circles of those who approve and may decide as things are now; owners of then and of now are in them."""
+async def approving(connection: AsyncConnection, request: Request) -> list[Consent]:
+    """Of those who may decide as things are now; owners of then and of now are in their circles."""
     approve = (approval_votes.c.request_id == request.id) & (approval_votes.c.verdict == Verdict.APPROVE.value)
     votes = [
         (row, acting_ids(row.principal_id, row.on_behalf_of, row.act_chain))
         for row in await connection.execute(sa.select(approval_votes).where(approve))
     ]
     found = await standings(connection, request.org_id, {one for _, acting in votes for one in acting})
-    circles = []
+    approvals = []
     for row, acting in votes:
         lineage = {one: found[one] for one in with_owners(acting, found)}
-        if request.may_decide(row.principal_id, PrincipalKind(row.kind), lineage.values()):
-            circles.append(frozenset(row.circle) | lineage.keys())
-    return circles
+        kind = PrincipalKind(row.kind)
+        if request.may_decide(row.principal_id, kind, lineage.values()):
+            approvals.append(Consent(kind, frozenset({*row.circle, *lineage})))
+    return approvals
 
 
 async def may_decide(connection: AsyncConnection, request: Request, voter: Party) -> bool:

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.errors import Conflict, Forbidden, NotFound
 from chassis.identity.model import Reach
 from control.approvals import store
-from control.approvals.model import Party, Request, Status, Tally, Verdict, count_votes
+from control.approvals.model import Consent, Party, Request, Status, Tally, Verdict, count_votes
 from control.audit.record import record
 from proto.identity import PrincipalKind, Scope
 
@@ -47,8 +47,7 @@ async def approve(connection: AsyncConnection, ballot: Ballot) -> Outcome:
     if earlier is Verdict.APPROVE and request.status is Status.APPROVED:
         return Outcome(request, _final(request), idempotent=True, decided=False)
     _require_open(request, ballot.now)
-    if request.is_own(voter):
-        raise Forbidden("Nobody approves a request of his own.")
+    _require_another(request, voter)
     await _require_deciding(connection, request, voter)
     if earlier is None:
         await store.cast(connection, request, voter, Verdict.APPROVE, ballot.reason, ballot.caller.token_id, ballot.now)
@@ -61,7 +60,7 @@ async def approve(connection: AsyncConnection, ballot: Ballot) -> Outcome:
 
 
 async def reject(connection: AsyncConnection, ballot: Ballot) -> Outcome:
-    """A rejection, which is final. Whoever asks, or owns one who asks, may reject too: that withdraws the request.
+    """A rejection, which is final. Whoever asked, or owns one who asked, may reject too: that withdraws the request.
 
     Raises NotFound; Conflict for a request that is decided or expired; Forbidden for who may not decide it. Again by
     the same principal: the same answer, nothing written.
@@ -70,8 +69,8 @@ async def reject(connection: AsyncConnection, ballot: Ballot) -> Outcome:
     if request.status is Status.REJECTED and request.decider_id == voter.principal_id:
         return Outcome(request, _final(request), idempotent=True, decided=False)
     _require_open(request, ballot.now)
-    if voter.principal_id not in request.circle:
-        require_right_to_reject(ballot.caller, request)
+    require_right_to_reject(ballot.caller, request)
+    if voter.principal_id not in request.askers:
         await _require_deciding(connection, request, voter)
     await store.cast(connection, request, voter, Verdict.REJECT, ballot.reason, ballot.caller.token_id, ballot.now)
     tally = await _counted(connection, request)
@@ -82,7 +81,7 @@ async def reject(connection: AsyncConnection, ballot: Ballot) -> Outcome:
 def require_right_to_reject(caller: Reach, request: Request) -> None:
     """Raises Forbidden: deciding takes the scope for it, withdrawing what one asked for that or the one for asking."""
     wanted = {Scope.APPROVALS_DECIDE}
-    if caller.principal_id in request.circle:
+    if caller.principal_id in request.askers:
         wanted.add(Scope.APPROVALS_WRITE)
     if caller.scopes.isdisjoint(wanted):
         raise Forbidden(f"The access token or its holder's role lacks the scope {Scope.APPROVALS_DECIDE.value}.")
@@ -101,6 +100,13 @@ def _require_open(request: Request, now: datetime) -> None:
     status = request.status_at(now)
     if status is not Status.PENDING:
         raise Conflict(f"The request is {status.value} already.")
+
+
+def _require_another(request: Request, voter: Party) -> None:
+    if request.is_own(voter):
+        raise Forbidden("Nobody approves a request of his own.")
+    if not Consent(voter.kind, voter.circle).counts(request.circle):
+        raise Forbidden("An agent or service does not approve what those ask for to whom it belongs.")
 
 
 async def _require_deciding(connection: AsyncConnection, request: Request, voter: Party) -> None:

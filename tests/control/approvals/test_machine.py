@@ -1,14 +1,16 @@
 """Approvals as a state machine: whatever happens in whatever order, on both databases.
 
-Members come and go, policies change, time passes, requests are made, votes are cast one after the other or several at
-once. A model that knows nothing of the store says what must be: at most one transition of each request, no approval
-without enough votes of those who may decide, an independent one among them, and no vote by someone without the right.
+Members come and go, policies change, time passes, agents are handed over, requests are made, votes are cast one after
+the other, or several at once by two processes while somebody loses a right and what is over is noted. A model that knows
+nothing of the store says what must be: at most one transition of each request, no approval without enough people who
+may decide, one of them independent, and no vote by someone without the right. It counts by trying every combination.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import combinations
 from typing import Any, NamedTuple
 
 from hypothesis import HealthCheck, settings
@@ -31,6 +33,7 @@ from chassis.relational import Database
 from control.approvals import store, voting
 from control.approvals.asking import Asking, ask
 from control.approvals.bodies import NewRequest
+from control.approvals.expiry import Expiry
 from control.approvals.model import Request, Status
 from control.approvals.tables import approval_requests, approval_votes
 from control.approvals.voting import Ballot
@@ -42,11 +45,14 @@ from proto.identity import ROLE_SCOPES, PrincipalKind, Role
 
 ROLES = (Role.VIEWER, Role.MEMBER, Role.ADMIN, Role.OWNER)
 START = datetime(2026, 11, 20, tzinfo=UTC)
-PEOPLE = st.integers(0, 6)  # four people, and three agents of two of them
-ASKERS = st.sampled_from((4, 5, 6, 0, 1))
+PEOPLE = st.integers(0, 7)  # four people, three agents of two of them, and a service of the first agent
+CHANGES = st.sampled_from(("disable", None, *ROLES))
 RECENT = st.integers(0, 2)  # the latest requests are voted on
 APPROVES = st.sampled_from((True, True, True, False))
 BALLOTS = st.lists(st.tuples(PEOPLE, st.booleans(), APPROVES), max_size=6)  # who, on behalf of his owner, what
+
+
+Rights = tuple[Role | None, bool]  # what one is, and whether he is disabled
 
 
 @dataclass
@@ -63,13 +69,21 @@ class Person:
     def lineage(self) -> list["Person"]:
         return [self] if self.owner is None else [self, *self.owner.lineage]
 
+    @property
+    def rights(self) -> Rights:
+        return self.role, self.disabled
+
 
 class Vote(NamedTuple):
     """Who voted, in whose name, and who was of his circle then."""
 
     voter: Person
     behalf: Person | None
-    circle: frozenset[str]
+    circle_then: frozenset[str]
+
+    @property
+    def circle(self) -> frozenset[str]:
+        return self.circle_then | circle(self.voter, self.behalf)
 
 
 @dataclass
@@ -96,13 +110,34 @@ class Asked:
         listed = voter.kind is PrincipalKind.USER or voter.id in self.machines
         return listed and all(one.role in self.roles and not one.disabled for one in everyone)
 
+    def own(self, voter: Person, behalf: Person | None) -> bool:
+        """Whether the vote would be one on what he, or for a machine those to whom it belongs, ask for."""
+        machine = voter.kind is not PrincipalKind.USER
+        return self.by in (voter, behalf) or (machine and bool(self.circle & circle(voter, behalf)))
+
     def counted(self) -> list[Vote]:
-        return [vote for vote in self.votes.values() if self.may(vote.voter, vote.behalf)]
+        return [
+            vote
+            for vote in self.votes.values()
+            if self.may(vote.voter, vote.behalf)
+            and (vote.voter.kind is PrincipalKind.USER or not self.circle & vote.circle)
+        ]
+
+    def approvals(self) -> int:
+        """The most votes of which no two have anybody in common."""
+        counted = self.counted()
+        return next(
+            number
+            for number in range(len(counted), -1, -1)
+            for votes in combinations(counted, number)
+            if not any(one.circle & other.circle for one, other in combinations(votes, 2))
+        )
+
+    def independent(self) -> bool:
+        return any(not self.circle & one.circle for one in self.counted())
 
     def enough(self) -> bool:
-        counted = self.counted()
-        independent = any(self.circle.isdisjoint(one.circle | circle(one.voter, one.behalf)) for one in counted)
-        return len(counted) >= self.minimum and independent
+        return self.approvals() >= self.minimum and self.independent()
 
 
 def circle(person: Person, behalf: Person | None) -> frozenset[str]:
@@ -112,6 +147,7 @@ def circle(person: Person, behalf: Person | None) -> frozenset[str]:
 class Machine(RuleBasedStateMachine):
     runner: asyncio.Runner
     database: Database
+    other: Database  # of another process
     numbers: Iterator[int]
 
     @initialize()
@@ -126,6 +162,7 @@ class Machine(RuleBasedStateMachine):
             self.org = await registry.create_organization(connection, slug, slug)
             self.everyone = [await self._new(connection, None) for _ in range(4)]
             self.everyone += [await self._new(connection, self.everyone[n]) for n in (0, 0, 1)]
+            self.everyone.append(await self._new(connection, self.everyone[4]))
             self.policy = (2, DECIDING_ROLES, frozenset(one.id for one in self.everyone[4:]))
             self.policy_id = (await policies.create(connection, self.org.id, None, self._policy())).id
 
@@ -168,29 +205,26 @@ class Machine(RuleBasedStateMachine):
             act_chain=() if behalf is None else (person.id,),
         )
 
-    @rule(person=PEOPLE, change=st.sampled_from(("disable", None, *ROLES)))
+    @rule(person=PEOPLE, change=CHANGES)
     def upset(self, person: int, change: Any) -> None:
         """Somebody is disabled, leaves, comes back, or gets another role."""
-        one = self.everyone[person]
-        if change == "disable":
-            self.run(self._disable(one))
-            one.disabled = True
-        else:
-            self.run(self._set_role(one, change))
-            one.role = change
+        self.run(self._upset(self.database, self.everyone[person], change))
+        self.learn_of_upset(self.everyone[person], change)
 
-    async def _disable(self, person: Person) -> None:
-        async with self.database.write() as connection:
-            await registry.disable_principal(connection, person.id)
+    def learn_of_upset(self, person: Person, change: Any) -> None:
+        person.role, person.disabled = (person.role, True) if change == "disable" else (change, person.disabled)
 
-    async def _set_role(self, person: Person, role: Role | None) -> None:
-        async with self.database.write() as connection:
+    async def _upset(self, database: Database, person: Person, change: Any) -> None:
+        async with database.write() as connection:
+            if change == "disable":
+                await registry.disable_principal(connection, person.id)
+                return
             where = (memberships.c.org_id == self.org.id) & (memberships.c.principal_id == person.id)
             await connection.execute(delete(memberships).where(where))
-            if role is not None:
-                await registry.add_membership(connection, self.org.id, person.id, role)
+            if change is not None:
+                await registry.add_membership(connection, self.org.id, person.id, change)
 
-    @rule(agent=st.integers(4, 6), owner=st.integers(0, 3))
+    @rule(agent=st.integers(4, 7), owner=st.integers(0, 3))
     def hand_over(self, agent: int, owner: int) -> None:
         handed, to = self.everyone[agent], self.everyone[owner]
 
@@ -205,23 +239,25 @@ class Machine(RuleBasedStateMachine):
     @rule(
         minimum=st.sampled_from((2, 1, 3)),
         roles=st.lists(st.sampled_from(DECIDING_ROLES), min_size=1, unique=True),
-        listed=st.sets(st.integers(4, 6)),
+        listed=st.sets(st.integers(4, 7)),
     )
     def change_policy(self, minimum: int, roles: list[Role], listed: set[int]) -> None:
         self.policy = (minimum, tuple(roles), frozenset(self.everyone[n].id for n in listed))
+        self.run(self._change_policy(self.database, self._policy()))
 
-        async def work() -> None:
-            async with self.database.write() as connection:
-                await policies.change(connection, self.org.id, self.policy_id, self._policy())
-
-        self.run(work())
+    async def _change_policy(self, database: Database, values: dict[str, Any]) -> None:
+        async with database.write() as connection:
+            await policies.change(connection, self.org.id, self.policy_id, values)
 
     @rule(minutes=st.sampled_from((1, 30, 59, 60)))
     def wait(self, minutes: int) -> None:
         self.now += timedelta(minutes=minutes)
 
     @rule(
-        person=st.sampled_from((4, 5, 6, 0, 1)), target_id=st.sampled_from("ab"), acting=st.booleans(), ballots=BALLOTS
+        person=st.sampled_from((4, 5, 6, 7, 0, 1)),
+        target_id=st.sampled_from("ab"),
+        acting=st.booleans(),
+        ballots=BALLOTS,
     )
     def create(self, person: int, target_id: str, acting: bool, ballots: list[tuple[int, bool, bool]]) -> None:
         by = self.everyone[person]
@@ -263,7 +299,7 @@ class Machine(RuleBasedStateMachine):
         voter = self.everyone[person]
         behalf = voter.owner if acting else None
         expected = self.expected(asked, voter, behalf, approves=approves)
-        outcome = self.run(self._vote(asked, voter, behalf, approves=approves))
+        outcome = self.run(self._vote(self.database, asked, voter, behalf, approves=approves))
         if expected is not None:
             assert isinstance(outcome, ApiError), (expected, outcome)
             assert outcome.status == expected
@@ -282,8 +318,8 @@ class Machine(RuleBasedStateMachine):
             return None
         if not self.is_open(asked):
             return 409
-        withdraws = not approves and voter.id in asked.circle
-        own = approves and asked.by in (voter, behalf)
+        withdraws = not approves and voter.id in circle(asked.by, asked.behalf)
+        own = approves and asked.own(voter, behalf)
         return None if withdraws or (asked.may(voter, behalf) and not own) else 403
 
     def apply(
@@ -300,61 +336,93 @@ class Machine(RuleBasedStateMachine):
             return
         earlier = voter.id in asked.votes
         asked.votes.setdefault(voter.id, Vote(voter, behalf, circle(voter, behalf)))
-        counted = asked.counted()
-        assert outcome.tally.approvals == len(counted)
+        assert (outcome.tally.approvals, outcome.tally.independent) == (asked.approvals(), asked.independent())
         assert outcome.tally.enough == outcome.decided == asked.enough()
         assert outcome.idempotent == (earlier and not outcome.decided)
         if outcome.decided:
             asked.ended = Status.APPROVED
             assert outcome.request.decider_id == voter.id
 
-    async def _vote(self, asked: Asked, voter: Person, behalf: Person | None, *, approves: bool) -> Any:
+    async def _vote(
+        self, database: Database, asked: Asked, voter: Person, behalf: Person | None, *, approves: bool
+    ) -> Any:
         ballot = Ballot(self.reach(voter, behalf), asked.id, "because", "r", self.now)
         try:
-            async with self.database.write() as connection:
+            async with database.write() as connection:
                 return await (voting.approve if approves else voting.reject)(connection, ballot)
         except ApiError as error:
             return error
 
     @precondition(lambda self: self.asked)
-    @rule(request=RECENT, votes=st.lists(st.tuples(PEOPLE, APPROVES), min_size=2, max_size=6))
-    def vote_at_once(self, request: int, votes: list[tuple[int, bool]]) -> None:
-        """In any order: what must be is held by what is in the store afterwards."""
+    @rule(
+        request=RECENT,
+        votes=st.lists(st.tuples(PEOPLE, APPROVES), min_size=2, max_size=6),
+        upset=st.none() | st.tuples(PEOPLE, CHANGES),
+        meanwhile=st.sets(st.sampled_from(("policy", "expiry"))),
+    )
+    def vote_at_once(
+        self, request: int, votes: list[tuple[int, bool]], upset: tuple[int, Any] | None, meanwhile: set[str]
+    ) -> None:
+        """In any order, by two processes: what must be is held by what is in the store afterwards."""
         asked = self.asked[-1 - request % len(self.asked)]
         was_open = self.is_open(asked)
-
-        async def work() -> list[Any]:
-            return await asyncio.gather(
-                *(self._vote(asked, self.everyone[n], None, approves=approves) for n, approves in votes)
-            )
-
-        outcomes = [one for one in self.run(work()) if not isinstance(one, ApiError)]
-        decided = [one for one in outcomes if one.decided]
+        before = [one.rights for one in self.everyone]
+        outcomes = self.run(self._at_once(asked, votes, upset, meanwhile))
+        if upset is not None:
+            self.learn_of_upset(self.everyone[upset[0]], upset[1])
+        decided = [one for one in outcomes if isinstance(one, voting.Outcome) and one.decided]
         assert len(decided) <= (1 if was_open else 0)
-        self.run(self._learn(asked))
-        assert (asked.ended is not None) == (bool(decided) or (not was_open and asked.ended is not None))
+        had_ended = asked.ended is not None
+        self.run(self._learn(asked, before))
+        assert (asked.ended is not None) == (had_ended or bool(decided))
 
-    async def _learn(self, asked: Asked) -> None:
-        """Votes and end as the store has them; what they may be is the invariant's to say."""
+    async def _at_once(
+        self, asked: Asked, votes: list[tuple[int, bool]], upset: tuple[int, Any] | None, meanwhile: set[str]
+    ) -> list[Any]:
+        works: list[Awaitable[Any]] = [
+            self._vote((self.database, self.other)[place % 2], asked, self.everyone[n], None, approves=approves)
+            for place, (n, approves) in enumerate(votes)
+        ]
+        if upset is not None:
+            works.insert(1, self._upset(self.other, self.everyone[upset[0]], upset[1]))
+        if "policy" in meanwhile:
+            works.insert(1, self._change_policy(self.database, self._policy() | {"min_approvers": 1}))
+        if "expiry" in meanwhile:
+            works.insert(2, Expiry(self.other, "", now=lambda: self.now).round())
+        outcomes = await asyncio.gather(*works)
+        await self._change_policy(self.database, self._policy())
+        return outcomes
+
+    async def _learn(self, asked: Asked, before: list[Rights]) -> None:
+        """Votes and end as the store has them. Rights count that were there before, or are there now."""
+        now = [one.rights for one in self.everyone]
         async with self.database.read() as connection:
             request = await store.existing(connection, self.org.id, asked.id)
             rows = await connection.execute(select(approval_votes).where(approval_votes.c.request_id == asked.id))
-            votes = {row.principal_id: row for row in rows}
+            found = {row.principal_id: row for row in rows}
         known = {one.id: one for one in self.everyone}
-        before = asked.votes
-        asked.votes = {}
-        for id_, row in votes.items():
+        earlier, asked.votes = asked.votes, {}
+        for id_, row in found.items():
             behalf = None if row.on_behalf_of is None else known[row.on_behalf_of]
-            earlier = before.get(id_)
+            might = self.ever(before, now, lambda one=known[id_], other=behalf: asked.may(one, other))
             if row.verdict == "APPROVE":
-                assert earlier is not None or asked.may(known[id_], behalf)
-                asked.votes[id_] = earlier or Vote(known[id_], behalf, circle(known[id_], behalf))
+                assert id_ in earlier or (might and not asked.own(known[id_], behalf))
+                asked.votes[id_] = earlier.get(id_) or Vote(known[id_], behalf, circle(known[id_], behalf))
             else:
                 asked.votes["rejecter"] = Vote(known[id_], behalf, frozenset())
-                assert id_ in asked.circle or asked.may(known[id_], behalf) or "rejecter" in before
+                assert id_ in circle(asked.by, asked.behalf) or might or "rejecter" in earlier
         if asked.ended is None and request.status is Status.APPROVED:
-            assert asked.enough()
+            assert self.ever(before, now, asked.enough)
         asked.ended = None if request.status is Status.PENDING else request.status
+
+    def ever(self, before: list[Rights], now: list[Rights], holds: Callable[[], bool]) -> bool:
+        """Whether it holds with everybody as he was before, or as he is now."""
+        found = []
+        for each in (before, now):
+            for person, rights in zip(self.everyone, each, strict=True):
+                person.role, person.disabled = rights
+            found.append(holds())
+        return any(found)
 
     @invariant()
     def the_store_says_the_same(self) -> None:
@@ -371,6 +439,11 @@ class Machine(RuleBasedStateMachine):
                 audit_events.c.org_id == self.org.id,
                 audit_events.c.action.in_(["approval_request.approve", "approval_request.reject"]),
             )
+            expired = audit_events.c.action == "approval_request.expire"
+            over = select(audit_events.c.object_id).where(audit_events.c.org_id == self.org.id, expired)
+            noted = list((await connection.execute(over)).scalars())
+            assert len(set(noted)) == len(noted)
+            assert set(noted) <= {one.id for one in self.asked if one.ended is None and not self.is_open(one)}
             ended = sorted((await connection.execute(ends)).scalars())
             assert ended == sorted(one.id for one in self.asked if one.ended is not None), "one transition each"
             for asked in self.asked:
@@ -392,16 +465,21 @@ class Machine(RuleBasedStateMachine):
 
 def test_no_sequence_and_no_interleaving_breaks_an_approval(migrated_url: str) -> None:
     with asyncio.Runner() as runner:
-        database = Database(migrated_url, max_wait_s=10.0)
+        database, other = Database(migrated_url, max_wait_s=10.0), Database(migrated_url, max_wait_s=10.0)
         runner.run(database.start())
-        numbers = iter(range(10**6))
-        made = type("Bound", (Machine,), {"runner": runner, "database": database, "numbers": numbers})
+        runner.run(other.start())
+        bound = {"runner": runner, "database": database, "other": other, "numbers": iter(range(10**6))}
+        made = type("Bound", (Machine,), bound)
         try:
             run_state_machine_as_test(
                 made,
                 settings=settings(
-                    max_examples=50, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+                    max_examples=40 if migrated_url.startswith("sqlite") else 15,
+                    stateful_step_count=25,
+                    deadline=None,
+                    suppress_health_check=list(HealthCheck),
                 ),
             )
         finally:
             runner.run(database.close())
+            runner.run(other.close())

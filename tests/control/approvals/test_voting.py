@@ -8,7 +8,7 @@ import pytest
 
 from chassis.identity import registry
 from chassis.identity.bearer import LIMITS
-from chassis.identity.tables import principals
+from chassis.identity.tables import access_tokens, principals
 from chassis.relational import format_time
 from proto.identity import PrincipalKind, Role, Scope
 from tests.control.approvals.office import ASKED, REQUESTS, Member, Office
@@ -136,7 +136,7 @@ async def test_the_owner_of_an_agent_is_not_independent_of_it(office: Office) ->
 
 
 async def test_an_agent_that_is_handed_over_belongs_to_both(office: Office) -> None:
-    """Neither who owned it when it asked nor who owns it now is independent of it; both may withdraw."""
+    """Neither who owned it when it asked nor who owns it now is independent of it; who owns it now may withdraw."""
     await office.policy(minApprovers=2)
     alice, bob, carol = [await office.member() for _ in range(3)]
     agent = await office.machine(alice)
@@ -148,7 +148,16 @@ async def test_an_agent_that_is_handed_over_belongs_to_both(office: Office) -> N
         assert (status, standing(answer)) == (200, ("PENDING", number, 1, False, False))
     status, answer = await office.vote("approve", asked, carol)
     assert (status, standing(answer)) == (200, ("APPROVED", 3, 0, True, False))
-    assert [(await office.vote("reject", *each))[0] for each in ((other, alice), (third, bob))] == [200, 200]
+    reader = await narrow_token(office, alice.id, Scope.APPROVALS_READ, Scope.APPROVALS_WRITE)
+    assert (await office.vote("reject", other, Member(alice.id, reader)))[0] == 403, "it is no agent of hers any more"
+    asking = await narrow_token(office, bob.id, Scope.APPROVALS_READ, Scope.APPROVALS_WRITE)
+    assert (await office.vote("reject", third, Member(bob.id, asking)))[0] == 200
+
+
+async def narrow_token(office: Office, holder: str, *scopes: Scope) -> str:
+    async with office.checks.database.write() as connection:
+        org_id = office.acme.organization.id
+        return (await registry.create_token(connection, org_id, holder, "narrow", scopes=frozenset(scopes))).secret
 
 
 async def test_machines_decide_only_where_they_are_listed_and_not_among_themselves(office: Office) -> None:
@@ -166,9 +175,41 @@ async def test_machines_decide_only_where_they_are_listed_and_not_among_themselv
                 "Agents and services decide only where the policy lists them.",
             )
     status, answer = await office.vote("approve", asked, sibling)
-    assert (status, standing(answer)) == (200, ("PENDING", 1, 1, False, False))
+    assert (status, answer["error"]["message"]) == (
+        *(403,),
+        "An agent or service does not approve what those ask for to whom it belongs.",
+    )
     status, answer = await office.vote("approve", asked, service)
-    assert (status, standing(answer)) == (200, ("APPROVED", 2, 0, True, False))
+    assert (status, standing(answer)) == (200, ("APPROVED", 1, 0, True, False))
+    asked = await office.ask(asker, action="run.2", targetId="other")
+    assert (await office.vote("reject", asked, sibling))[0] == 200
+
+
+async def test_nobody_is_two_people_by_what_he_owns(office: Office) -> None:
+    alice, bob = await office.member(), await office.member()
+    first, second = await office.machine(bob), await office.machine(bob, PrincipalKind.SERVICE)
+    others = await office.machine(await office.member())
+    listed = [first.id, second.id, others.id]
+    await office.policy(minApprovers=3, machineApproverIds=listed)
+    asked = await office.ask()
+    for voter, number in ((first, 1), (second, 1), (bob, 1), (alice, 2)):
+        status, answer = await office.vote("approve", asked, voter)
+        assert (status, standing(answer)) == (200, ("PENDING", number, 3 - number, True, False))
+    status, answer = await office.vote("approve", asked, others)
+    assert (status, standing(answer)) == (200, ("APPROVED", 3, 0, True, False))
+
+
+async def test_an_agent_that_comes_to_those_who_ask_counts_no_more(office: Office) -> None:
+    """It may have approved before it was handed over."""
+    alice, bob, carol = [await office.member() for _ in range(3)]
+    machine = await office.machine(bob)
+    await office.policy(minApprovers=2, machineApproverIds=[machine.id])
+    asked = await office.ask(alice)
+    assert standing((await office.vote("approve", asked, machine))[1])[:2] == ("PENDING", 1)
+    async with office.checks.database.write() as connection:
+        await connection.execute(principals.update().where(principals.c.id == machine.id).values(owner_id=alice.id))
+    status, answer = await office.vote("approve", asked, carol)
+    assert (status, standing(answer)) == (200, ("PENDING", 1, 1, True, False))
 
 
 async def test_roles_that_decide_are_the_policys(office: Office) -> None:
@@ -292,9 +333,31 @@ async def test_a_right_that_is_lost_is_lost_in_the_transaction_of_the_vote(offic
         await registry.set_role(connection, office.acme.organization.id, demoted.id, Role.VIEWER)
         await registry.disable_principal(connection, disabled.id)
     assert LIMITS.fresh_s > 1, "they are remembered"
-    for voter, expected in ((gone, 404), (demoted, 403), (disabled, 403), (agent, 404)):
+    for voter, expected in ((gone, 404), (demoted, 403), (disabled, 401), (agent, 404)):
         assert [(await office.vote(verb, asked, voter))[0] for verb in ("approve", "reject")] == [expected] * 2
     assert (await office.call("GET", f"{REQUESTS}/{asked['id']}"))[1] == asked
+
+
+@pytest.mark.parametrize("verb", ["approve", "reject"])
+async def test_a_token_that_is_revoked_elsewhere_casts_no_vote(office: Office, verb: str) -> None:
+    """By another process, of which this one has not heard; not even to withdraw."""
+    voter = await office.member()
+    own, others = await office.ask(voter, targetId="own"), await office.ask()
+    async with office.checks.database.write() as connection:
+        of_voter = access_tokens.c.principal_id == voter.id
+        await connection.execute(access_tokens.update().where(of_voter).values(revoked_at=office.clock.now()))
+    for asked in (others, own):
+        assert (await office.vote(verb, asked, voter))[0] == 401
+        assert (await office.call("GET", f"{REQUESTS}/{asked['id']}"))[1] == asked
+
+
+async def test_a_scope_that_is_lost_elsewhere_withdraws_nothing(office: Office) -> None:
+    member = await office.member()
+    asked = await office.ask(member)
+    async with office.checks.database.write() as connection:
+        await registry.set_role(connection, office.acme.organization.id, member.id, Role.VIEWER)
+    assert (await office.vote("reject", asked, member))[0] == 403
+    assert (await office.call("POST", REQUESTS, ASKED | {"targetId": "x"}, member.token))[0] == 403
 
 
 async def test_a_policy_that_changes_changes_nothing_about_what_was_asked(office: Office) -> None:

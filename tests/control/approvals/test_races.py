@@ -1,0 +1,101 @@
+"""Votes of two processes on one store: they take turns by what the database does, and by nothing in between."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+import pytest
+from sqlalchemy import func, select
+
+from chassis.errors import ApiError
+from chassis.identity.model import Reach
+from chassis.relational import Database
+from control.approvals import store, voting
+from control.approvals.asking import Asking, ask
+from control.approvals.bodies import NewRequest
+from control.approvals.model import Request, Status
+from control.approvals.tables import approval_votes
+from control.approvals.voting import Ballot, Outcome
+from control.audit.tables import audit_events
+from control.audit.verify import stored
+from control.policies import store as policies
+from control.policies.model import DECIDING_ROLES, Effect, RiskClass
+from proto.identity import ROLE_SCOPES, Role
+from tests.chassis.identity.tenants import Tenant, new_tenant
+from tests.control.approvals.office import new_member
+
+POLICY = {
+    "name": "five",
+    "action_pattern": "**",
+    "target_type": None,
+    "effect": Effect.ASK,
+    "risk_class": RiskClass.LOW,
+    "min_approvers": 5,
+    "approver_roles": list(DECIDING_ROLES),
+    "machine_approver_ids": [],
+    "ttl_minutes": 60,
+    "enabled": True,
+}
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
+
+
+@pytest.fixture
+async def databases(migrated_url: str) -> AsyncIterator[tuple[Database, Database]]:
+    both = Database(migrated_url, max_wait_s=30.0), Database(migrated_url, max_wait_s=30.0)
+    for one in both:
+        await one.start()
+    yield both
+    for one in both:
+        await one.close()
+
+
+def reach(acme: Tenant, principal_id: str) -> Reach:
+    org, scopes = acme.organization, ROLE_SCOPES[Role.MEMBER]
+    return Reach(principal_id, "tok", org.id, org.slug, Role.MEMBER, scopes)  # an id
+
+
+async def asked(database: Database, acme: Tenant) -> Request:
+    async with database.write() as connection:
+        await policies.create(connection, acme.organization.id, None, POLICY)
+        body = NewRequest(action="run.it", target_type="x", target_id="y")
+        made = (await ask(connection, Asking(reach(acme, acme.owner_id), body, "", "r", NOW))).request
+    assert made is not None
+    return made
+
+
+async def vote(database: Database, caller: Reach, request: Request, verb: str) -> Outcome | ApiError:
+    try:
+        async with database.write() as connection:
+            return await getattr(voting, verb)(connection, Ballot(caller, request.id, "x", "r", NOW))  # type: ignore[no-any-return]  # one of two
+    except ApiError as error:
+        return error
+
+
+@pytest.mark.parametrize("rejecting", [0, 6])
+async def test_of_sixty_votes_through_two_processes_one_decides(
+    databases: tuple[Database, Database], rejecting: int
+) -> None:
+    acme = await new_tenant(databases[0], "acme")
+    request = await asked(databases[0], acme)
+    voters = [reach(acme, (await new_member(databases[0], acme)).id) for _ in range(60)]
+    verbs = ["reject" if rejecting and place % 10 == rejecting else "approve" for place in range(60)]
+    outcomes = await asyncio.gather(
+        *(
+            vote(databases[n % 2], voter, request, verb)
+            for n, (voter, verb) in enumerate(zip(voters, verbs, strict=True))
+        )
+    )
+    good = [one for one in outcomes if isinstance(one, Outcome)]
+    assert [one.decided for one in good].count(True) == 1
+    assert {one.status for one in outcomes if isinstance(one, ApiError)} == {409}
+    async with databases[1].read() as connection:
+        final = await store.existing(connection, acme.organization.id, request.id)
+        votes = await connection.scalar(select(func.count()).select_from(approval_votes))
+        ends = ("approval_request.approve", "approval_request.reject")
+        told = await connection.scalar(
+            select(func.count()).select_from(audit_events).where(audit_events.c.action.in_(ends))
+        )
+    assert (votes, told) == (len(good), 1)
+    assert final.status is Status.APPROVED if not rejecting else final.status in (Status.APPROVED, Status.REJECTED)
+    assert final.status is not Status.APPROVED or votes == 5
+    assert (await stored(databases[0], acme.organization.id, "acme", {})).broken is None
