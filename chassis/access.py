@@ -1,6 +1,6 @@
 """Access rules of routes, and the checks that hold them before a handler runs.
 
-A rule is data (`public()`, `bearer(scope)`, `session()`, `project_key()`); the guards are handed in. `guarded` joins
+A rule is data (`public()`, `visitor()`, `bearer(scope)`, `session()`, `project_key()`); the guards are handed in. `guarded` joins
 the two, so a handler never runs unchecked and a route cannot be declared without its rule.
 """
 
@@ -18,7 +18,7 @@ from chassis.errors import ApiError, FactorRequired, Forbidden, Unauthorized
 from chassis.identity.grants import reach_now, session_now
 from chassis.identity.model import Grant, ProjectIdentity, Reach
 from chassis.limits.admission import Admission
-from chassis.limits.limiter import LimitClass
+from chassis.limits.limiter import OF_API, LimitClass
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -34,6 +34,11 @@ _NO_QUERY: Final = MultiDictProxy(MultiDict[str]())
 @dataclass(frozen=True, slots=True)
 class Public:
     """Anyone may call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Anyone may call who has no credential yet, so often as an address may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +60,17 @@ class ProjectKey:
     """A project key, in a header or in the query."""
 
 
-Access = Public | Bearer | Session | ProjectKey
+Access = Public | Visitor | Bearer | Session | ProjectKey
 
 
 def public() -> Access:
     """No credential."""
     return Public()
+
+
+def visitor() -> Access:
+    """429 for an address that calls too often, or has failed too often, before any byte of the body is read."""
+    return Visitor()
 
 
 def bearer(*scopes: str) -> Access:
@@ -154,10 +164,13 @@ def project(request: web.Request) -> ProjectIdentity:
 def guarded(access: Access, handler: Handler, guards: Guards, admission: Admission, limit: LimitClass) -> Handler:
     """`handler` behind its rule. Raises ValueError when the rule has no guard in this process.
 
-    `limit` is what requests of a principal count as, on `bearer` routes; those with a project key are OTLP.
+    `limit` is what requests of a principal count as, on `bearer` and `session` routes; those with a project key are
+    OTLP.
     """
     if isinstance(access, Public):
         return handler
+    if isinstance(access, Visitor):
+        return _behind_address(handler, admission)
     if isinstance(access, Bearer | Session):
         if guards.bearer is None:
             raise ValueError(f"nothing guards {access}")
@@ -167,6 +180,15 @@ def guarded(access: Access, handler: Handler, guards: Guards, admission: Admissi
     if guards.project_key is None:
         raise ValueError(f"nothing guards {access}")
     return _behind_project_key(guards.project_key, handler, admission)
+
+
+def _behind_address(handler: Handler, admission: Admission) -> Handler:
+    async def checked(request: web.Request) -> web.StreamResponse:
+        await admission.admit_address(request, LimitClass.FAILED_BEARER)
+        await admission.take_of_address(request, LimitClass.VISITOR)
+        return await handler(request)
+
+    return checked
 
 
 def _behind_bearer(
@@ -203,7 +225,10 @@ async def _admitted(request: web.Request, guard: BearerCheck, admission: Admissi
     """Whose good credential it is, counted; what it is refused for afterwards has the headers of his limit."""
     await admission.admit_address(request, LimitClass.FAILED_BEARER)
     found = await _authenticated(request, guard, admission)
-    await admission.take(request, limit, f"{found.principal_id}@{found.org_id}")
+    holder = f"{found.principal_id}@{found.org_id}"
+    if limit in OF_API:
+        await admission.take(request, LimitClass.API, holder)
+    await admission.take(request, limit, holder)
     return found
 
 

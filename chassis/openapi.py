@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from chassis.access import Access, Bearer, ProjectKey, Public, Session
+from chassis.access import Access, Bearer, ProjectKey, Public, Session, Visitor
 from chassis.operation import Answer, Content, Operation, Parameter, Refusals
 
 API_VERSION: Final = "0.1.0"  # of the interface (specification 9)
@@ -80,6 +80,7 @@ _RETRIED: Final = (429, 503)
 _OF_ALL: Final = (400, 500)
 _OF_BEARERS: Final = (401, 403, 404, 429, 503)
 _OF_KEYS: Final = (401, 403, 429, 503)
+_OF_VISITORS: Final = (429, 503)
 _OF_BODIES: Final = (413, 415)
 
 
@@ -255,6 +256,8 @@ def _statuses(endpoint: Endpoint) -> tuple[int, ...]:
     statuses = _OF_ALL if endpoint.operation.body is None else _OF_ALL + _OF_BODIES
     if isinstance(endpoint.access, Bearer):
         return statuses + _OF_BEARERS
+    if isinstance(endpoint.access, Visitor):
+        return statuses + _OF_VISITORS
     return statuses + _OF_KEYS if isinstance(endpoint.access, ProjectKey | Session) else statuses
 
 

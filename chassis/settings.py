@@ -184,7 +184,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     approval_rate: Annotated[
         int,
         setting(
-            "The same for requests that ask for an approval, which are counted apart.",
+            "The same for requests that ask for an approval, which count among all requests, too.",
             unit="requests/min",
             zero="no limit",
             ge=0,
@@ -197,13 +197,35 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     channel_test_rate: Annotated[
         int,
         setting(
-            "The same for tests of notification channels, which are counted apart; so many may come at once.",
+            "The same for tests of notification channels, which count among all requests, too; so many may come at once.",
             unit="requests/min",
             zero="no limit",
             ge=0,
             le=10_000_000,
         ),
     ] = 20
+    visitor_rate: Annotated[
+        int,
+        setting(
+            "Requests of one address for a session, good or bad, at once or spread out: to log in, go on, log out, "
+            "accept an invitation, read the keys; one more is answered 429 before its body is read.",
+            unit="requests/min",
+            zero="no limit",
+            ge=0,
+            le=10_000_000,
+        ),
+    ] = 300
+    refresh_rate: Annotated[
+        int,
+        setting(
+            "Times that one session may go on in a minute, at once or spread out; one more is answered 429 and ends "
+            "nothing.",
+            unit="requests/min",
+            zero="no limit",
+            ge=0,
+            le=10_000_000,
+        ),
+    ] = 30
     failed_bearer_rate: Annotated[
         int,
         setting(

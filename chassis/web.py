@@ -37,6 +37,7 @@ from chassis.access import (
     public,
     reach,
     session,
+    visitor,
 )
 from chassis.body import defer_continue, refuse_unreadable
 from chassis.errors import (
@@ -87,6 +88,7 @@ __all__ = (
     "reach",
     "request_id",
     "session",
+    "visitor",
 )
 
 ErrorRenderer = Callable[[web.Request, ApiError, str], web.Response]
@@ -113,7 +115,7 @@ def render_json(_request: web.Request, error: ApiError, rid: str) -> web.Respons
 class Route:
     """One method of one path, its access rule, and how its refusals look.
 
-    `limit`: what a request counts as, of a principal on a `bearer` route.
+    `limit`: what a request counts as, of a principal on a `bearer` or `session` route.
     `cancel_on_disconnect`: cancel the handler when its client goes away; by default GET is, for nothing was promised.
     `operation`: what it takes and answers, for `/openapi.json` and `/docs`; without one the route is not shown there.
     `gate`: who may be turned away before anything else is looked at. For a path without variables.

@@ -19,11 +19,13 @@ MINUTE: Final = 60
 QUARTER: Final = 15 * MINUTE
 RATED_KEYS: Final = 1_024  # rates of keys' own whose rules are kept; most keys share a few
 
-_FAILED: Final[Mapping[LimitClass, str]] = MappingProxyType(
+_COUNTED: Final[Mapping[LimitClass, str]] = MappingProxyType(
     {
         LimitClass.FAILED_BEARER: "failed attempts from this address",
         LimitClass.FAILED_KEY: "failed attempts from this address",
         LimitClass.FAILED_LOGIN: "failed attempts to log in to this account",
+        LimitClass.VISITOR: "requests from this address",
+        LimitClass.REFRESH: "refreshes of this session",
     }
 )
 _Ask = Callable[[Bucket, Rule], Awaitable[Verdict]]
@@ -40,7 +42,8 @@ class Admission:
         self._refused = refused
 
     async def take(self, request: web.Request, limit: LimitClass, holder: str, rate: int | None = None) -> None:
-        """Count a request of `holder`; the answer, whatever it is, tells how the bucket stands. Raises RateLimited.
+        """Count a request of `holder`; the answer, whatever it is, tells how the bucket stands, and where there are
+        several, that which is emptiest. Raises RateLimited.
 
         `rate`: requests per second in the place of the class's, if its holder has one of its own; 0: no limit.
         """
@@ -48,8 +51,16 @@ class Admission:
         if rule is None:
             return
         verdict = await self._limiter.take(Bucket(limit, holder), rule)
-        request[VERDICT] = verdict
+        request[VERDICT] = _stricter(request.get(VERDICT), verdict)
         self._hold_to(verdict, rule, limit)
+
+    async def take_of_address(self, request: web.Request, limit: LimitClass) -> None:
+        """Likewise, of the address of the request."""
+        await self.take(request, limit, self._proxies.subscriber(request))
+
+    async def take_also(self, request: web.Request, limit: LimitClass, holder: str) -> None:
+        """Count the request in a second bucket, of which the answer tells only when it refuses. Raises RateLimited."""
+        await self._ask_for(holder, self._limiter.take, request, limit)
 
     async def admit_address(self, request: web.Request, limit: LimitClass) -> None:
         """RateLimited when the address of the request has failed too often in this class."""
@@ -71,7 +82,7 @@ class Admission:
         await self._ask_for(self._proxies.subscriber(request), ask, request, limit)
 
     async def _ask_for(self, holder: str, ask: _Ask, request: web.Request, limit: LimitClass) -> None:
-        """Strangers are told of the bucket only when it refuses them."""
+        """The answer tells of the bucket only when it refuses."""
         rule = self._rules.get(limit)
         if rule is None:
             return
@@ -84,11 +95,15 @@ class Admission:
         if not verdict.wait_ns:
             return
         self._refused.labels(limit).inc()
-        what = _FAILED.get(limit, "requests")
+        what = _COUNTED.get(limit, "requests")
         per = "a second" if rule.per_s == 1 else f"in {rule.per_s} seconds"
         raise RateLimited(
             f"Too many {what}: {rule.requests} {per} are permitted, {rule.burst} at once.", verdict.retry_after
         )
+
+
+def _stricter(before: Verdict | None, now: Verdict) -> Verdict:
+    return before if before is not None and not now.wait_ns and before.remaining < now.remaining else now
 
 
 @lru_cache(RATED_KEYS)
@@ -108,6 +123,8 @@ def configured_rules(settings: ChassisSettings) -> dict[LimitClass, Rule]:
         (LimitClass.ANALYSIS, settings.analysis_rate, MINUTE, settings.analysis_burst),
         (LimitClass.APPROVAL, settings.approval_rate, MINUTE, settings.approval_burst),
         (LimitClass.CHANNEL_TEST, settings.channel_test_rate, MINUTE, settings.channel_test_rate),
+        (LimitClass.VISITOR, settings.visitor_rate, MINUTE, settings.visitor_rate),
+        (LimitClass.REFRESH, settings.refresh_rate, MINUTE, settings.refresh_rate),
         (LimitClass.OTLP, settings.otlp_rate, 1, settings.otlp_burst),
         (LimitClass.FAILED_BEARER, settings.failed_bearer_rate, MINUTE, settings.failed_bearer_rate),
         (LimitClass.FAILED_KEY, settings.failed_key_rate, MINUTE, settings.failed_key_rate),

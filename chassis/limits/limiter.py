@@ -13,12 +13,17 @@ class LimitClass(StrEnum):
 
     API = "api"  # requests of a principal in an organization
     ANALYSIS = "analysis"  # those of them that read a whole window: aggregate, compare
-    APPROVAL = "approval"  # and those that ask people for something
-    CHANNEL_TEST = "channel_test"  # and those that send something to a place that a tenant names
+    APPROVAL = "approval"  # those that ask people for something; they count as API, too
+    CHANNEL_TEST = "channel_test"  # and those that send something to a place that a tenant names, likewise
+    VISITOR = "visitor"  # requests of an address for a session: login, refresh, logout, invitation, keys
+    REFRESH = "refresh"  # of one session
     OTLP = "otlp"  # export requests with a project key
     FAILED_BEARER = "failed_bearer"  # credentials that were none, by address
     FAILED_KEY = "failed_key"  # project keys that were none, by address
     FAILED_LOGIN = "failed_login"  # passwords and second factors that were none, by account
+
+
+OF_API: Final = frozenset({LimitClass.APPROVAL, LimitClass.CHANNEL_TEST})  # what is counted as API before
 
 
 class WhenAway(Enum):
@@ -34,6 +39,8 @@ WHEN_AWAY: Final[Mapping[LimitClass, WhenAway]] = MappingProxyType(
         LimitClass.ANALYSIS: WhenAway.COUNT_HERE,
         LimitClass.APPROVAL: WhenAway.COUNT_HERE,
         LimitClass.CHANNEL_TEST: WhenAway.COUNT_HERE,
+        LimitClass.VISITOR: WhenAway.COUNT_HERE,
+        LimitClass.REFRESH: WhenAway.COUNT_HERE,
         LimitClass.OTLP: WhenAway.COUNT_HERE,
         LimitClass.FAILED_BEARER: WhenAway.COUNT_HERE,
         LimitClass.FAILED_KEY: WhenAway.COUNT_HERE,

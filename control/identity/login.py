@@ -1,6 +1,6 @@
 """`/auth`: log in, go on with a session, end it; and the keys that access tokens are signed with."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
@@ -9,7 +9,7 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.access import public
+from chassis.access import visitor
 from chassis.errors import BadRequest, Forbidden, Issue, Unauthorized
 from chassis.identity import members, sessions, users
 from chassis.identity.sessions import Continued, Ended, Session
@@ -73,19 +73,19 @@ LOGIN: Final = Operation(
     TAG,
     (Answer("A session.", _MATERIAL),),
     body=Body(json_content(Login), example={"email": "ada@example.org", "password": "correct horse battery"}),
-    refused=(401, 403, 429, 503),
+    refused=(401, 403),
 )
 REFRESH: Final = Operation(
     "refreshSession",
     TAG,
     (Answer("The session goes on.", _MATERIAL),),
     body=Body(json_content(Refresh)),
-    refused=(401, 429, 503),
+    refused=(401,),
 )
 LOGOUT: Final = Operation(
-    "logout", TAG, (Answer("The session is over.", status=204),), body=Body(json_content(Refresh)), refused=(429, 503)
+    "logout", TAG, (Answer("The session is over.", status=204),), body=Body(json_content(Refresh))
 )
-KEYS: Final = Operation("listSigningKeys", TAG, (Answer("The keys.", json_content(KeySet)),), refused=(503,))
+KEYS: Final = Operation("listSigningKeys", TAG, (Answer("The keys.", json_content(KeySet)),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +101,10 @@ class Logins:
     def routes(self) -> list[Route]:
         """Every route of this resource; those who call have nothing else to show yet."""
         return [
-            Route("POST", "/auth/login", self.login, public(), operation=LOGIN),
-            Route("POST", "/auth/refresh", self.refresh, public(), operation=REFRESH),
-            Route("POST", "/auth/logout", self.logout, public(), operation=LOGOUT),
-            Route("GET", "/auth/keys", self.keys, public(), operation=KEYS),
+            Route("POST", "/auth/login", self.login, visitor(), operation=LOGIN),
+            Route("POST", "/auth/refresh", self.refresh, visitor(), operation=REFRESH),
+            Route("POST", "/auth/logout", self.logout, visitor(), operation=LOGOUT),
+            Route("GET", "/auth/keys", self.keys, visitor(), operation=KEYS),
         ]
 
     async def login(self, request: web.Request) -> web.StreamResponse:
@@ -117,8 +117,8 @@ class Logins:
         await self.issuer.get_ready()
         async with self.attempts.at(request, body.email):
             user = await self.recognized(body.email, body.password)
-            methods = await self._methods(user, body.totp)
-        continued = await self._start(request, user, methods, body.org_slug)
+            async with self.desk.database.write() as connection:
+                continued, user = await self._start(connection, request, user, body)
         return json_response(self.issuer.material(continued, user))
 
     async def refresh(self, request: web.Request) -> web.StreamResponse:
@@ -129,11 +129,10 @@ class Logins:
         """
         body = await self.desk.read(request, Refresh)
         await self.issuer.get_ready()
-        admission = request.app[ADMISSION]
-        await admission.admit_address(request, LimitClass.FAILED_BEARER)
+        await self._hold_to_rate(request, body.refresh_token)
         continued, user = await self._go_on(request, body.refresh_token)
         if continued is None or user is None:
-            await admission.charge_address(request, LimitClass.FAILED_BEARER)
+            await request.app[ADMISSION].charge_address(request, LimitClass.FAILED_BEARER)
             raise Unauthorized("The refresh token is not valid.")
         return json_response(self.issuer.material(continued, user))
 
@@ -144,7 +143,6 @@ class Logins:
         that is over already, or of none, gets the same answer.
         """
         body = await self.desk.read(request, Refresh)
-        await request.app[ADMISSION].admit_address(request, LimitClass.FAILED_BEARER)
         async with self.desk.database.write() as connection:
             session = await sessions.find_by_token(connection, body.refresh_token)
             ended = session is not None and await self._end(connection, request, session, "logout")
@@ -163,36 +161,54 @@ class Logins:
         return json_response({"keys": [key.jwk() for key in found]}, headers=headers)
 
     async def recognized(self, email: str, password: str) -> User:
-        """The user whose password it is. Raises NotRecognized."""
+        """The user whose password it is, a moment ago: `users.still` says whether it still is. Raises NotRecognized."""
+        user = await self._compared(email, password)
+        if not self.passwords.is_dated(user.password_hash or ""):
+            return user
+        renewed = await self.passwords.hash(password)
+        async with self.desk.database.write() as connection:
+            done = await users.renew_hash(connection, user, renewed)
+        return replace(user, password_hash=renewed) if done else await self._compared(email, password)
+
+    async def _compared(self, email: str, password: str) -> User:
         async with self.desk.database.read() as connection:
             user = await users.find_user_by_email(connection, email)
         stored = None if user is None or user.disabled_at is not None else user.password_hash
         if not await self.passwords.matches(stored, password) or user is None or stored is None:
             raise NotRecognized(_REFUSAL)
-        if self.passwords.is_dated(stored):
-            renewed = await self.passwords.hash(password)
-            async with self.desk.database.write() as connection:
-                await users.set_password(connection, user.id, renewed)
         return user
 
-    async def _methods(self, user: User, code: str | None) -> tuple[str, ...]:
+    async def _start(
+        self, connection: AsyncConnection, request: web.Request, seen: User, body: Login
+    ) -> tuple[Continued, User]:
+        """A session of the user who was recognized, and the user as of now. A code is spent if and only if there is one.
+        Raises NotRecognized, Forbidden, BadRequest.
+        """
+        user = await users.still(connection, seen)
+        if user is None:
+            raise NotRecognized(_REFUSAL)
+        methods = await self._methods(connection, user, body.totp)
+        owing = user.has_factor and len(methods) == 1
+        org_id = await _organization(connection, user, body.org_slug, naming=not owing)
+        continued = await sessions.start(connection, org_id, user.id, methods, datetime.now(UTC))
+        await _tell(connection, request, continued.session, "session.start", {"methods": list(methods)})
+        return continued, user
+
+    async def _methods(self, connection: AsyncConnection, user: User, code: str | None) -> tuple[str, ...]:
         """How the user was authenticated, the second factor among it if it was given and is asked for."""
         if code is None or not user.has_factor:
             return ("pwd",)
-        async with self.desk.database.write() as connection:
-            method = await self.factors.accept(connection, user, code, datetime.now(UTC))
+        method = await self.factors.accept(connection, user, code, datetime.now(UTC))
         if method is None:
             raise NotRecognized(_REFUSAL)
         return ("pwd", method)
 
-    async def _start(
-        self, request: web.Request, user: User, methods: tuple[str, ...], org_slug: str | None
-    ) -> Continued:
-        async with self.desk.database.write() as connection:
-            org_id = await _organization(connection, user, org_slug)
-            continued = await sessions.start(connection, org_id, user.id, methods, datetime.now(UTC))
-            await _tell(connection, request, continued.session, "session.start", {"methods": list(methods)})
-        return continued
+    async def _hold_to_rate(self, request: web.Request, refresh_token: str) -> None:
+        """Raises RateLimited for a session that goes on too often, and leaves it and its token as they are."""
+        async with self.desk.database.read() as connection:
+            session = await sessions.find_by_token(connection, refresh_token)
+        if session is not None:
+            await request.app[ADMISSION].take(request, LimitClass.REFRESH, session.id)
 
     async def _go_on(self, request: web.Request, refresh_token: str) -> tuple[Continued | None, User | None]:
         """The session and its user, as long as that one is a member; what became of it is committed either way."""
@@ -214,13 +230,15 @@ class Logins:
         return ended
 
 
-async def _organization(connection: AsyncConnection, user: User, org_slug: str | None) -> str:
-    """Where to the user logs in. Raises Forbidden for who is not there, BadRequest for who must say where."""
+async def _organization(connection: AsyncConnection, user: User, org_slug: str | None, *, naming: bool) -> str:
+    """Where to the user logs in. Raises Forbidden for who is not there, BadRequest for who must say where; it names his
+    organizations if he has shown that he is who he is (`naming`).
+    """
     found = await members.list_organizations(connection, user.id, MAX_ORGANIZATIONS)
     slugs = {organization.slug: organization.id for organization, _ in found}
     if org_slug is None and len(slugs) > 1:
-        named = ", ".join(list(slugs)[:MAX_NAMED])
-        issue = Issue("body.orgSlug", f"Must name one of your organizations: {named}.", "missing")
+        named = f": {', '.join(list(slugs)[:MAX_NAMED])}" if naming else ""
+        issue = Issue("body.orgSlug", f"Must name one of your organizations{named}.", "missing")
         raise BadRequest("You are in several organizations.", [issue])
     org_id = next(iter(slugs.values()), None) if org_slug is None else slugs.get(org_slug)
     if org_id is None:

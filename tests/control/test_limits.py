@@ -1,11 +1,23 @@
 """The rate limits on the routes of control, with real tokens."""
 
+import re
+from collections.abc import Iterator
+
+import pytest
+from aiohttp import web
+
 from chassis.settings import ChassisSettings
-from proto.identity import Role
+from proto.identity import Role, Scope
 from tests.chassis.identity.tenants import new_member_token
 from tests.control.conftest import Control
+from tests.control.identity.conftest import NewPerson, cheap, person
+
+__all__ = ("cheap", "person")
 
 NAMES = ("x-ratelimit-limit", "x-ratelimit-remaining")
+ALL = {*NAMES, "x-ratelimit-reset"}
+OPEN = {"/livez", "/readyz", "/metrics", "/openapi.json", "/docs"}  # of the process, which knows nobody there
+BODY = {"POST", "PATCH", "PUT"}
 BURST = str(ChassisSettings().api_burst)
 
 
@@ -39,3 +51,65 @@ async def test_an_address_is_refused_after_as_many_failures_as_the_settings_say(
     status, body, headers = answer
     assert (status, body["error"]["code"]) == (429, "rate_limited")
     assert 1 <= int(headers["Retry-After"]) <= 2
+
+
+def every_route(control: Control) -> Iterator[tuple[str, str]]:
+    """Method and path of each, with something in the place of its variables."""
+    app: web.Application = control.client.app
+    for route in app.router.routes():
+        path = "" if route.resource is None else route.resource.canonical
+        if route.method != "*" and path not in OPEN:
+            filled = path.replace("{orgSlug}", "acme").replace("{projectSlug}", "web")
+            yield route.method, re.sub(r"\{\w+\}", "x", filled)
+
+
+def bearer_of(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+@pytest.mark.parametrize("token", ["session", "token", "blind"])
+async def test_every_route_tells_everybody_with_a_good_credential(
+    control: Control, person: NewPerson, token: str
+) -> None:
+    """And those without one where they come to get one. Whatever the answer is; and to bad bodies, too."""
+    if token == "session":
+        used = (await person(role="OWNER")).access
+    else:
+        role, scopes = (Role.OWNER, None) if token == "token" else (Role.VIEWER, frozenset[Scope]())
+        _, used = await new_member_token(control.checks.database, control.acme, role, scopes)
+    routes, statuses = sorted(every_route(control)), set()
+    assert len(routes) > 40
+    for method, path in routes:
+        for body in ({}, []) if method in BODY else (None,):
+            async with control.client.request(method, path, json=body, headers=bearer_of(used)) as answer:
+                await answer.read()
+            assert ALL <= {name.lower() for name in answer.headers}, (method, path, answer.status)
+            statuses.add(answer.status)
+    assert statuses >= ({400, 403} if token == "blind" else {200, 400, 404})
+
+
+async def test_a_session_goes_on_so_often_as_the_settings_say_and_no_more(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    token, passed = ada.refresh, 0
+    while (answer := await control.call("POST", "/auth/refresh", {"refreshToken": token}))[0] == 200:
+        token, passed = answer[1]["tokens"]["refreshToken"], passed + 1
+    assert passed >= ChassisSettings().refresh_rate, "a slow run is forgiven some"
+    status, body, headers = answer
+    assert (status, body["error"]["code"], headers["x-ratelimit-remaining"]) == (429, "rate_limited", "0")
+    assert "refreshes of this session" in body["error"]["message"]
+    assert (await ada.call("GET", "/auth/user"))[0] == 200, "the session lasts"
+    grace = await control.call("POST", "/auth/refresh", {"refreshToken": (await person("b@example.org")).refresh})
+    assert grace[0] == 200, "others have a bucket of their own"
+
+
+async def test_a_body_is_not_read_for_who_comes_too_often(control: Control) -> None:
+    rate = ChassisSettings().visitor_rate
+    for _ in range(2 * rate):
+        status, _, headers = await control.call("POST", "/auth/logout", [])
+        if status == 429:
+            break
+        assert status == 400
+    assert (status, headers["x-ratelimit-limit"]) == (429, str(rate))
+    status, _, _ = await control.call("POST", "/auth/login", headers={"Content-Type": "text/plain"})
+    assert status == 429
+    assert (await control.call("GET", "/orgs/acme/projects"))[0] == 200

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from chassis.access import Guards, bearer, project_key, public
+from chassis.access import Guards, bearer, project_key, public, visitor
 from chassis.body import read_body
 from chassis.errors import (
     ApiError,
@@ -128,6 +128,8 @@ ROUTES = [
     Route("GET", "/orgs/{orgSlug}/500", broken, READ),
     Route("GET", "/orgs/{orgSlug}/503", refusing(ServiceUnavailable("later")), READ),
     Route("GET", "/open", ok, public()),
+    Route("POST", "/orgs/{orgSlug}/questions", ok, READ, limit=LimitClass.APPROVAL),
+    Route("POST", "/auth/session", sized, visitor()),
     Route("POST", "/v1/x", sized, project_key()),
     Route("POST", "/v1/503", refusing(ServiceUnavailable("later")), project_key()),
 ]
@@ -169,7 +171,8 @@ def start(serve: Serve, time: Time, guard: Guard, keys: Keys) -> Start:
 
     async def started(**settings: Any) -> Served:
         rates = {"api_rate": 60, "api_burst": 2, "analysis_rate": 30, "analysis_burst": 1, "failed_bearer_rate": 3}
-        rates |= {"otlp_rate": 1, "otlp_burst": 2, "failed_key_rate": 3}
+        rates |= {"otlp_rate": 1, "otlp_burst": 2, "failed_key_rate": 3, "approval_rate": 30, "approval_burst": 1}
+        rates |= {"visitor_rate": 4}
         limiter = LocalLimiter(monotonic=time.monotonic, clock=time.wall)
         guards = Guards(bearer=guard, project_key=keys)
         return await serve(ROUTES, Telemetry("test"), guards=guards, limiter=limiter, **(rates | settings))
@@ -279,6 +282,41 @@ async def test_the_principal_is_held_to_its_limit_before_anything_is_said_of_the
     assert await status_of(served, "me@acme", "/nowhere") == 404
     assert await status_of(served, "me@acme", PATH, "DELETE") == 405
     assert await status_of(served, "me@nowhere") == 401
+
+
+async def test_what_is_dear_counts_among_all_requests_too_and_the_emptier_bucket_is_told(start: Start) -> None:
+    served = await start(api_burst=3, approval_burst=2)
+    for expected in ((200, "2", "1"), (200, "2", "0"), (429, "2", "0")):
+        status, headers, _ = await served.request("POST", "/orgs/acme/questions", headers=MINE)
+        assert (status, *standing(headers)[:2]) == expected
+    assert await status_of(served, "me@acme") == 429, "all three have counted"
+    served = await start(api_burst=3, approval_burst=9)
+    for left in ("2", "1", "0"):
+        _, headers, _ = await served.request("POST", "/orgs/acme/questions", headers=MINE)
+        assert standing(headers)[:2] == ("3", left)
+    served = await start(approval_rate=0)
+    _, headers, _ = await served.request("POST", "/orgs/acme/questions", headers=MINE)
+    assert standing(headers)[:2] == ("2", "1"), "the limit of all requests holds on"
+
+
+async def test_who_has_no_credential_yet_is_held_to_the_rate_of_his_address(start: Start, time: Time) -> None:
+    served = await start()
+    for status, size, left in ((200, 1, "3"), (413, 11, "2"), (200, 1, "1"), (200, 0, "0")):
+        seen, headers, _ = await served.request("POST", "/auth/session", data=b"x" * size)
+        assert (seen, standing(headers)[:2]) == (status, ("4", left))
+    status, headers, body = await served.request("POST", "/auth/session", data=b"x" * 11)
+    assert (status, headers["Retry-After"]) == (429, "15"), "before a byte of the body is read"
+    assert b"Too many requests from this address: 4 in 60 seconds are permitted, 4 at once." in body
+    assert await status_of(served, "me@acme") == 200, "tokens have buckets of their own"
+    time.ns = 15 * SECOND_NS
+    assert (await served.request("POST", "/auth/session"))[0] == 200
+
+
+async def test_nor_is_he_heard_where_too_much_has_failed(start: Start) -> None:
+    served = await start()
+    assert [await status_of(served, "") for _ in range(3)] == [401] * 3
+    status, headers, _ = await served.request("POST", "/auth/session", data=b"x" * 11)
+    assert (status, standing(headers)[:2]) == (429, ("3", "0"))
 
 
 async def test_an_address_that_fails_too_often_is_not_even_looked_at(start: Start, guard: Guard, time: Time) -> None:
@@ -410,8 +448,8 @@ async def test_a_key_in_use_is_not_held_back_by_failures_at_its_address(start: S
 
 
 async def test_zero_switches_a_limit_off_and_its_headers_with_it(start: Start) -> None:
-    served = await start(api_rate=0, failed_bearer_rate=0, analysis_rate=0, otlp_rate=0, failed_key_rate=0)
-    for method, path in (("GET", PATH), ("POST", "/orgs/acme/analysis")):
+    served = await start(api_rate=0, failed_bearer_rate=0, analysis_rate=0, otlp_rate=0, failed_key_rate=0, visitor_rate=0)
+    for method, path in (("GET", PATH), ("POST", "/orgs/acme/analysis"), ("POST", "/auth/session")):
         for _ in range(5):
             status, headers, _ = await served.request(method, path, headers=MINE)
             assert (status, standing(headers)) == (200, NOTHING)
