@@ -9,13 +9,11 @@ import getpass
 import sys
 from datetime import UTC, datetime
 
-import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis import migrations
 from chassis.errors import StartupError
 from chassis.identity import sessions, users
-from chassis.identity.tables import memberships
 from chassis.identity.users import User
 from chassis.relational import Database
 from chassis.settings import ChassisSettings
@@ -70,10 +68,8 @@ async def _set(settings: ChassisSettings, email: str, password: str, without_fac
 
 
 async def _tell(connection: AsyncConnection, user: User, without_factor: bool) -> None:
-    """The audit of every organization that the user is in."""
-    from control.audit.record import BY_COMMAND, Actor, record
+    from control.audit.record import BY_COMMAND, Actor
+    from control.identity.telling import tell_everywhere
 
-    found = sa.select(memberships.c.org_id).where(memberships.c.principal_id == user.id).order_by(memberships.c.org_id)
-    for org_id in (await connection.scalars(found)).all():
-        data = {"withoutFactor": without_factor}
-        await record(connection, Actor(org_id), "user.password", user.id, data, BY_COMMAND)
+    data = {"withoutFactor": without_factor}
+    await tell_everywhere(connection, user.id, Actor, "user.password", data, BY_COMMAND)

@@ -93,22 +93,21 @@ async def find_by_token(connection: AsyncConnection, refresh_token: str) -> Sess
     return None if row is None else Session(row.id, row.org_id, row.principal_id, tuple(row.methods))
 
 
-async def strengthen(connection: AsyncConnection, session_id: str, method: str, now: datetime) -> Continued:
-    """Its user has shown one more factor. Refresh tokens of before are spent."""
-    now = to_milliseconds(now)
-    session = await add_method(connection, session_id, method)
-    unused = (refresh_tokens.c.session_id == session_id) & refresh_tokens.c.used_at.is_(None)
-    await connection.execute(refresh_tokens.update().where(unused).values(used_at=now))
-    return Continued(session, await _next_token(connection, session, now))
-
-
-async def add_method(connection: AsyncConnection, session_id: str, method: str) -> Session:
-    """Its user has shown one more factor; what he holds of it stays good."""
+async def replace(connection: AsyncConnection, session_id: str, method: str, now: datetime) -> Continued:
+    """A session in the place of this one, of which its user has shown one more factor. Whoever else holds something of
+    the old one has shown nothing: it ends.
+    """
     row = (await connection.execute(sa.select(sessions).where(sessions.c.id == session_id))).one()
-    session = Session(row.id, row.org_id, row.principal_id, tuple(dict.fromkeys((*row.methods, method))))
-    methods = {"methods": list(session.methods)}
+    await end(connection, session_id, now)
+    methods = tuple(dict.fromkeys((*row.methods, method)))
+    return await start(connection, row.org_id, row.principal_id, methods, now)
+
+
+async def add_method(connection: AsyncConnection, session_id: str, method: str) -> None:
+    """Its user has shown one more factor; what he holds of it stays good."""
+    row = (await connection.execute(sa.select(sessions.c.methods).where(sessions.c.id == session_id))).one()
+    methods = {"methods": list(dict.fromkeys((*row.methods, method)))}
     await connection.execute(sessions.update().where(sessions.c.id == session_id).values(methods))
-    return session
 
 
 async def end(connection: AsyncConnection, session_id: str, now: datetime) -> bool:

@@ -111,15 +111,34 @@ async def change_user(
         await connection.execute(users.update().where(users.c.principal_id == user_id).values(values))
 
 
+async def still(connection: AsyncConnection, seen: User) -> User | None:
+    """The user as of this transaction; None when he is disabled by now, or has another password than when he was seen:
+    that he knew it counts for nothing then. Comparing passwords takes long, and is done outside of transactions.
+    """
+    now = await existing_user(connection, seen.id)
+    return None if now.disabled_at is not None or now.password_hash != seen.password_hash else now
+
+
 async def set_password(connection: AsyncConnection, user_id: str, password_hash: str) -> None:
     """From now on; sessions are the caller's to end."""
     await change_user(connection, user_id, values={"password_hash": password_hash})
 
 
-async def propose_factor(connection: AsyncConnection, user_id: str, sealed: bytes) -> None:
-    """A secret that is not asked for until it is confirmed; it replaces one that was proposed before."""
+async def renew_hash(connection: AsyncConnection, seen: User, password_hash: str) -> bool:
+    """Another hash of the same password. False when the user has another one by now, which stays."""
+    if await still(connection, seen) is None:
+        return False
+    await set_password(connection, seen.id, password_hash)
+    return True
+
+
+async def propose_factor(connection: AsyncConnection, user_id: str, sealed: bytes) -> bool:
+    """A secret that is not asked for until it is confirmed; it replaces one that was proposed before. False when one
+    was confirmed, which stays.
+    """
     unconfirmed = (users.c.principal_id == user_id) & users.c.totp_confirmed_at.is_(None)
-    await connection.execute(users.update().where(unconfirmed).values(totp_secret=sealed, totp_step=None))
+    proposed = users.update().where(unconfirmed).values(totp_secret=sealed, totp_step=None)
+    return (await connection.execute(proposed)).rowcount == 1
 
 
 async def confirm_factor(connection: AsyncConnection, user_id: str, step: int, now: datetime) -> None:

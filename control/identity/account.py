@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Final
 
 import msgspec
@@ -12,13 +13,13 @@ from chassis.access import grant, session
 from chassis.identity import members, sessions, users
 from chassis.operation import Answer, Body, Operation, json_content
 from chassis.web import Route, json_response, request_id
-from control.audit.record import Actor, record
 from control.desk import Desk
 from control.identity.attempts import Attempts, NotConfirmed
 from control.identity.issuing import SessionUser, user_body
 from control.identity.login import MAX_ORGANIZATIONS, TAG
 from control.identity.passwords import Passwords
 from control.identity.shapes import AvatarUrl, GivenPassword, Locale, NewPassword, ThemeName
+from control.identity.telling import actor, tell_everywhere
 from control.names import Name, Slug
 from proto.identity import Role
 
@@ -100,14 +101,9 @@ class Accounts:
         async with self.desk.change_own(request) as (connection, caller):
             await users.change_user(connection, caller.principal_id, name=given.pop("name", None), values=given)
             user = await users.existing_user(connection, caller.principal_id)
-            await record(
-                connection,
-                Actor(caller.org_id, caller.principal_id, caller.kind, token_id=caller.token_id),
-                "user.update",
-                user.id,
-                {"name": user.name, "locale": user.locale, "theme": user.theme},
-                request_id(request),
-            )
+            told = {"name": user.name, "locale": user.locale, "theme": user.theme}
+            by = partial(actor, caller)
+            await tell_everywhere(connection, user.id, by, "user.update", told, request_id(request))
         return json_response(user_body(user))
 
     async def organizations(self, request: web.Request) -> web.StreamResponse:
@@ -137,9 +133,11 @@ class Accounts:
                 raise NotConfirmed("The password is not valid.")
         hashed = await self.passwords.hash(body.password)
         async with self.desk.change_own(request) as (connection, caller):
+            if await users.still(connection, user) is None:
+                raise NotConfirmed("The password is not valid.")
             await users.set_password(connection, user.id, hashed)
             await sessions.end_all(connection, user.id, datetime.now(UTC), but=caller.token_id)
-            actor = Actor(caller.org_id, caller.principal_id, caller.kind, token_id=caller.token_id)
-            await record(connection, actor, "user.password", user.id, {}, request_id(request))
+            by = partial(actor, caller)
+            await tell_everywhere(connection, user.id, by, "user.password", {}, request_id(request))
         self.desk.checks.forget_sessions(caller.principal_id)
         return web.Response(status=204)

@@ -178,10 +178,21 @@ class Invitations:
             async with self.attempts.at(request, found.email):
                 known = await self.logins.recognized(found.email, body.password)
         async with self.desk.database.write() as connection:
-            user = known or await users.create_user(connection, found.email, body.name, hashed)
+            user = await self._user(connection, known, found.email, body.name, hashed)
             continued = await _join(connection, request, body.invite_token, user)
         self.desk.checks.forget_bearers(found.org_id)
         return json_response(self.issuer.material(continued, user), status=201)
+
+    async def _user(
+        self, connection: AsyncConnection, known: User | None, email: str, name: str, hashed: str
+    ) -> User:
+        """Who was recognized, as of now; else a new one. Raises Unauthorized, EmailTaken."""
+        if known is None:
+            return await users.create_user(connection, email, name, hashed)
+        user = await users.still(connection, known)
+        if user is None:
+            raise Unauthorized(_NOT_VALID)
+        return user
 
 
 def invitation_body(invitation: store.Invitation) -> Invitation:

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from functools import partial
+from typing import Annotated, Final
 
 import msgspec
 from aiohttp import web
@@ -16,7 +17,7 @@ from chassis.identity.model import Grant
 from chassis.identity.users import User
 from chassis.operation import Answer, Body, Operation, json_content
 from chassis.web import Route, json_response, request_id
-from control.audit.record import Actor, record
+from control.audit.record import record
 from control.desk import Desk
 from control.identity.attempts import Attempts, NotConfirmed, NotRecognized
 from control.identity.factors import OTP, Factors
@@ -24,6 +25,7 @@ from control.identity.issuing import Issuer, SessionMaterial
 from control.identity.login import TAG
 from control.identity.passwords import Passwords
 from control.identity.shapes import GivenCode, GivenPassword
+from control.identity.telling import actor, tell_everywhere
 from proto.totp import RECOVERY_CODES, base32, otpauth_uri
 
 ISSUER: Final = "Sluice"
@@ -121,8 +123,10 @@ class SecondFactors:
         async with self.attempts.at(request, user.email):
             await self._confirmed(user, body.password)
         secret = self.factors.new_secret()
-        async with self.desk.change_own(request) as (connection, _):
-            await users.propose_factor(connection, user.id, self.factors.seal(user.id, secret))
+        async with self.desk.change_own(request) as (connection, caller):
+            proposed = await users.propose_factor(connection, user.id, self.factors.seal(user.id, secret))
+            _require(proposed, "The account has a second factor already.")
+            await _tell(connection, request, caller, "second_factor.propose")
         return json_response(Proposal(base32(secret), otpauth_uri(secret, ISSUER, user.email)), status=201)
 
     async def confirm(self, request: web.Request) -> web.StreamResponse:
@@ -163,8 +167,10 @@ class SecondFactors:
             method = await self.factors.accept(connection, user, body.code, datetime.now(UTC))
             if method is None:
                 raise NotRecognized("The code is not valid.")
-            continued = await sessions.strengthen(connection, caller.token_id, method, datetime.now(UTC))
-            await _tell(connection, request, caller, "session.verify", {"method": method})
+            continued = await sessions.replace(connection, caller.token_id, method, datetime.now(UTC))
+            told = {"method": method, "session": continued.session.id}
+            by = actor(caller, caller.org_id)
+            await record(connection, by, "session.verify", caller.token_id, told, request_id(request))
         self.desk.checks.forget_sessions(caller.principal_id)
         return json_response(self.issuer.material(continued, user))
 
@@ -180,6 +186,7 @@ class SecondFactors:
         async with self.attempts.at(request, user.email):
             await self._confirmed(user, body.password)
             async with self.desk.change_own(request) as (connection, caller):
+                user = await users.existing_user(connection, caller.principal_id)
                 if await self.factors.accept(connection, user, body.code, datetime.now(UTC)) is None:
                     raise NotConfirmed("The code is not valid.")
                 await users.remove_factor(connection, user.id)
@@ -201,13 +208,7 @@ def _require(state: bool, message: str) -> None:
         raise Conflict(message)
 
 
-async def _tell(
-    connection: AsyncConnection,
-    request: web.Request,
-    caller: Grant,
-    action: str,
-    data: dict[str, Any] | None = None,
-) -> None:
-    """The audit of the organization that the session is in."""
-    actor = Actor(caller.org_id, caller.principal_id, caller.kind, token_id=caller.token_id)
-    await record(connection, actor, action, caller.principal_id, data or {}, request_id(request))
+async def _tell(connection: AsyncConnection, request: web.Request, caller: Grant, action: str) -> None:
+    """The audit of every organization that the user is in."""
+    by = partial(actor, caller)
+    await tell_everywhere(connection, caller.principal_id, by, action, {}, request_id(request))

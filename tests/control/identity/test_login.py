@@ -20,9 +20,10 @@ from chassis.limits.redis import RedisLimiter
 from chassis.redis import open_redis
 from chassis.web import ADMISSION
 from control.audit.tables import audit_events
+from control.identity.passwords import Passwords
 from proto.identity import Role
 from tests.control.conftest import Control
-from tests.control.identity.conftest import PASSWORD, NewPerson
+from tests.control.identity.conftest import PASSWORD, NewPerson, enrol
 
 TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
 
@@ -164,6 +165,66 @@ async def test_who_is_in_several_organizations_says_which(control: Control, pers
     assert (await ada.login(orgSlug="initech"))[0] == 403
 
 
+async def test_organizations_are_named_to_who_has_shown_everything(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    await person(org="globex", role="VIEWER")
+    app, codes = await enrol(ada)
+    status, body, _ = await ada.login()
+    assert (status, body["error"]["details"][0]["message"]) == (400, "Must name one of your organizations.")
+    assert (await ada.login(totp="123456"))[0] == 401
+    for code in (app.now(), codes[0]):
+        for _ in range(2):
+            status, body, _ = await ada.login(totp=code)
+            assert (status, "acme, globex" in body["error"]["details"][0]["message"]) == (400, True)
+            assert (await ada.login(totp=code, orgSlug="initech"))[0] == 403
+        assert (await ada.login(totp=code, orgSlug="globex"))[0] == 200, "it was not spent yet"
+        assert (await ada.login(totp=code, orgSlug="globex"))[0] == 401
+
+
+async def test_a_login_with_a_password_that_is_changed_meanwhile_starts_nothing(
+    control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = await person()
+    monkeypatch.setattr(Passwords, "matches", changing(control, monkeypatch))
+    assert (await ada.login())[0] == 401
+    async with control.checks.database.read() as connection:
+        live = sa.select(sa.func.count()).where(sessions.c.revoked_at.is_(None))
+        assert await connection.scalar(live) == 0
+
+
+async def test_nor_does_a_renewed_hash_bring_the_old_password_back(
+    control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = await person()
+    dated = PasswordHasher(time_cost=2, memory_cost=16, parallelism=1).hash(PASSWORD)
+    async with control.checks.database.write() as connection:
+        await connection.execute(users.update().values(password_hash=dated))
+    monkeypatch.setattr(Passwords, "hash", changing(control, monkeypatch))
+    assert (await ada.login())[0] == 401
+    assert (await ada.login(password="another horse battery"))[0] == 200
+
+
+async def test_nor_is_an_invitation_accepted_with_it(
+    control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = await person()
+    invitation = {"email": ada.email, "role": "VIEWER"}
+    _, made, _ = await control.call("POST", "/orgs/globex/invitations", invitation, control.globex.token.secret)
+    monkeypatch.setattr(Passwords, "matches", changing(control, monkeypatch))
+    body = {"inviteToken": made["inviteToken"], "name": "Ada", "password": PASSWORD}
+    assert (await control.call("POST", "/auth/invitations/accept", body))[0] == 401
+
+
+async def test_nor_is_another_password_set_with_it(
+    control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = await person()
+    monkeypatch.setattr(Passwords, "matches", changing(control, monkeypatch, end_sessions=False))
+    body = {"current": PASSWORD, "password": "a third horse battery"}
+    assert (await ada.call("POST", "/auth/password", body))[0] == 403
+    assert (await ada.login(password="another horse battery"))[0] == 200
+
+
 async def test_who_is_in_no_organization_is_refused(control: Control, person: NewPerson) -> None:
     ada = await person()
     assert (await control.call("DELETE", f"/orgs/acme/members/{ada.id}"))[0] == 204
@@ -273,6 +334,24 @@ async def test_a_dated_hash_is_renewed_at_the_next_login(control: Control, perso
     assert stored is not None
     assert "m=8,t=1,p=1" in stored
     assert (await ada.login())[0] == 200
+
+
+def changing(control: Control, patched: pytest.MonkeyPatch, *, end_sessions: bool = True) -> Any:
+    """A comparison, or a hash, during which somebody else sets another password; that happens once."""
+    originals = {name: getattr(Passwords, name) for name in ("matches", "hash")}
+
+    async def slow(self: Passwords, *given: Any) -> Any:
+        patched.undo()
+        original = originals["matches" if len(given) == 2 else "hash"]
+        found = await original(self, *given)
+        hashed = await originals["hash"](self, "another horse battery")
+        async with control.checks.database.write() as connection:
+            await connection.execute(users.update().values(password_hash=hashed))
+            if end_sessions:
+                await connection.execute(sessions.update().values(revoked_at=datetime.now(UTC)))
+        return found
+
+    return slow
 
 
 def decoded(part: str) -> Any:

@@ -1,6 +1,8 @@
 """The second factor: owed until shown, once per step, and what stands in for it."""
 
+import asyncio
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ import sqlalchemy as sa
 
 from chassis.identity.tables import recovery_codes, users
 from control.audit.tables import audit_events
+from control.identity.passwords import Passwords
 from tests.control.conftest import Control
 from tests.control.identity.conftest import PASSWORD, NewPerson, Person, enrol
 
@@ -51,6 +54,36 @@ async def test_a_session_owes_the_second_factor_everywhere_but_where_it_is_shown
     assert (status, list(shown), shown["user"]["mfaEnabled"]) == (200, ["tokens", "user"], True)
     assert (await control.call("GET", "/orgs/acme/projects", token=shown["tokens"]["accessToken"]))[0] == 200
     assert (await before.call("GET", "/auth/user"))[0] == 401, "what one session has shown is not another's"
+
+
+async def test_what_a_session_held_before_it_showed_the_factor_works_no_more(
+    control: Control, person: NewPerson
+) -> None:
+    ada = await person()
+    _, codes = await enrol(ada)
+    owing = Person(control, ada.email, ada.id, *tokens(await ada.login()))
+    _, refreshed, _ = await control.call("POST", "/auth/refresh", {"refreshToken": owing.refresh})
+    _, shown, _ = await owing.call("POST", "/auth/totp/verify", {"code": codes[0]})
+    for old in (owing.refresh, refreshed["tokens"]["refreshToken"]):
+        assert (await control.call("POST", "/auth/refresh", {"refreshToken": old}))[0] == 401, "there is no grace"
+    for old in (owing.access, refreshed["tokens"]["accessToken"]):
+        status, body, _ = await control.call("GET", "/auth/user", token=old)
+        assert (status, body["error"]["code"]) == (401, "unauthorized")
+        assert (await control.call("POST", "/auth/totp/verify", {"code": codes[1]}, old))[0] == 401
+    status, again, _ = await control.call("POST", "/auth/refresh", {"refreshToken": shown["tokens"]["refreshToken"]})
+    assert status == 200
+    assert (await control.call("GET", "/auth/user", token=again["tokens"]["accessToken"]))[0] == 200
+
+
+async def test_of_many_who_show_it_for_one_session_one_goes_on(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    _, codes = await enrol(ada)
+    owing = Person(control, ada.email, ada.id, *tokens(await ada.login()))
+    answers = await asyncio.gather(*(owing.call("POST", "/auth/totp/verify", {"code": one}) for one in codes[:4]))
+    assert sorted(status for status, _, _ in answers) == [200, 401, 401, 401]
+    async with control.checks.database.read() as connection:
+        used = sa.select(sa.func.count()).where(recovery_codes.c.used_at.is_not(None))
+        assert await connection.scalar(used) == 1, "the others were not spent"
 
 
 async def test_a_code_comes_with_the_login(control: Control, person: NewPerson) -> None:
@@ -120,6 +153,49 @@ async def test_disabling_takes_password_and_code(control: Control, person: NewPe
     assert (status, user["mfaEnabled"]) == (200, False)
     async with control.checks.database.read() as connection:
         assert await connection.scalar(sa.select(sa.func.count()).select_from(recovery_codes)) == 0
+
+
+async def test_a_proposal_that_a_confirmation_has_overtaken_is_409(
+    control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = await person()
+    app, _ = await enrol(ada)
+    async with control.checks.database.write() as connection:
+        await connection.execute(users.update().values(totp_confirmed_at=None))
+    matches = Passwords.matches
+
+    async def slow(self: Passwords, stored: str | None, password: str) -> bool:
+        async with control.checks.database.write() as connection:
+            await connection.execute(users.update().values(totp_confirmed_at=datetime.now(UTC)))
+        return await matches(self, stored, password)
+
+    monkeypatch.setattr(Passwords, "matches", slow)
+    assert (await ada.call("POST", "/auth/totp", {"password": PASSWORD}))[0] == 409
+    monkeypatch.undo()
+    assert (await ada.login(totp=app.now()))[0] == 200, "the secret is the one that was confirmed"
+
+
+async def test_every_organization_of_a_user_is_told_what_he_does_with_his_account(
+    control: Control, person: NewPerson
+) -> None:
+    ada = await person()
+    await person(org="globex")
+    _, codes = await enrol(ada)
+    new = "another horse battery"
+    assert (await ada.call("POST", "/auth/password", {"current": PASSWORD, "password": new}))[0] == 204
+    assert (await ada.call("POST", "/auth/totp/disable", {"password": new, "code": codes[0]}))[0] == 204
+    assert (await ada.call("PATCH", "/auth/user", {"name": "Eve"}))[0] == 200
+    done = [
+        "second_factor.propose", "second_factor.enable", "user.password", "second_factor.disable", "user.update",
+    ]  # fmt: skip
+    for tenant, knows_session in ((control.acme, True), (control.globex, False)):
+        async with control.checks.database.read() as connection:
+            found = sa.select(audit_events).where(
+                audit_events.c.org_id == tenant.organization.id, audit_events.c.object_id == ada.id
+            )
+            told = (await connection.execute(found.order_by(audit_events.c.seq))).all()
+        assert [event.action for event in told] == done
+        assert all(event.actor_id == ada.id and (event.token_id is not None) is knows_session for event in told)
 
 
 async def test_states_that_stand_against_it_are_409(control: Control, person: NewPerson) -> None:

@@ -1,0 +1,31 @@
+"""The audit of what somebody does with his account: each organization that he is in is told."""
+
+from collections.abc import Callable, Mapping
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.identity.model import Grant
+from chassis.identity.tables import memberships
+from control.audit.record import Actor, record
+
+
+def actor(caller: Grant, org_id: str) -> Actor:
+    """Who has a session, as an organization is told: of the session only the one that it is in."""
+    return Actor(
+        org_id, caller.principal_id, caller.kind, token_id=caller.token_id if org_id == caller.org_id else None
+    )
+
+
+async def tell_everywhere(
+    connection: AsyncConnection,
+    user_id: str,
+    by: Callable[[str], Actor],
+    action: str,
+    data: Mapping[str, object],
+    request_id: str,
+) -> None:
+    """An event about a user in the audit of every organization that he is in; `by` is asked with the id of each."""
+    found = sa.select(memberships.c.org_id).where(memberships.c.principal_id == user_id).order_by(memberships.c.org_id)
+    for org_id in (await connection.scalars(found)).all():
+        await record(connection, by(org_id), action, user_id, data, request_id)
