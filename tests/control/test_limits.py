@@ -10,7 +10,7 @@ from chassis.settings import ChassisSettings
 from proto.identity import Role, Scope
 from tests.chassis.identity.tenants import new_member_token
 from tests.control.conftest import Control
-from tests.control.identity.conftest import NewPerson, cheap, person
+from tests.control.identity.conftest import NewPerson, cheap, enrol, person
 
 __all__ = ("cheap", "person")
 
@@ -86,6 +86,16 @@ async def test_every_route_tells_everybody_with_a_good_credential(
             assert ALL <= {name.lower() for name in answer.headers}, (method, path, answer.status)
             statuses.add(answer.status)
     assert statuses >= ({400, 403} if token == "blind" else {200, 400, 404})
+
+
+async def test_so_does_a_session_that_owes_its_second_factor(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    await enrol(ada)
+    access = (await ada.login())[1]["tokens"]["accessToken"]
+    for path in ("/orgs/acme/projects", "/auth/user"):
+        status, body, headers = await control.call("GET", path, token=access)
+        assert (status, body["error"]["code"]) == (401, "mfa_required")
+        assert ALL <= {name.lower() for name in headers}
 
 
 async def test_a_session_goes_on_so_often_as_the_settings_say_and_no_more(control: Control, person: NewPerson) -> None:
