@@ -18,8 +18,8 @@ PAGE: Final = (
     Parameter(
         "cursor",
         "query",
-        Annotated[str, Meta(min_length=1, max_length=MAX_CURSOR_LENGTH)],
-        "`nextCursor` of the page before, of the same list.",
+        Annotated[str, Meta(max_length=MAX_CURSOR_LENGTH)],
+        "`nextCursor` of the page before, of the same list; empty: the first page.",
     ),
 )
 NextCursor = Annotated[str | None, Meta(description="Ask with it as `cursor` for the next page. Null: there is none.")]
@@ -38,9 +38,9 @@ def requested_page(request: web.Request, cursors: CursorSigner, binding: bytes) 
     """Raises BadRequest for a limit out of bounds and a cursor of another list."""
     issues = Issues()
     limit = bounded_int(request.query, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT, issues)
-    cursor = bounded_text(request.query, "cursor", 1, MAX_CURSOR_LENGTH, issues)
+    cursor = bounded_text(request.query, "cursor", 0, MAX_CURSOR_LENGTH, issues)
     issues.raise_if_any("The query is not valid.")
-    return Page(limit, None if cursor is None else cursors.open(cursor, binding, tuple[str])[0])
+    return Page(limit, None if not cursor else cursors.open(cursor, binding, tuple[str])[0])
 
 
 def page_body(

@@ -29,7 +29,8 @@ async def tell_asked(
 ) -> list[Queued]:
     """Queue a message for each channel of the target, and note those that are to be told how it ends."""
     names = await store.names(connection, people(request))
-    queued = await outbox.enqueue(connection, request.org_id, target, asked(request, link, names, now))
+    message = asked(request, link, names, now)
+    queued = await outbox.enqueue(connection, request.org_id, target, message, until=request.expires_at)
     told = [one.channel_id for one in queued if one.delivery_id is not None]
     if told:
         await store.set_told(connection, request, told)
@@ -37,7 +38,7 @@ async def tell_asked(
 
 
 async def tell_ended(connection: AsyncConnection, request: Request, link: str, now: datetime) -> None:
-    """Queue a message for those that were told of the request."""
+    """Queue a message for those that were told of the request, and take back what has not told them yet."""
     if request.told_channel_ids:
         names = await store.names(connection, people(request))
         message = ended(request, link, names, now)

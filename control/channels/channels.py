@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.access import bearer, reach
-from chassis.errors import Forbidden, NotFound
+from chassis.errors import NotFound
 from chassis.identity.model import Reach
 from chassis.limits.limiter import LimitClass
 from chassis.operation import Answer, Body, Operation, Parameter, Tag, json_content
@@ -31,6 +31,7 @@ from control.channels.bodies import (
     read_new,
 )
 from control.channels.ids import is_channel_id
+from control.channels.rights import count_for_channel, require_administrator
 from control.channels.rules import Rules
 from control.channels.store import Channel
 from control.deliveries.message import Fact, Message
@@ -38,10 +39,9 @@ from control.deliveries.outcome import Outcome
 from control.deliveries.sending import Sender
 from control.desk import Desk
 from control.paging import PAGE, page_body, requested_page
-from proto.identity import Role, Scope
+from proto.identity import Scope
 
 TEST: Final = "channel.test"
-_ADMINISTRATORS: Final = frozenset({Role.ADMIN, Role.OWNER})
 
 TAG: Final = Tag("notification-channels", "Where people and programs are told.")
 LIST: Final = Operation("listChannels", TAG, (Answer("A page.", json_content(ChannelPage)),), PAGE)
@@ -109,7 +109,7 @@ class Channels:
         of_project = body.scope is ChannelScope.PROJECT
         async with self.desk.change(request) as (connection, caller):
             if not of_project:
-                _require_administrator(caller)
+                require_administrator(caller)
             made = await store.create(
                 connection,
                 self.sealer,
@@ -129,10 +129,10 @@ class Channels:
 
         What waits for a channel that is disabled is cancelled.
         """
-        found = await self._manageable(request)
+        found = await self._require_manageable(request)
         body, config = read_change(await self._bytes(request), found.kind, self.rules)
         async with self.desk.change(request) as (connection, _):
-            await self._see(connection, request)  # it may be gone by now
+            await self._manageable(connection, request)  # it may be gone by now, and so may the right
             changed = await store.change(
                 connection,
                 self.sealer,
@@ -146,9 +146,8 @@ class Channels:
 
     async def delete(self, request: web.Request) -> web.StreamResponse:
         """Delete a channel. Its config is erased, and what waits for it is cancelled."""
-        found = await self._manageable(request)
         async with self.desk.change(request) as (connection, _):
-            await self._see(connection, request)
+            found = await self._manageable(connection, request)
             await store.delete(connection, found)
             await self._record(connection, request, "channel.delete", found)
         return web.Response(status=204)
@@ -156,12 +155,16 @@ class Channels:
     async def test(self, request: web.Request) -> web.StreamResponse:
         """Send a test message through a channel, also through a disabled one.
 
-        It is one delivery of one attempt; the answer says what came of it, and nothing of what the receiver said.
+        It is one delivery of one attempt; the answer says what came of it, and nothing of what the receiver said. A
+        pager opens an incident and closes it. A channel of the whole organization takes an administrator, as whoever
+        changes it. 429 also when the channel has been tested too often, by whomever, and while the organization makes
+        several tests.
         """
-        caller = reach(request)
-        async with self.desk.database.read() as connection:
-            found = await self._see(connection, request)
-        claimed, outcome = await self.sender.test(found, test_message(found, caller))
+        await count_for_channel(request, (await self._require_manageable(request)).id)
+        async with self.desk.change(request) as (connection, caller):
+            found = await self._manageable(connection, request)
+            claimed = await self.sender.insert_test(connection, found, test_message(found, caller))
+        outcome = await self.sender.test(claimed)
         return json_response(
             ChannelTest(
                 channel_id=found.id,
@@ -187,13 +190,17 @@ class Channels:
             raise NotFound
         return found
 
-    async def _manageable(self, request: web.Request) -> Channel:
+    async def _manageable(self, connection: AsyncConnection, request: web.Request) -> Channel:
         """The channel of the path, for who may change it. Raises NotFound, Forbidden."""
-        async with self.desk.database.read() as connection:
-            found = await self._see(connection, request)
+        found = await self._see(connection, request)
         if found.project_id is None:
-            _require_administrator(reach(request))
+            require_administrator(reach(request))
         return found
+
+    async def _require_manageable(self, request: web.Request) -> Channel:
+        """The same before anything is done. Raises NotFound, Forbidden."""
+        async with self.desk.database.read() as connection:
+            return await self._manageable(connection, request)
 
     async def _record(
         self, connection: AsyncConnection, request: web.Request, action: str, channel: Channel, **more: object
@@ -212,6 +219,7 @@ def test_message(channel: Channel, caller: Reach) -> Message:
         title=f"Test of the channel {channel.name}",
         text="Sluice reaches this channel: what it has to tell will arrive here.",
         facts=(Fact("Organization", caller.org_slug), Fact("Channel of", scope)),
+        passing=True,
         data={"channelId": channel.id, "orgSlug": caller.org_slug, "projectSlug": caller.project_slug},
     )
 
@@ -219,11 +227,6 @@ def test_message(channel: Channel, caller: Reach) -> Message:
 def failure(outcome: Outcome) -> Failure | None:
     """Of an attempt that delivered nothing."""
     return None if outcome.ok else Failure(outcome.permanent, outcome.retry_after_s)
-
-
-def _require_administrator(caller: Reach) -> None:
-    if caller.role not in _ADMINISTRATORS:
-        raise Forbidden("Channels of the whole organization are for its administrators.")
 
 
 def _project_id(caller: Reach) -> int:

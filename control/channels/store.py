@@ -104,7 +104,8 @@ async def change(
         values["name"] = name
     if enabled is not None:
         values |= {"enabled": enabled, "off_reason": None, "failing_since": None}
-    if config is not None:
+    if config is not None:  # what was so of another receiver says nothing of this one
+        values |= {"off_reason": None, "failing_since": None}
         values["config"] = _sealed(sealer, channel.org_id, channel.id, config)
     where = notification_channels.c.id == channel.id
     await connection.execute(notification_channels.update().where(where).values(values))
@@ -115,7 +116,7 @@ async def change(
 
 
 async def delete(connection: AsyncConnection, channel: Channel) -> None:
-    """Forget its config and cancel what waits for it; the row stays for the deliveries there were."""
+    """Forget its config and cancel what waits for it; the row stays as long as deliveries name it."""
     now = _now()
     await connection.execute(
         notification_channels.update()
@@ -123,6 +124,17 @@ async def delete(connection: AsyncConnection, channel: Channel) -> None:
         .values(config=None, enabled=False, deleted_at=now, updated_at=now)
     )
     await cancel_waiting(connection, channel.id, "The channel was deleted.")
+    await forget_deleted(connection, 1, channel.id)
+
+
+async def forget_deleted(connection: AsyncConnection, limit: int, channel_id: str | None = None) -> None:
+    """Remove deleted channels, or this one, that no delivery names any more."""
+    named = sa.exists().where(deliveries.c.channel_id == notification_channels.c.id)
+    unused = sa.select(notification_channels.c.id).where(notification_channels.c.deleted_at.is_not(None), ~named)
+    if channel_id is not None:
+        unused = unused.where(notification_channels.c.id == channel_id)
+    gone = notification_channels.c.id.in_(unused.limit(limit))
+    await connection.execute(notification_channels.delete().where(gone))
 
 
 async def switch_off(connection: AsyncConnection, channel_id: str, reason: OffReason) -> bool:

@@ -10,6 +10,9 @@ from chassis.relational import UtcTime, one_of, text
 from control.channels.config import Kind
 from proto.identity import MAX_NAME_LENGTH
 
+_LIVE: Final = sa.text("deleted_at IS NULL")
+_DELETED: Final = sa.text("deleted_at IS NOT NULL")
+
 
 class OffReason(StrEnum):
     """Why a channel was switched off without anybody asking for it."""
@@ -37,5 +40,6 @@ notification_channels: Final = sa.Table(
     one_of("kind", Kind),
     one_of("off_reason", OffReason),
     sa.CheckConstraint("(config IS NULL) = (deleted_at IS NOT NULL)", name="config"),
-    sa.Index(None, "org_id", "project_id", "id"),
+    sa.Index(None, "org_id", "project_id", "id", sqlite_where=_LIVE, postgresql_where=_LIVE),
+    sa.Index(None, "deleted_at", sqlite_where=_DELETED, postgresql_where=_DELETED),
 )

@@ -18,8 +18,8 @@ from control.audit.record import Actor, record
 from control.channels import store as channels
 from control.channels.tables import OffReason
 from control.deliveries import store
+from control.deliveries.claims import Claimed
 from control.deliveries.outcome import Outcome
-from control.deliveries.store import Claimed
 
 LOST: Final = "lost"
 AGAIN_S: Final = 0.5  # between two attempts to write
@@ -120,7 +120,7 @@ def _tell(batch: list[_Entry], states: list[str]) -> None:
 
 def _off_reason(claimed: Claimed, outcome: Outcome, *, failing: bool) -> OffReason | None:
     """A test changes nothing: who makes one is there to see."""
-    if claimed.max_attempts == 1:
+    if claimed.is_test:
         return None
     if outcome.gone:
         return OffReason.GONE

@@ -1,6 +1,7 @@
 """`/orgs/{orgSlug}/deliveries`: list, show, send again."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -10,6 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.access import bearer, reach
 from chassis.errors import NotFound
+from chassis.identity.model import Reach
+from chassis.limits.limiter import LimitClass
 from chassis.operation import Answer, Operation, Parameter, Tag, json_content
 from chassis.relational import format_time
 from chassis.validation import Issues, single
@@ -18,6 +21,7 @@ from control.audit.record import record
 from control.channels.bodies import ChannelId, DeliveryId, Failure
 from control.channels.config import Kind
 from control.channels.ids import is_channel_id, is_delivery_id
+from control.channels.rights import count_for_channel, require_administrator
 from control.deliveries import listing
 from control.deliveries.listing import Filter, Listed
 from control.deliveries.tables import State
@@ -28,19 +32,22 @@ from proto.identity import Scope
 
 
 class StoredDelivery(msgspec.Struct, frozen=True, rename="camel"):
-    """One message to one channel. `failure` is that of the last attempt; its `detail` is for people."""
+    """One message to one channel. `failure` is that of the last attempt; its `detail` is for people.
+
+    What a message says of an approval is for who may read approvals: `subject` and `title` are null for others.
+    """
 
     id: DeliveryId
     org_id: str
     channel_id: ChannelId
     kind: Kind
     type: Annotated[str, Meta(description="What the message tells of: `approval.requested`, `channel.test`.")]
-    subject: Annotated[str, Meta(description="Id of what it tells of.")]
-    title: str
+    subject: Annotated[str | None, Meta(description="Id of what it tells of.")]
+    title: str | None
     state: Annotated[
         State, Meta(description="READY and SENDING go on; DONE was delivered; DEAD and CANCELLED were not.")
     ]
-    attempts: Annotated[int, Meta(ge=0)]
+    attempts: Annotated[int, Meta(ge=0, description="Those that came to an outcome.")]
     detail: str | None
     failure: Failure | None
     created_at: Moment
@@ -56,6 +63,9 @@ class DeliveryPage(msgspec.Struct, rename="camel"):
     next_cursor: NextCursor
     has_more: bool
 
+
+# Who may know what messages tell of, by the first word of their type.
+_READ_BY: Final = {"approval": Scope.APPROVALS_READ, "channel": Scope.CHANNELS_READ}
 
 TAG: Final = Tag("deliveries", "Messages to channels: what became of them.")
 _FILTERS: Final = (
@@ -82,49 +92,64 @@ class Deliveries:
         return [
             Route("GET", every, self.list, bearer(Scope.CHANNELS_READ), operation=LIST),
             Route("GET", one, self.show, bearer(Scope.CHANNELS_READ), operation=SHOW),
-            Route("POST", one + "/redeliver", self.redeliver, bearer(Scope.CHANNELS_WRITE), operation=AGAIN),
+            Route(
+                "POST",
+                one + "/redeliver",
+                self.redeliver,
+                bearer(Scope.CHANNELS_WRITE),
+                limit=LimitClass.CHANNEL_TEST,
+                operation=AGAIN,
+            ),
         ]
 
     async def list(self, request: web.Request) -> web.StreamResponse:
         """List deliveries, newest first."""
-        org_id, wanted = reach(request).org_id, _filter(request)
+        caller, wanted = reach(request), _filter(request)
+        org_id = caller.org_id
         binding = f"deliveries of {org_id} {wanted.channel_id} {wanted.state}".encode()
         page = requested_page(request, self.desk.cursors, binding)
         async with self.desk.database.read() as connection:
             found = await listing.list_deliveries(connection, org_id, wanted, page.after, page.limit + 1)
-        return json_response(page_body(found, page, delivery_body, lambda one: one.id, self.desk.cursors, binding))
+        shown = partial(delivery_body, caller)
+        return json_response(page_body(found, page, shown, lambda one: one.id, self.desk.cursors, binding))
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Show a delivery."""
         async with self.desk.database.read() as connection:
-            return json_response(delivery_body(await _see(connection, request)))
+            found = await _see(connection, request)
+        return json_response(delivery_body(reach(request), found))
 
     async def redeliver(self, request: web.Request) -> web.StreamResponse:
         """Send a delivery again that has ended, under its id and with all its attempts anew.
 
         A receiver that keeps the ids that it has seen takes it for the same message. 409 while it goes on, for a test,
-        and for a channel that is disabled or deleted.
+        when what it tells of is over, and for a channel that is disabled or deleted. A channel of the whole
+        organization takes an administrator. It counts as a test of the channel.
         """
+        async with self.desk.database.read() as connection:
+            found = await _repeatable_by(reach(request), connection, request)
+        await count_for_channel(request, found.channel_id)
         async with self.desk.change(request) as (connection, caller):
-            found = await _see(connection, request)
+            found = await _repeatable_by(caller, connection, request)
             await listing.require_repeatable(connection, found)
             await listing.repeat(connection, found)
             told = {"channelId": found.channel_id}
             await record(connection, caller, "delivery.redeliver", found.id, told, request_id(request))
             again = await _see(connection, request)
-        return json_response(delivery_body(again), status=202)
+        return json_response(delivery_body(caller, again), status=202)
 
 
-def delivery_body(one: Listed) -> StoredDelivery:
-    """As the API shows it."""
+def delivery_body(caller: Reach, one: Listed) -> StoredDelivery:
+    """As the API shows it to the caller."""
+    tells = _READ_BY.get(one.type.partition(".")[0]) in caller.scopes
     return StoredDelivery(
         id=one.id,
         org_id=one.org_id,
         channel_id=one.channel_id,
         kind=one.kind,
         type=one.type,
-        subject=one.subject,
-        title=one.title,
+        subject=one.subject if tells else None,
+        title=one.title if tells else None,
         state=one.state,
         attempts=one.attempts,
         detail=one.detail,
@@ -160,4 +185,12 @@ async def _see(connection: AsyncConnection, request: web.Request) -> Listed:
         found = await listing.find(connection, reach(request).org_id, delivery_id)
     if found is None:
         raise NotFound
+    return found
+
+
+async def _repeatable_by(caller: Reach, connection: AsyncConnection, request: web.Request) -> Listed:
+    """The delivery of the path, for who may have it sent again. Raises NotFound, Forbidden."""
+    found = await _see(connection, request)
+    if found.project_id is None:
+        require_administrator(caller)
     return found

@@ -20,10 +20,11 @@ _COLUMNS: Final = (
         deliveries.c[name]
         for name in (
             "id", "org_id", "channel_id", "type", "subject", "message", "state", "attempts", "max_attempts", "detail",
-            "failed", "permanent", "retry_after_s", "created_at", "attempted_at", "next_at", "ended_at",
+            "failed", "permanent", "retry_after_s", "created_at", "attempted_at", "next_at", "ended_at", "until",
         )
     ),
     notification_channels.c.kind,
+    notification_channels.c.project_id,
 )  # fmt: skip
 
 
@@ -56,7 +57,9 @@ class Listed:
     attempted_at: datetime | None
     next_at: datetime | None
     ended_at: datetime | None
+    until: datetime | None
     kind: Kind
+    project_id: int | None  # of its channel
 
 
 async def list_deliveries(
@@ -81,18 +84,22 @@ async def find(connection: AsyncConnection, org_id: str, delivery_id: str) -> Li
 
 
 async def require_repeatable(connection: AsyncConnection, delivery: Listed) -> None:
-    """Raises Conflict for one that goes on, that was a test, or whose channel takes nothing."""
+    """Raises Conflict for one that goes on, that was a test, that tells of what is over, or whose channel takes
+    nothing.
+    """
     if delivery.state not in ENDED:
         raise Conflict("The delivery has not ended yet.")
     if delivery.max_attempts == 1:
         raise Conflict("The delivery was a test; make another test.")
+    if delivery.until is not None and delivery.until <= datetime.now(UTC):
+        raise Conflict("What the delivery tells of is over.")
     where = notification_channels.c.id == delivery.channel_id
     if not await connection.scalar(sa.select(notification_channels.c.enabled).where(where)):
         raise Conflict("The channel is disabled or deleted.")
 
 
 async def repeat(connection: AsyncConnection, delivery: Listed) -> None:
-    """It waits again, as if it had never been attempted."""
+    """It waits again, as if it had never been attempted; claims of the time before count no more."""
     values = {
         "state": State.READY.value,
         "attempts": 0,
@@ -103,6 +110,7 @@ async def repeat(connection: AsyncConnection, delivery: Listed) -> None:
         "failed": False,
         "permanent": False,
         "retry_after_s": None,
+        "taken": None,
     }
     await connection.execute(deliveries.update().where(deliveries.c.id == delivery.id).values(values))
 

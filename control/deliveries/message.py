@@ -33,6 +33,9 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     facts: tuple[Fact, ...] = ()
     severity: Severity = Severity.INFO
     resolved: Annotated[bool, Meta(description="Whether it ends what earlier messages of the subject began.")] = False
+    passing: Annotated[bool, Meta(description="Whether it is over when it is told: pagers close what it opens.")] = (
+        False
+    )
     link: Annotated[str | None, Meta(description="Where a person goes from here.")] = None
     link_label: str = "Open in Sluice"
     data: Annotated[dict[str, Any], Meta(description="For programs: `data` of a signed body. No secrets.")] = (

@@ -56,29 +56,40 @@ class Delivery(msgspec.Struct, frozen=True, rename="camel"):
     error: str | None
 
 
-async def enqueue(connection: AsyncConnection, org_id: str, target: Named | Everyone, message: Message) -> list[Queued]:
+async def enqueue(
+    connection: AsyncConnection,
+    org_id: str,
+    target: Named | Everyone,
+    message: Message,
+    until: datetime | None = None,
+) -> list[Queued]:
     """One delivery per channel of the target, in the caller's transaction; the answer keeps the target's order.
+
+    `until`: from then on what it tells of is over, and no attempt is made. It is over as soon as a message of the same
+    subject is `resolved`: what waits of it is cancelled, and what is under way ends before that message goes out.
 
     Raises ValueError for a message whose type or subject is longer than its column.
     """
     if len(message.type) > MAX_TYPE_LENGTH or len(message.subject) > MAX_SUBJECT_LENGTH:
         raise ValueError(f"a message of the type {message.type[:MAX_TYPE_LENGTH]} does not fit its row")
     now = to_milliseconds(datetime.now(UTC))
+    if message.resolved:
+        await store.end_subject(connection, org_id, message.subject, now)
     if isinstance(target, Everyone):
         found = await channels.targets(connection, org_id, channel_ids=None, project_id=target.project_id)
-        return await _queue(connection, found, message, now)
+        return await _queue(connection, found, message, now, until)
     wanted = [one for one in dict.fromkeys(target.channel_ids) if is_channel_id(one)]
     found = await channels.targets(connection, org_id, channel_ids=wanted, project_id=None)
-    queued = await _queue(connection, [one for one in found if one.enabled], message, now)
+    queued = await _queue(connection, [one for one in found if one.enabled], message, now, until)
     answers = {one.channel_id: one for one in queued}
     answers |= {one.id: Queued(one.id, one.kind, error=DISABLED) for one in found if not one.enabled}
     return [answers.get(one) or Queued(one, UNKNOWN_KIND, error=NOT_FOUND) for one in dict.fromkeys(target.channel_ids)]
 
 
 async def _queue(
-    connection: AsyncConnection, found: Sequence[Channel], message: Message, now: datetime
+    connection: AsyncConnection, found: Sequence[Channel], message: Message, now: datetime, until: datetime | None
 ) -> list[Queued]:
-    ids = await store.insert(connection, found, message, now)
+    ids = await store.insert(connection, found, message, now, until)
     return [Queued(one.id, one.kind, id_) for one, id_ in zip(found, ids, strict=True)]
 
 

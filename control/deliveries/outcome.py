@@ -23,7 +23,9 @@ _SECONDS: Final = re.compile(r"[0-9]{1,9}")
 class Outcome:
     """`detail` is for people: what happened, in our words. It holds no address and nothing of an answer's body.
 
-    `permanent`: another attempt would fail too. `gone`: the receiver wants nothing any more, ever.
+    `permanent`: another attempt would fail too. `gone`: the receiver wants nothing any more, ever. `ours`: the fault is
+    this service's or its operator's, and says nothing of the channel; it is never permanent. `taken`: of several
+    recipients those that need it no more, in the words of the kind of channel; empty: the attempt changed nothing.
     """
 
     ok: bool
@@ -31,6 +33,8 @@ class Outcome:
     permanent: bool = False
     retry_after_s: int | None = None
     gone: bool = False
+    ours: bool = False
+    taken: str = ""
 
 
 def from_reply(reply: Reply, now: datetime) -> Outcome:
@@ -77,6 +81,11 @@ def pause(attempts: int, wanted_s: int | None, draw: float) -> timedelta:
     """Until the attempt after `attempts` ones; `draw` from 0 to 1. Never before the receiver wanted it."""
     planned = PAUSES_S[min(attempts, len(PAUSES_S)) - 1] * (1 + JITTER * (2 * draw - 1))
     return timedelta(seconds=max(planned, float(wanted_s or 0)))
+
+
+def pause_again(attempts: int) -> timedelta:
+    """Until an attempt that was interrupted after `attempts` others is made again: as long as before it."""
+    return pause(max(attempts, 1), None, 0.5)
 
 
 def is_failing_too_long(failing_since: datetime | None, now: datetime) -> bool:

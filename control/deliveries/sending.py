@@ -1,6 +1,7 @@
 """Attempts: a claimed delivery is sent and its outcome written, whoever claimed it.
 
-At most `slots` are under way at once. An attempt that has begun is finished even when nobody waits for it any more.
+At most `slots` are under way at once, and tests beside them. An attempt that has begun is finished even when nobody
+waits for it any more.
 """
 
 import asyncio
@@ -12,22 +13,25 @@ from typing import Final
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge
+from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.errors import ServiceUnavailable
 from chassis.relational import Database, DatabaseUnavailable, to_milliseconds
 from chassis.sealing import SealBroken, Sealer
 from control.channels import store as channels
 from control.channels.store import Channel
 from control.deliveries import store
+from control.deliveries.claims import LEASE, Claimed, Places, claim_these
 from control.deliveries.clerk import Clerk
 from control.deliveries.kinds.send import Ways, send
 from control.deliveries.kinds.told import Told
 from control.deliveries.message import Message
 from control.deliveries.outbox import BUDGET_S, QUEUED, Delivery, Queued
 from control.deliveries.outcome import Outcome
-from control.deliveries.store import LEASE, Claimed
 
 SLOTS: Final = 64
-PER_CHANNEL: Final = 8
+TEST_SLOTS: Final = 16
+ATTEMPT_S: Final = 20.0  # whatever the other end does; the outcome has the rest of the lease to be written
 _DRAWS: Final = 1 << 20
 
 log = structlog.get_logger(__name__)
@@ -58,12 +62,14 @@ class Sender:
         metrics: DeliveryMetrics,
         *,
         slots: int = SLOTS,
+        places: Places = Places(),  # noqa: B008  # a value that does not change
         lease: timedelta = LEASE,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         draw: Callable[[], float] = lambda: secrets.randbelow(_DRAWS) / _DRAWS,
     ) -> None:
         self.database = database
         self.lease = lease
+        self.places = places
         self._sealer = sealer
         self._ways = ways
         self._metrics = metrics
@@ -71,7 +77,8 @@ class Sender:
         self._now = now
         self._clerk = Clerk(database, lease, self.now, draw)
         self._under_way: set[asyncio.Task[Outcome]] = set()
-        metrics.under_way.set_function(lambda: len(self._under_way))
+        self._tests: set[asyncio.Task[Outcome]] = set()
+        metrics.under_way.set_function(lambda: len(self._under_way) + len(self._tests))
 
     @property
     def free(self) -> int:
@@ -90,17 +97,26 @@ class Sender:
             await asyncio.wait(begun.values(), timeout=budget_s)
         return [_delivery(one, begun.get(one.delivery_id or "")) for one in queued]
 
-    async def test(self, channel: Channel, message: Message) -> tuple[Claimed, Outcome]:
-        """One real delivery, made at once and once. Raises DatabaseUnavailable."""
-        async with self.database.write() as connection:
-            claimed = await store.insert_single(connection, channel, message, self.now())
-        return claimed, await asyncio.shield(self.begin(claimed))
+    async def insert_test(self, connection: AsyncConnection, channel: Channel, message: Message) -> Claimed:
+        """A real delivery, to be made once: `test` makes it after the commit. Raises RateLimited while the organization
+        has enough of them, ServiceUnavailable while the process has.
+        """
+        if len(self._tests) >= TEST_SLOTS:
+            raise ServiceUnavailable("Too many channels are being tested.")
+        return await store.insert_single(connection, channel, message, self.now())
+
+    async def test(self, claimed: Claimed) -> Outcome:
+        """What came of it."""
+        return await asyncio.shield(self._begun(claimed, self._tests))
 
     def begin(self, claimed: Claimed) -> asyncio.Task[Outcome]:
         """Send it, in a task of its own that does not end with the caller."""
+        return self._begun(claimed, self._under_way)
+
+    def _begun(self, claimed: Claimed, among: set[asyncio.Task[Outcome]]) -> asyncio.Task[Outcome]:
         task = asyncio.create_task(self._deliver(claimed))
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        among.add(task)
+        task.add_done_callback(among.discard)
         return task
 
     async def room(self, wanted: int) -> None:
@@ -108,10 +124,18 @@ class Sender:
         while self.free < wanted and self._under_way:
             await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
 
+    async def progress(self, timeout_s: float) -> None:
+        """Wait until an attempt under way has ended, or so long."""
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        else:
+            await asyncio.sleep(timeout_s)
+
     async def finish(self, timeout_s: float) -> None:
         """Let attempts under way end; those that do not are cut off, and are made again after their lease."""
-        if self._under_way:
-            _, late = await asyncio.wait(self._under_way, timeout=timeout_s)
+        under_way = self._under_way | self._tests
+        if under_way:
+            _, late = await asyncio.wait(under_way, timeout=timeout_s)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
@@ -122,7 +146,7 @@ class Sender:
             return []
         try:
             async with self.database.write() as connection:
-                return await store.claim_these(connection, ids, self.now(), self.lease)
+                return await claim_these(connection, ids, self.now(), places=self.places, lease=self.lease)
         except DatabaseUnavailable:
             return []  # they are in the store, and go on from there
 
@@ -139,18 +163,23 @@ class Sender:
             config = channels.opened_config(
                 self._sealer, claimed.org_id, claimed.channel_id, claimed.kind, claimed.config
             )
-            told = Told(claimed.id, claimed.message, claimed.created_at, self._now())
-            return await send(claimed.kind, config, told, self._ways)
+            told = Told(
+                claimed.id, claimed.message, claimed.created_at, self._now(), claimed.taken or "", claimed.org_id
+            )
+            async with asyncio.timeout(ATTEMPT_S):
+                return await send(claimed.kind, config, told, self._ways)
         except SealBroken as error:
             reason = str(error)
             log.error("config of a channel cannot be opened", channel_id=claimed.channel_id, reason=reason)  # noqa: TRY400  # a traceback says no more
-            return Outcome(False, "The config of the channel cannot be opened.")
+            return Outcome(False, "The config of the channel cannot be opened.", ours=True)
+        except TimeoutError:
+            return Outcome(False, "The attempt took too long.")
         except Exception as error:  # noqa: BLE001  # one delivery that cannot be made stops no other
             # Without its text, which may quote an address or a header.
             place = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{place.filename}:{place.lineno}"
             log.error("delivery failed", delivery_id=claimed.id, error=type(error).__name__, where=where)  # noqa: TRY400
-            return Outcome(False, "The delivery could not be made.")
+            return Outcome(False, "The delivery could not be made.", ours=True)
 
 
 def _delivery(queued: Queued, task: asyncio.Task[Outcome] | None) -> Delivery:

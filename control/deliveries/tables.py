@@ -11,6 +11,7 @@ from chassis.relational import UtcTime, one_of, text
 MAX_TYPE_LENGTH: Final = 64
 MAX_SUBJECT_LENGTH: Final = 64
 MAX_DETAIL_LENGTH: Final = 200
+MAX_TAKEN_LENGTH: Final = 400
 
 
 class State(StrEnum):
@@ -35,8 +36,11 @@ deliveries: Final = sa.Table(
     sa.Column("subject", text(MAX_SUBJECT_LENGTH), nullable=False),
     sa.Column("message", sa.Text, nullable=False),  # JSON of `message.Message`
     sa.Column("state", text(16), nullable=False),
-    sa.Column("attempts", sa.Integer, nullable=False),  # begun; it tells a claim from later ones
-    sa.Column("max_attempts", sa.Integer, nullable=False),
+    sa.Column("attempts", sa.Integer, nullable=False),  # that came to an outcome
+    sa.Column("max_attempts", sa.Integer, nullable=False),  # 1: a test
+    sa.Column("claims", sa.Integer, nullable=False),  # it tells a claim from later ones, and never goes back
+    sa.Column("until", UtcTime),  # from then on an attempt is worth nothing: what it tells of is over
+    sa.Column("taken", text(MAX_TAKEN_LENGTH)),  # which of several recipients need it no more: `recipients`
     sa.Column("next_at", UtcTime),
     sa.Column("lease_until", UtcTime),
     sa.Column("attempted_at", UtcTime),  # when the last attempt began
@@ -52,5 +56,8 @@ deliveries: Final = sa.Table(
     sa.Index(None, "state", "next_at"),
     sa.Index(None, "state", "channel_id", "next_at", "id"),
     sa.Index(None, "org_id", "id"),
+    sa.Index(None, "org_id", "state", "id"),
+    sa.Index(None, "org_id", "subject"),
+    sa.Index(None, "channel_id", "id"),
     sa.Index(None, "ended_at"),
 )

@@ -12,15 +12,17 @@ from typing import Final
 import structlog
 from aiohttp import web
 
-from chassis.relational import DatabaseUnavailable
+from chassis.rounds import Complaints, Rounds
 from control.deliveries import store
-from control.deliveries.sending import PER_CHANNEL, Sender
+from control.deliveries.claims import claim_due, reap
+from control.deliveries.sending import Sender
 
 POLL_S: Final = 1.0
-AWAY_S: Final = 2.0  # until the next look at a store that was away
+AWAY_S: Final = 2.0  # until the next round after one that failed
 TIDY_S: Final = 3_600.0  # between two removals of what ended long ago
 FINISH_S: Final = 5.0  # for attempts under way when the process ends
 BATCH: Final = 16  # places that are waited for before more is claimed, so that a claim is worth its transaction
+GATHER_S: Final = 0.02  # likewise, from one attempt that has ended to the next claim
 
 log = structlog.get_logger(__name__)
 
@@ -28,43 +30,43 @@ log = structlog.get_logger(__name__)
 class Worker:
     """One per process."""
 
-    def __init__(
-        self, sender: Sender, *, keep_days: int = 0, poll_s: float = POLL_S, per_channel: int = PER_CHANNEL
-    ) -> None:
+    def __init__(self, sender: Sender, *, keep_days: int = 0, poll_s: float = POLL_S) -> None:
         """`keep_days`: how long deliveries that have ended are kept; 0: for ever."""
         self._sender = sender
         self._keep = timedelta(days=keep_days)
         self._poll_s = poll_s
-        self._per_channel = per_channel
+        self._complaints = Complaints(log, "deliveries could not be looked for")
+        self._tidying = Rounds(
+            self.tidy, TIDY_S, log, "deliveries that ended long ago could not be removed", at_once=True
+        )
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
         """Work until the end; then finish what has begun."""
-        tasks = [asyncio.create_task(self._work())]
+        working = asyncio.create_task(self._work())
         if self._keep:
-            tasks.append(asyncio.create_task(self._tidy()))
+            self._tidying.start()
         yield
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        working.cancel()
+        await asyncio.gather(working, self._tidying.close(), return_exceptions=True)
         await self._sender.finish(FINISH_S)
 
     async def _work(self) -> None:
         while True:
             try:
-                await asyncio.sleep(await self.round())
-            except DatabaseUnavailable:
-                await asyncio.sleep(AWAY_S)  # it was logged where it was raised
-            except Exception:
-                log.exception("deliveries could not be looked for")
-                await asyncio.sleep(AWAY_S)
+                wait = await self.round()
+            except Exception as error:  # noqa: BLE001  # whatever it is, there is a next round
+                self._complaints.failed(error)
+                wait = AWAY_S
+            else:
+                self._complaints.succeeded()
+            await asyncio.sleep(wait)
 
-    async def _tidy(self) -> None:
-        while True:
-            try:
-                removed = await self.expire()
-            except DatabaseUnavailable:
-                removed = 0  # it was logged where it was raised
-            await asyncio.sleep(TIDY_S if removed < store.EXPIRED_AT_ONCE else self._poll_s)
+    async def tidy(self) -> None:
+        """Remove what ended long ago, with pauses in which others write. Raises DatabaseUnavailable."""
+        removed = await self.expire()
+        while removed == store.EXPIRED_AT_ONCE:
+            await asyncio.sleep(self._poll_s)
+            removed = await self.expire()
 
     async def expire(self) -> int:
         """Remove some of what ended long ago; how much. Raises DatabaseUnavailable."""
@@ -80,14 +82,14 @@ class Worker:
         if due is None or due > now:
             return self._poll_s if due is None else _until(due - now, self._poll_s)
         async with sender.database.write() as connection:
-            await store.reap(connection, now)
-            claimed = await store.claim_due(
-                connection, now, limit=sender.free, per_channel=self._per_channel, lease=sender.lease
-            )
+            await reap(connection, now)
+            claimed = await claim_due(connection, now, limit=sender.free, places=sender.places, lease=sender.lease)
         for one in claimed:
             sender.begin(one)
-        # Nothing although something is due: its channels have all their places taken.
-        return 0.0 if claimed else self._poll_s
+        if claimed:
+            return 0.0
+        await sender.progress(self._poll_s)  # something is due, but all the places that it could have are taken
+        return GATHER_S
 
 
 def _until(wait: timedelta, most: float) -> float:

@@ -38,7 +38,18 @@ def upgrade() -> None:
         sa.CheckConstraint("(config IS NULL) = (deleted_at IS NOT NULL)", name="ck_notification_channels_config"),
     )
     op.create_index(
-        "ix_notification_channels_org_id_project_id_id", "notification_channels", ["org_id", "project_id", "id"]
+        "ix_notification_channels_org_id_project_id_id",
+        "notification_channels",
+        ["org_id", "project_id", "id"],
+        sqlite_where=sa.text("deleted_at IS NULL"),
+        postgresql_where=sa.text("deleted_at IS NULL"),
+    )
+    op.create_index(
+        "ix_notification_channels_deleted_at",
+        "notification_channels",
+        ["deleted_at"],
+        sqlite_where=sa.text("deleted_at IS NOT NULL"),
+        postgresql_where=sa.text("deleted_at IS NOT NULL"),
     )
     op.create_table(
         "deliveries",
@@ -51,6 +62,9 @@ def upgrade() -> None:
         sa.Column("state", text(16), nullable=False),
         sa.Column("attempts", sa.Integer, nullable=False),
         sa.Column("max_attempts", sa.Integer, nullable=False),
+        sa.Column("claims", sa.Integer, nullable=False),
+        sa.Column("until", UtcTime),
+        sa.Column("taken", text(400)),
         sa.Column("next_at", UtcTime),
         sa.Column("lease_until", UtcTime),
         sa.Column("attempted_at", UtcTime),
@@ -70,4 +84,7 @@ def upgrade() -> None:
     op.create_index("ix_deliveries_state_next_at", "deliveries", ["state", "next_at"])
     op.create_index("ix_deliveries_state_channel_id_next_at_id", "deliveries", ["state", "channel_id", "next_at", "id"])
     op.create_index("ix_deliveries_org_id_id", "deliveries", ["org_id", "id"])
+    op.create_index("ix_deliveries_org_id_state_id", "deliveries", ["org_id", "state", "id"])
+    op.create_index("ix_deliveries_org_id_subject", "deliveries", ["org_id", "subject"])
+    op.create_index("ix_deliveries_channel_id_id", "deliveries", ["channel_id", "id"])
     op.create_index("ix_deliveries_ended_at", "deliveries", ["ended_at"])

@@ -1,10 +1,12 @@
 """A message out of the door, whatever its channel's kind: the one place of deliveries that meets the network."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from chassis.egress import Egress, Reply, Unreached
 from control.channels.config import Config, EmailConfig, Kind
@@ -34,10 +36,17 @@ async def send(kind: Kind, config: Config, told: Told, ways: Ways) -> Outcome:
     """One attempt. It ends within the limits of `chassis.egress` and raises nothing for what the other end does."""
     if isinstance(config, EmailConfig):
         return await email.send(config, told, ways.mail_egress, ways.mail)
-    rules = _HTTP[kind]
+    outcome = await _post(_HTTP[kind], config, told, ways)
+    if kind is Kind.PAGER and told.message.passing and outcome.ok:
+        over = msgspec.structs.replace(told.message, resolved=True)
+        return await _post(_HTTP[kind], config, replace(told, message=over), ways)
+    return outcome
+
+
+async def _post(rules: _Kind, config: Config, told: Told, ways: Ways) -> Outcome:
     made = rules.request(config, told, ways)
     try:
-        reply = await ways.egress.post(made.url, made.body, made.headers)
+        reply = await ways.egress.post(made.url, made.body, made.headers, account=told.org_id)
     except Unreached as failure:
         return from_failure(failure)
     return rules.judge(config, reply, datetime.now(UTC))

@@ -1,6 +1,7 @@
 """Deliveries over HTTP: listed, shown, sent again; channels of platforms end to end."""
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -245,9 +246,10 @@ class TestPlatforms:
         made = await create(control, kind, config=filled)
         _, result, _ = await control.call("POST", f"{CHANNELS}/{made['id']}/test")
         assert (result["ok"], result["kind"], result["failure"]) == (True, kind, None)
-        (received,) = receiver.received
+        received, *closing = receiver.received
         assert received.path == path
         assert b"Test of the channel On call" in re.sub(rb"\\\\", b"", received.body)
+        assert [json.loads(one.body)["event_action"] for one in closing] == (["resolve"] if kind == "pager" else [])
 
 
 def contents(directory: Path) -> list[bytes]:

@@ -13,24 +13,29 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.relational import DatabaseUnavailable
 from control.channels import store as channels
+from control.channels.config import WebhookConfig
 from control.channels.tables import notification_channels
 from control.deliveries import store
+from control.deliveries.claims import LEASE, Claimed, Places, claim_due, claim_these
 from control.deliveries.outbox import Delivery, Everyone, Named, Queued, enqueue
 from control.deliveries.outcome import PAUSES_S, Outcome
-from control.deliveries.store import HEAD_START, LEASE, Claimed
+from control.deliveries.store import HEAD_START
 from control.deliveries.tables import State, deliveries
 from control.deliveries.worker import Worker
 from tests.chassis.identity.tenants import new_tenant
 from tests.control.deliveries.conftest import MESSAGE, Post
-from tests.control.receiver import Receiver
+from tests.control.receiver import SECRET, Receiver
 
 FAILED = Outcome(False, "No.")
 OK = Outcome(True, "Yes.")
 
 
-async def claim(post: Post, limit: int = 100, per_channel: int = 100) -> list[Claimed]:
+ALL = Places(channel=100, failing=1, organization=100)
+
+
+async def claim(post: Post, limit: int = 100, places: Places = ALL) -> list[Claimed]:
     async with post.database.write() as connection:
-        return await store.claim_due(connection, post.clock(), limit=limit, per_channel=per_channel)
+        return await claim_due(connection, post.clock(), limit=limit, places=places)
 
 
 async def settle(post: Post, claimed: Claimed, outcome: Outcome) -> store.Settled | None:
@@ -144,7 +149,7 @@ async def test_attempts_follow_the_schedule_and_end(post: Post) -> None:
     past_head_start(post)
     for attempt, wait in enumerate(PAUSES_S, 1):
         (claimed,) = await claim(post)
-        assert claimed.attempts == attempt
+        assert (claimed.attempts, claimed.claims) == (attempt - 1, attempt)
         await settle(post, claimed, FAILED)
         one = await post.one()
         assert (one.state, one.attempts, one.failed, one.detail) == (State.READY, attempt, True, "No.")
@@ -180,35 +185,17 @@ async def test_what_fails_for_good_is_dead_at_once(post: Post) -> None:
     assert (one.state, one.attempts, one.permanent) == (State.DEAD, 1, True)
 
 
-async def test_a_lease_that_ends_gives_the_delivery_to_others_under_its_id(post: Post) -> None:
-    await post.channel("http://127.0.0.1:9")
-    await post.queue()
-    past_head_start(post)
-    (lost,) = await claim(post)
-    post.clock.pass_by(LEASE.total_seconds())
-    async with post.database.write() as connection:
-        assert await store.reap(connection, post.clock()) == 0
-    post.clock.pass_by(0.001)
-    async with post.database.write() as connection:
-        assert await store.reap(connection, post.clock()) == 1
-    assert await settle(post, lost, OK) is None
-    (again,) = await claim(post)
-    assert (again.id, again.attempts) == (lost.id, 2)
-    assert await settle(post, lost, OK) is None  # the late one changes nothing
-    assert await settle(post, again, OK) == store.Settled(State.DONE)
-
-
 async def test_of_one_channel_only_so_many_are_under_way(post: Post) -> None:
     many, few = await post.channel("http://127.0.0.1:9"), await post.channel("http://127.0.0.1:9")
     for _ in range(20):
         await post.queue(Named([many.id]))
     await post.queue(Named([few.id]))
     past_head_start(post)
-    first = await claim(post, per_channel=4)
+    first = await claim(post, places=Places(channel=4))
     assert sorted(one.channel_id for one in first) == sorted([many.id] * 4 + [few.id])
-    assert await claim(post, per_channel=4) == []
+    assert await claim(post, places=Places(channel=4)) == []
     await settle(post, first[0], OK)
-    assert [one.channel_id for one in await claim(post, per_channel=4)] == [many.id]
+    assert [one.channel_id for one in await claim(post, places=Places(channel=4))] == [many.id]
 
 
 async def test_of_a_failing_channel_one_is_under_way(post: Post) -> None:
@@ -218,7 +205,7 @@ async def test_of_a_failing_channel_one_is_under_way(post: Post) -> None:
     past_head_start(post)
     (claimed, *_) = await claim(post, limit=1)
     await settle(post, claimed, FAILED)
-    assert len(await claim(post, per_channel=4)) == 1
+    assert len(await claim(post, places=Places(channel=4))) == 1
 
 
 async def test_the_longest_waiting_go_first(post: Post) -> None:
@@ -251,10 +238,73 @@ async def test_what_waits_for_a_channel_that_is_switched_off_is_cancelled(post: 
 
 async def test_a_deleted_channel_keeps_no_config(post: Post) -> None:
     channel = await post.channel("http://127.0.0.1:9")
+    await post.queue()
     async with post.database.write() as connection:
         await channels.delete(connection, channel)
         row = (await connection.execute(sa.select(notification_channels))).one()
     assert (row.config, row.enabled) == (None, False)
+
+
+async def test_a_deleted_channel_that_no_delivery_names_is_gone(post: Post) -> None:
+    channel, other = await post.channel("http://127.0.0.1:9"), await post.channel("http://127.0.0.1:9")
+    await post.queue(Named([other.id]))
+    async with post.database.write() as connection:
+        for one in (channel, other):
+            await channels.delete(connection, one)
+        assert list(await connection.scalars(sa.select(notification_channels.c.id))) == [other.id]
+
+
+async def test_another_config_is_another_receiver(post: Post) -> None:
+    channel = await post.channel("http://127.0.0.1:9")
+    async with post.database.write() as connection:
+        await connection.execute(
+            notification_channels.update().values(failing_since=post.clock(), off_reason="failing")
+        )
+        changed = {"name": "y"}, {"config": WebhookConfig(url="http://127.0.0.1:9/new", secret=SECRET)}
+        rows = []
+        for change in changed:
+            await channels.change(connection, post.sealer, channel, **change)
+            rows.append((await connection.execute(sa.select(notification_channels))).one())
+    assert [(row.failing_since, row.off_reason) for row in rows] == [(post.clock(), "failing"), (None, None)]
+
+
+@pytest.mark.parametrize("outcome", [Outcome(False, "Ours.", ours=True), Outcome(False, "Theirs.")])
+async def test_a_fault_of_ours_is_none_of_the_channel(post: Post, outcome: Outcome) -> None:
+    channel = await post.channel("http://127.0.0.1:9")
+    for days in (0, 5):
+        post.clock.pass_by(days * 86_400)
+        async with post.database.write() as connection:
+            (id_,) = await store.insert(connection, [channel], MESSAGE, post.clock())
+            (claimed,) = await claim_these(connection, [id_], post.clock(), places=ALL)
+        await post.sender._clerk.settle(claimed, outcome)
+    assert (await post.found(channel)).enabled is outcome.ours
+
+
+async def test_a_receiver_that_hangs_costs_its_attempt_and_no_more(
+    post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a kind of channel does with its time, the outcome is written while the lease lasts."""
+    monkeypatch.setattr("control.deliveries.sending.ATTEMPT_S", 0.05)
+
+    async def hang(_request: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(1)
+        return web.Response(status=204)
+
+    receiver.answers = [hang]
+    await post.channel(receiver.url())
+    await post.sender.attempt(await post.queue())
+    assert ((await post.one()).state, (await post.one()).detail) == (State.READY, "The attempt took too long.")
+
+
+async def test_a_backlog_of_one_channel_is_not_sent_by_the_second(post: Post, receiver: Receiver) -> None:
+    """As soon as one place is free it is taken, not at the next look."""
+    channel = await post.channel(receiver.url())
+    async with post.database.write() as connection:
+        await store.insert(connection, [channel] * 60, MESSAGE, post.clock() - HEAD_START)
+    running = Worker(post.sender, poll_s=30).running()
+    await anext(running)
+    await receiver.until(60, 15)
+    await anext(running, None)
 
 
 async def test_a_receiver_that_is_gone_switches_its_channel_off(post: Post, receiver: Receiver) -> None:
@@ -282,7 +332,7 @@ async def test_five_days_of_failures_switch_a_channel_off_and_one_success_in_bet
         post.clock.pass_by(days * 86_400)
         async with post.database.write() as connection:
             (id_,) = await store.insert(connection, [channel], MESSAGE, post.clock())
-            (claimed,) = await store.claim_these(connection, [id_], post.clock())
+            (claimed,) = await claim_these(connection, [id_], post.clock(), places=ALL)
         await post.sender._clerk.settle(claimed, outcome)
         assert (await post.found(channel)).enabled is enabled
     async with post.database.read() as connection:
@@ -349,9 +399,11 @@ async def test_an_outcome_that_is_not_written_in_time_is_lost_and_the_delivery_m
         assert (await post.sender.attempt(queued))[0].delivered is True
     assert (await post.one()).state is State.SENDING
     post.clock.pass_by(LEASE.total_seconds() + 1)
+    await Worker(post.sender, poll_s=0.01).round()
+    post.clock.pass_by(PAUSES_S[0])
     await Worker(post.sender).round()
     await post.sender.finish(5)
-    assert ((await post.one()).state, (await post.one()).attempts) == (State.DONE, 2)
+    assert ((await post.one()).state, (await post.one()).attempts) == (State.DONE, 1)
     assert len({one.headers["webhook-id"] for one in await receiver.until(2)}) == 1
 
 
@@ -426,6 +478,28 @@ async def test_a_worker_goes_on_after_a_fault(post: Post, receiver: Receiver, mo
     running = worker.running()
     await anext(running)
     await receiver.until(1)
+    await anext(running, None)
+
+
+async def test_tidying_goes_on_after_a_fault(post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("control.deliveries.worker.TIDY_S", 0.01)
+    faults, real = iter([ValueError("odd"), None]), store.expire
+
+    async def flaky(connection: AsyncConnection, before: Any) -> int:
+        fault = next(faults, None)
+        if fault is not None:
+            raise fault
+        return await real(connection, before)
+
+    monkeypatch.setattr(store, "expire", flaky)
+    await post.channel(receiver.url())
+    await post.sender.attempt(await post.queue())
+    post.clock.pass_by(2 * 86_400)
+    running = Worker(post.sender, keep_days=1).running()
+    await anext(running)
+    async with asyncio.timeout(5):
+        while await post.listed():
+            await asyncio.sleep(0.01)
     await anext(running, None)
 
 

@@ -1,0 +1,316 @@
+"""Claims: fenced by a number that never goes back, not counted when interrupted, shared fairly, and none for what is
+over.
+"""
+
+import pytest
+import sqlalchemy as sa
+
+from chassis.errors import Conflict, RateLimited
+from chassis.migrations import migrate
+from control.channels import store as channels
+from control.channels.store import Channel
+from control.channels.tables import notification_channels
+from control.deliveries import listing, store
+from control.deliveries.claims import INTERRUPTED, LEASE, OVER, Claimed, Places, claim_due, claim_these, reap
+from control.deliveries.message import Message
+from control.deliveries.outbox import Named, enqueue
+from control.deliveries.outcome import MAX_ATTEMPTS, PAUSES_S, Outcome
+from control.deliveries.store import HEAD_START, TEST_WAIT_S, TESTS_AT_ONCE, Settled
+from control.deliveries.tables import State
+from tests.chassis.identity.tenants import new_tenant
+from tests.control.deliveries.conftest import MESSAGE, Post
+
+URL = "http://127.0.0.1:9"
+FAILED, OK = Outcome(False, "No."), Outcome(True, "Yes.")
+ENDED = Message(type="approval.approved", subject=MESSAGE.subject, title="Approved.", resolved=True)
+
+
+async def claim(post: Post, limit: int = 100, places: Places | None = None) -> list[Claimed]:
+    async with post.database.write() as connection:
+        return await claim_due(connection, post.clock(), limit=limit, places=places or Places())
+
+
+async def settle(post: Post, claimed: Claimed, outcome: Outcome) -> Settled | None:
+    async with post.database.write() as connection:
+        return await store.settle(connection, claimed, outcome, post.clock(), 0.5)
+
+
+async def reaped(post: Post) -> int:
+    post.clock.pass_by(LEASE.total_seconds() + 0.001)
+    async with post.database.write() as connection:
+        return await reap(connection, post.clock())
+
+
+async def queued(post: Post, message: Message = MESSAGE, *, until_s: float | None = None) -> str:
+    """To everyone, due now; the id of the first."""
+    until = None
+    if until_s is not None:
+        post.clock.pass_by(until_s)
+        until = post.clock()
+        post.clock.pass_by(-until_s)
+    async with post.database.write() as connection:
+        found = await channels.targets(connection, post.tenant.organization.id, channel_ids=None, project_id=None)
+        if message.resolved:
+            await store.end_subject(connection, post.tenant.organization.id, message.subject, post.clock())
+        ids = await store.insert(connection, found, message, post.clock() - HEAD_START, until)
+    return ids[0]
+
+
+async def by_id(post: Post) -> dict[str, listing.Listed]:
+    return {one.id: one for one in await post.listed()}
+
+
+async def test_a_lease_that_ends_gives_the_delivery_to_others_under_its_id(post: Post) -> None:
+    await post.channel(URL)
+    await queued(post)
+    (lost,) = await claim(post)
+    post.clock.pass_by(LEASE.total_seconds())
+    async with post.database.write() as connection:
+        assert await reap(connection, post.clock()) == 0
+    assert await reaped(post) == 1
+    assert await settle(post, lost, OK) is None
+    assert await claim(post) == []
+    post.clock.pass_by(PAUSES_S[0])
+    (again,) = await claim(post)
+    assert (again.id, again.attempts, again.claims) == (lost.id, 0, 2)
+    assert await settle(post, lost, OK) is None  # the late one changes nothing
+    assert await settle(post, again, OK) == Settled(State.DONE)
+
+
+async def test_interrupted_attempts_are_not_counted_however_many(post: Post) -> None:
+    """A process that crashes again and again has asked the receiver nothing."""
+    await post.channel(URL)
+    await queued(post)
+    for number in range(1, 2 * MAX_ATTEMPTS):
+        (claimed,) = await claim(post)
+        assert (claimed.attempts, claimed.claims) == (0, number)
+        assert await reaped(post) == 1
+        one = await post.one()
+        assert (one.state, one.attempts, one.detail) == (State.READY, 0, INTERRUPTED)
+        post.clock.pass_by(PAUSES_S[0])
+    (claimed,) = await claim(post)
+    assert await settle(post, claimed, FAILED) == Settled(State.READY)
+    assert (await post.one()).attempts == 1
+
+
+@pytest.mark.parametrize("attempts", [0, 1, 2, MAX_ATTEMPTS - 1])
+async def test_an_interrupted_attempt_waits_as_long_as_the_one_before_it(post: Post, attempts: int) -> None:
+    await post.channel(URL)
+    await queued(post)
+    for _ in range(attempts):
+        (claimed,) = await claim(post)
+        await settle(post, claimed, FAILED)
+        post.clock.pass_by(86_400)
+    await claim(post)
+    await reaped(post)
+    one = await post.one()
+    assert one.next_at is not None
+    assert (one.next_at - post.clock()).total_seconds() == PAUSES_S[max(attempts - 1, 0)]
+
+
+async def test_an_outcome_of_before_a_redelivery_counts_for_nothing(post: Post) -> None:
+    await post.channel(URL)
+    await queued(post)
+    (early,) = await claim(post)
+    await reaped(post)
+    post.clock.pass_by(PAUSES_S[0])
+    (later,) = await claim(post)
+    await settle(post, later, Outcome(False, "Never.", permanent=True))
+    async with post.database.write() as connection:
+        await listing.repeat(connection, await post.one())
+    post.clock.pass_by(3_600)
+    (again,) = await claim(post)
+    assert (again.attempts, again.claims) == (0, 3)
+    assert await settle(post, early, OK) is None
+    assert await settle(post, later, OK) is None
+    assert await settle(post, again, OK) == Settled(State.DONE)
+
+
+async def test_an_interrupted_attempt_to_a_disabled_channel_is_cancelled(post: Post) -> None:
+    channel = await post.channel(URL)
+    await queued(post)
+    await claim(post)
+    async with post.database.write() as connection:
+        await channels.change(connection, post.sealer, channel, enabled=False)
+    await reaped(post)
+    assert (await post.one()).state is State.CANCELLED
+
+
+async def test_an_interrupted_test_is_dead(post: Post) -> None:
+    channel = await post.channel(URL)
+    async with post.database.write() as connection:
+        await store.insert_single(connection, channel, MESSAGE, post.clock())
+    await reaped(post)
+    assert ((await post.one()).state, (await post.one()).attempts) == (State.DEAD, 0)
+
+
+async def test_an_organization_makes_so_many_tests_at_once(post: Post) -> None:
+    channel = await post.channel(URL)
+    other = await foreign(post)
+    async with post.database.write() as connection:
+        for _ in range(TESTS_AT_ONCE):
+            await store.insert_single(connection, channel, MESSAGE, post.clock())
+        await store.insert_single(connection, other, MESSAGE, post.clock())
+        with pytest.raises(RateLimited) as refused:
+            await store.insert_single(connection, channel, MESSAGE, post.clock())
+    assert refused.value.retry_after == TEST_WAIT_S
+
+
+async def test_one_organization_takes_its_places_and_no_more_whatever_it_has(post: Post) -> None:
+    for _ in range(40):
+        await post.channel(URL)
+    other = await foreign(post)
+    for _ in range(3):
+        await queued(post)
+    async with post.database.write() as connection:
+        await store.insert(connection, [other] * 3, MESSAGE, post.clock() - HEAD_START)
+    first = await claim(post, limit=64)
+    counts = [[one.org_id for one in first].count(org) for org in (post.tenant.organization.id, other.org_id)]
+    assert counts == [Places().organization, 3]
+    assert await claim(post, limit=64) == []
+    await settle(post, next(one for one in first if one.org_id != other.org_id), OK)
+    assert [one.org_id for one in await claim(post, limit=64)] == [post.tenant.organization.id]
+
+
+async def test_organizations_take_turns(post: Post) -> None:
+    for _ in range(5):
+        await post.channel(URL)
+    await queued(post)
+    other = await foreign(post)
+    post.clock.pass_by(60)  # it comes much later, and is not last
+    async with post.database.write() as connection:
+        await store.insert(connection, [other] * 2, MESSAGE, post.clock() - HEAD_START)
+    claimed = await claim(post, limit=4)
+    assert [one.org_id == other.org_id for one in claimed] == [False, True, False, True]
+
+
+async def test_what_is_sent_at_once_keeps_to_the_places_too(post: Post) -> None:
+    well, failing = await post.channel(URL), await post.channel(URL)
+    async with post.database.write() as connection:
+        where = notification_channels.c.id == failing.id
+        await connection.execute(notification_channels.update().where(where).values(failing_since=post.clock()))
+        ids = await store.insert(connection, [well] * 4 + [failing] * 4, MESSAGE, post.clock())
+        places = Places(channel=2, organization=3)
+        claimed = await claim_these(connection, ids, post.clock(), places=places)
+        assert sorted(one.channel_id for one in claimed) == sorted([well.id, well.id, failing.id])
+        assert await claim_these(connection, ids, post.clock(), places=places) == []
+
+
+async def test_the_end_takes_back_what_has_not_told_of_the_beginning(post: Post) -> None:
+    """A pager that was away when somebody was asked is not to open an incident after the answer."""
+    await post.channel(URL)
+    asked = await queued(post, until_s=3_600)
+    (claimed,) = await claim(post)
+    await settle(post, claimed, FAILED)
+    ended = await queued(post, ENDED)
+    found = await by_id(post)
+    assert (found[asked].state, found[asked].detail, found[ended].state) == (State.CANCELLED, OVER, State.READY)
+    post.clock.pass_by(PAUSES_S[0])
+    assert [one.id for one in await claim(post)] == [ended]
+
+
+@pytest.mark.parametrize("outcome", [FAILED, OK, None])
+async def test_the_end_waits_for_what_is_under_way(post: Post, outcome: Outcome | None) -> None:
+    await post.channel(URL)
+    other = await post.channel(URL)
+    await queued(post, until_s=3_600)
+    under_way = {one.channel_id: one for one in await claim(post)}
+    await settle(post, under_way.pop(other.id), OK)
+    await queued(post, ENDED)
+    assert [one.channel_id for one in await claim(post)] == [other.id]
+    (asked,) = under_way.values()
+    if outcome is None:
+        await reaped(post)
+    else:
+        await settle(post, asked, outcome)
+    assert (await by_id(post))[asked.id].state is (State.DONE if outcome is OK else State.CANCELLED)
+    assert [(one.channel_id, one.message.resolved) for one in await claim(post)] == [(asked.channel_id, True)]
+
+
+async def test_what_is_sent_at_once_waits_for_what_is_under_way_too(post: Post) -> None:
+    channel = await post.channel(URL)
+    await queued(post, until_s=3_600)
+    await claim(post)
+    (ended,) = await post.queue(Named([channel.id]), ENDED)
+    async with post.database.write() as connection:
+        assert await claim_these(connection, [str(ended.delivery_id)], post.clock(), places=Places()) == []
+
+
+async def test_nothing_is_told_when_its_time_is_over(post: Post) -> None:
+    await post.channel(URL)
+    asked = await queued(post, until_s=10)
+    post.clock.pass_by(9.999)
+    (claimed,) = await claim(post)
+    await settle(post, claimed, FAILED)
+    post.clock.pass_by(PAUSES_S[0])
+    assert await claim(post) == []
+    assert ((await by_id(post))[asked].state, (await post.one()).detail) == (State.CANCELLED, OVER)
+
+
+async def test_an_attempt_that_fails_after_its_time_is_the_last(post: Post) -> None:
+    await post.channel(URL)
+    await queued(post, until_s=10)
+    (claimed,) = await claim(post)
+    post.clock.pass_by(10)
+    assert await settle(post, claimed, FAILED) == Settled(State.CANCELLED)
+
+
+async def test_what_is_over_is_not_told_again(post: Post) -> None:
+    channel = await post.channel(URL)
+    await queued(post, until_s=3_600)
+    (claimed,) = await claim(post)
+    await settle(post, claimed, Outcome(False, "Never.", permanent=True))
+    async with post.database.write() as connection:
+        await listing.require_repeatable(connection, await post.one())
+        await enqueue(connection, channel.org_id, Named(["chn_" + "0" * 26]), ENDED)  # told to nobody, and yet over
+    async with post.database.write() as connection:
+        with pytest.raises(Conflict, match="is over"):
+            await listing.require_repeatable(connection, await post.one())
+
+
+async def test_other_subjects_and_other_organizations_go_on(post: Post) -> None:
+    await post.channel(URL)
+    await queued(post, Message(type=MESSAGE.type, subject="apr_2", title="?"), until_s=3_600)
+    other = await foreign(post)
+    async with post.database.write() as connection:
+        await store.insert(connection, [other], MESSAGE, post.clock() - HEAD_START)
+        await store.end_subject(connection, post.tenant.organization.id, MESSAGE.subject, post.clock())
+    assert len(await claim(post)) == 2
+
+
+@pytest.mark.parametrize("sql", [
+    "SELECT id FROM deliveries WHERE org_id = 'x' AND state = 'DEAD' ORDER BY id DESC LIMIT 26",
+    "SELECT id FROM deliveries WHERE org_id = 'x' AND channel_id = 'y' ORDER BY id DESC LIMIT 26",
+    "SELECT 1 FROM deliveries WHERE channel_id = 'y'",
+    "UPDATE deliveries SET until = '' WHERE org_id = 'x' AND subject = 'y'",
+    "SELECT count(*) FROM notification_channels WHERE org_id = 'x' AND deleted_at IS NULL",
+    (
+        "SELECT id FROM notification_channels WHERE deleted_at IS NOT NULL AND NOT EXISTS "
+        "(SELECT 1 FROM deliveries WHERE deliveries.channel_id = notification_channels.id) LIMIT 1000"
+    ),
+])  # fmt: skip
+def test_nothing_that_is_asked_reads_a_whole_table(tmp_path_factory: pytest.TempPathFactory, sql: str) -> None:
+    url = f"sqlite:///{tmp_path_factory.mktemp('plans')}/store.db"
+    migrate(url)
+    with sa.create_engine(url).connect() as connection:
+        plan = [str(row[3]) for row in connection.execute(sa.text(f"EXPLAIN QUERY PLAN {sql}"))]
+    assert all(" USING " in step or not step.startswith(("SCAN", "SEARCH")) for step in plan), plan
+    assert not any("TEMP B-TREE" in step for step in plan), plan
+
+
+async def foreign(post: Post) -> Channel:
+    """A channel of another organization."""
+    tenant = await new_tenant(post.database, "globex")
+    async with post.database.write() as connection:
+        row = (
+            await connection.execute(
+                notification_channels.insert()
+                .values(
+                    id="chn_" + "z" * 26, org_id=tenant.organization.id, name="x", kind="webhook", enabled=True,
+                    config=b"", created_at=post.clock(), updated_at=post.clock(),
+                )
+                .returning(notification_channels.c.id)
+            )
+        ).one()  # fmt: skip
+        (found,) = await channels.targets(connection, tenant.organization.id, channel_ids=[row.id], project_id=None)
+    return found
