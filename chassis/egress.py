@@ -88,12 +88,17 @@ class Egress:
         self._resolver = _Resolver(policy, local=local)
         self._session: aiohttp.ClientSession | None = None
 
+    @property
+    def tls(self) -> ssl.SSLContext:
+        """What certificates of servers are checked by, also by protocols other than HTTP."""
+        return _default_tls() if self._tls is None else self._tls
+
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
         """Open the client; close it at the end."""
         connector = aiohttp.TCPConnector(
             resolver=self._resolver,
             socket_factory=self._socket,
-            ssl=_default_tls() if self._tls is None else self._tls,
+            ssl=self.tls,
             limit=_MAX_CONNECTIONS,
             use_dns_cache=False,
             happy_eyeballs_delay=None,  # one after the other, so that the first blocked one ends the attempt

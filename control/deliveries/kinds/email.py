@@ -1,6 +1,7 @@
 """E-mail: plain text and HTML, to every recipient of the channel in one message, by the operator's SMTP server.
 
 `Message-ID` holds the id of the delivery, the same over all attempts, and all that is about one subject is a thread.
+Who has it gets it no more when it is tried again for those whom the server put off (`recipients`).
 """
 
 import asyncio
@@ -14,9 +15,10 @@ from typing import Final
 
 import aiosmtplib
 
-from chassis.egress import TOTAL_S, Egress, Unreached
+from chassis.egress import Egress, Unreached
 from control.channels.config import EmailConfig
 from control.deliveries.kinds.mail_server import MailServer
+from control.deliveries.kinds.recipients import Recipients
 from control.deliveries.kinds.told import Told, cut, one_line
 from control.deliveries.message import Message
 from control.deliveries.outcome import Outcome
@@ -24,19 +26,27 @@ from control.deliveries.outcome import Outcome
 MAX_SUBJECT: Final = 200
 MAX_TEXT: Final = 20_000
 TIMEOUT_S: Final = 10.0  # for each answer of the server
+TOTAL_S: Final = 17.0  # from the look-up of its name to its yes
 PARTING_S: Final = 2.0
 PERMANENT: Final = 500  # SMTP codes from here on
 
 
 async def send(config: EmailConfig, told: Told, egress: Egress, server: MailServer | None) -> Outcome:
-    """Through the guarded way out. 5yz is for good, 4yz and a lost connection are not."""
+    """Through the guarded way out. A recipient or a message that is refused with 5yz is so for good, 4yz is not.
+    Whatever else the mail server says is between it and its operator, and no fault of the channel.
+    """
     if server is None:
-        return Outcome(False, "No SMTP server is configured.")
+        return _operators("No SMTP server is configured.")
+    recipients = Recipients.remembered(told.id, config.to, told.taken)
+    if not recipients.left:
+        return recipients.outcome()
     try:
-        connected = await egress.connect(server.host, server.port)
+        refused = await _send(compose(config, told, server.sender), recipients.left, egress, server)
     except Unreached as failure:
-        return Outcome(False, f"The mail server was not reached: {failure.detail}", permanent=failure.permanent)
-    return await _send(config, told, server, connected)
+        return _operators(f"The mail server was not reached: {failure.detail}")
+    except (aiosmtplib.SMTPException, OSError) as error:  # TimeoutError among the latter
+        return _failed(error)
+    return recipients.after(refused).outcome()
 
 
 def compose(config: EmailConfig, told: Told, sender: str) -> EmailMessage:
@@ -85,30 +95,34 @@ def rich(message: Message) -> str:
     )
 
 
-async def _send(config: EmailConfig, told: Told, server: MailServer, connected: socket.socket) -> Outcome:
-    client = aiosmtplib.SMTP(
+async def _send(message: EmailMessage, recipients: list[str], egress: Egress, server: MailServer) -> dict[str, int]:
+    """Whom the server refuses, with its codes. Raises Unreached, SMTPException, OSError."""
+    async with asyncio.timeout(TOTAL_S) as limit:
+        client = _client(server, await egress.connect(server.host, server.port), egress.tls)
+        try:
+            await client.connect()
+            refused, _ = await client.send_message(message, sender=server.sender, recipients=recipients)
+            limit.reschedule(None)  # it is taken, whatever comes of the parting
+            await _part(client)
+        except aiosmtplib.SMTPRecipientsRefused as error:
+            return {one.recipient: one.code for one in error.recipients}
+        finally:
+            _drop(client)
+    return {address: response.code for address, response in refused.items()}
+
+
+def _client(server: MailServer, connected: socket.socket, tls: ssl.SSLContext) -> aiosmtplib.SMTP:
+    return aiosmtplib.SMTP(
         hostname=server.host,
         sock=connected,
         use_tls=server.implicit_tls,
         start_tls=False if server.implicit_tls else (True if server.user is not None else None),
+        tls_context=tls,
         username=server.user,
         password=server.password,
         local_hostname=server.sender.rpartition("@")[2],  # who greets; by default a look-up in DNS each time
         timeout=TIMEOUT_S,
     )
-    try:
-        async with asyncio.timeout(TOTAL_S):
-            await client.connect()
-            refused, _ = await client.send_message(
-                compose(config, told, server.sender), sender=server.sender, recipients=config.to
-            )
-        await _part(client)
-    except (aiosmtplib.SMTPException, OSError) as error:  # TimeoutError among the latter
-        return _failed(error)
-    finally:
-        _drop(client)
-    taken = len(config.to) - len(refused)
-    return Outcome(True, "Delivered." if not refused else f"Delivered to {taken} of {len(config.to)} recipients.")
 
 
 def _drop(client: aiosmtplib.SMTP) -> None:
@@ -130,18 +144,21 @@ async def _part(client: aiosmtplib.SMTP) -> None:
 
 def _failed(error: Exception) -> Outcome:
     """Codes are shown, texts of the server are not."""
-    if isinstance(error, aiosmtplib.SMTPRecipientsRefused):
-        codes = [one.code for one in error.recipients]
-        passing = any(code < PERMANENT for code in codes)
-        return Outcome(False, f"The mail server refuses every recipient (SMTP {min(codes)}).", permanent=not passing)
     if isinstance(error, aiosmtplib.SMTPResponseException) and error.code > 0:
         permanent = error.code >= PERMANENT
-        said = "refuses it" if permanent else "cannot take it now"
-        return Outcome(False, f"The mail server {said} (SMTP {error.code}).", permanent=permanent)
+        detail = f"The mail server {'refuses it' if permanent else 'cannot take it now'} (SMTP {error.code})."
+        if isinstance(error, aiosmtplib.SMTPDataError):
+            return Outcome(False, detail, permanent=permanent)
+        return _operators(detail)  # the connection, the password, the sender
     if isinstance(error, ssl.SSLCertVerificationError) or isinstance(error.__cause__, ssl.SSLCertVerificationError):
-        return Outcome(False, "The certificate of the mail server is not valid.", permanent=True)
+        return _operators("The certificate of the mail server is not valid.")
     if type(error) in (aiosmtplib.SMTPException, aiosmtplib.SMTPNotSupported):  # no STARTTLS, no AUTH that we know
-        return Outcome(False, "The mail server does not offer what it takes to sign in.", permanent=True)
+        return _operators("The mail server does not offer what it takes to sign in.")
     if isinstance(error, TimeoutError):
-        return Outcome(False, "The mail server did not answer in time.")
-    return Outcome(False, "The connection to the mail server was lost.")
+        return _operators("The mail server did not answer in time.")
+    return _operators("The connection to the mail server was lost.")
+
+
+def _operators(detail: str) -> Outcome:
+    """The operator has to see to it, and can."""
+    return Outcome(False, detail, ours=True)

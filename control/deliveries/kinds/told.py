@@ -11,8 +11,8 @@ _ELLIPSIS: Final = "…"
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A message on its way: the id of its delivery (the same over all attempts), when it came to be, now, which of several
-    recipients need it no more (as `Outcome.taken` said), and whose it is.
+    """A message on its way: the id of its delivery (the same over all attempts), when it came to be, now, which of
+    several recipients need it no more (as `Outcome.taken` said), and whose it is.
     """
 
     id: str

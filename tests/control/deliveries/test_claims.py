@@ -126,6 +126,27 @@ async def test_an_outcome_of_before_a_redelivery_counts_for_nothing(post: Post) 
     assert await settle(post, again, OK) == Settled(State.DONE)
 
 
+async def test_who_has_it_is_remembered_and_is_a_sign_of_life(post: Post) -> None:
+    channel = await post.channel(URL)
+    await queued(post)
+    since = []
+    for outcome in (FAILED, Outcome(False, "Some.", taken="+a"), FAILED, Outcome(False, "Still some.", taken="+a")):
+        (claimed,) = await claim(post)
+        await settle(post, claimed, outcome)
+        async with post.database.read() as connection:
+            found = sa.select(notification_channels.c.failing_since).where(notification_channels.c.id == channel.id)
+            since.append(await connection.scalar(found) is not None)
+        post.clock.pass_by(86_400)
+    assert since == [True, False, True, True]
+    (claimed,) = await claim(post)
+    assert claimed.taken == "+a"
+    await settle(post, claimed, OK)
+    async with post.database.write() as connection:
+        await listing.repeat(connection, await post.one())
+    post.clock.pass_by(3_600)
+    assert [one.taken for one in await claim(post)] == [None]
+
+
 async def test_an_interrupted_attempt_to_a_disabled_channel_is_cancelled(post: Post) -> None:
     channel = await post.channel(URL)
     await queued(post)
