@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.identity.model import Reach
 from control.approvals import store, telling
 from control.approvals.bodies import ChannelTold, Decision, NewRequest, request_body
+from control.approvals.ceilings import require_room
 from control.approvals.model import Request
 from control.approvals.store import Asked
 from control.audit.record import record
@@ -46,7 +47,9 @@ class Answered:
 
 
 async def ask(connection: AsyncConnection, asking: Asking) -> Answered:
-    """Decide, and for ASK find the same request waiting or make one. Raises BadRequest for a project that is none."""
+    """Decide, and for ASK find the same request waiting or make one. Raises BadRequest for a project that is none,
+    TooManyOpen.
+    """
     caller, body = asking.caller, asking.body
     project_id = await project_of(connection, caller.org_id, body.project_tag, "body.projectTag")
     rules = await policies.rules(connection, caller.org_id, project_id)
@@ -59,6 +62,7 @@ async def ask(connection: AsyncConnection, asking: Asking) -> Answered:
     waiting = await store.find_open(connection, caller.org_id, requester, asked, asking.now)
     if waiting is not None:
         return Answered(rule, waiting)
+    await require_room(connection, caller.org_id, caller.principal_id, asking.now)
     ttl = rule.ttl_minutes if body.ttl_minutes is msgspec.UNSET else body.ttl_minutes
     made = await store.ask(connection, caller.org_id, requester, asked, rule, store.expiry(asking.now, ttl), asking.now)
     await record(connection, caller, "approval_request.create", made.id, _told(body, rule), asking.trace_id)

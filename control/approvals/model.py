@@ -66,8 +66,8 @@ class Party:
 class Request:
     """An approval request as it is stored; `status` is never EXPIRED here, ask `status_at`.
 
-    `circle`: of those who asked, with the owners of then; `store.with_owners_now` adds those of now, and finds `askers`:
-    who asked, whoever that acts for and through, and who owns one of these now.
+    `circle`: of those who asked, with the owners of then; `store.with_owners_now` adds those of now, and finds
+    `askers`: who asked, whoever that acts for and through, and who owns one of these now.
     """
 
     id: str
@@ -149,6 +149,8 @@ class Tally(NamedTuple):
 
 
 def count_votes(min_approvers: int, requester: frozenset[str], approving: Iterable[Consent]) -> Tally:
-    """`requester`: the circle of those who ask. Votes whose circles meet are one: nobody is two people by what he owns."""
+    """`requester`: the circle of those who ask. Votes whose circles meet count once: nobody is two people by what he
+    owns.
+    """
     circles = [one.circle for one in approving if one.counts(requester)]
     return Tally(min_approvers, most_apart(circles), any(requester.isdisjoint(circle) for circle in circles))

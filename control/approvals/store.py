@@ -15,7 +15,7 @@ from chassis.identity.standing import standings
 from chassis.identity.tables import principals
 from chassis.relational import to_milliseconds
 from control.approvals.model import Consent, Party, Request, Status, Verdict, acting_ids, with_owners
-from control.approvals.tables import approval_requests, approval_votes
+from control.approvals.tables import DECIDED, NOTED, OPEN, approval_requests, approval_votes
 from control.policies.engine import reason
 from control.policies.model import RiskClass, Rule, Source
 from proto.identity import PrincipalKind, Role
@@ -88,20 +88,18 @@ async def find_open(
     """The request for the same thing, by the same party, that waits already."""
     columns = approval_requests.c
     project = columns.project_id.is_(None) if asked.project_id is None else columns.project_id == asked.project_id
-    found = (
-        sa.select(approval_requests)
-        .where(
-            columns.org_id == org_id,
-            columns.requester_id == requester.principal_id,
-            *_is(Status.PENDING, now),
-            columns.action == asked.action,
-            columns.target_type == asked.target_type,
-            columns.target_id == asked.target_id,
-            project,
-        )
-        .order_by(columns.id)
+    same = (
+        columns.org_id == org_id,
+        columns.requester_id == requester.principal_id,
+        OPEN,
+        columns.expires_at > now,
+        columns.action == asked.action,
+        columns.target_type == asked.target_type,
+        columns.target_id == asked.target_id,
+        project,
     )
-    waiting = [_request(row) for row in (await connection.execute(found)).mappings()]
+    found = await connection.execute(sa.select(approval_requests).where(*same))
+    waiting = sorted((_request(row) for row in found.mappings()), key=lambda one: one.id)
     asking = (requester.on_behalf_of, requester.act_chain)
     return next((one for one in waiting if (one.on_behalf_of, one.act_chain) == asking), None)
 
@@ -125,17 +123,25 @@ async def list_requests(
     connection: AsyncConnection, org_id: str, status: Status | None, now: datetime, limit: int
 ) -> list[Request]:
     """At most `limit` of this status (None: of any) at that time, newest first."""
-    page = sa.select(approval_requests).where(approval_requests.c.org_id == org_id)
-    if status is not None:
-        page = page.where(*_is(status, now))
-    page = page.order_by(approval_requests.c.id.desc()).limit(limit)
-    return [_request(row) for row in (await connection.execute(page)).mappings()]
+    found: list[Request] = []
+    for conditions in _of_status(status, now):
+        page = sa.select(approval_requests).where(approval_requests.c.org_id == org_id, *conditions)
+        page = page.order_by(approval_requests.c.id.desc()).limit(limit)
+        found += [_request(row) for row in (await connection.execute(page)).mappings()]
+    return sorted(found, key=lambda one: one.id, reverse=True)[:limit]
+
+
+async def note_expiry(connection: AsyncConnection, request_id: str, now: datetime) -> bool:
+    """Note that a request's time is over; False, and nothing, where it is not, or that is noted."""
+    over = (approval_requests.c.id == request_id, OPEN, approval_requests.c.expires_at <= now)
+    noted = await connection.execute(approval_requests.update().where(*over).values(expiry_noted=True))
+    return noted.rowcount == 1
 
 
 async def decide(connection: AsyncConnection, request: Request, values: Mapping[str, Any], now: datetime) -> bool:
     """Set what was decided, on a request that waits; False, and nothing, on any other."""
     where = (approval_requests.c.id == request.id) & (approval_requests.c.org_id == request.org_id)
-    waits = _is(Status.PENDING, now)
+    waits = (OPEN, approval_requests.c.expires_at > now)
     done = await connection.execute(approval_requests.update().where(where, *waits).values(dict(values)))
     return done.rowcount == 1
 
@@ -216,13 +222,16 @@ def expiry(now: datetime, minutes: int) -> datetime:
     return to_milliseconds(now) + timedelta(minutes=minutes)
 
 
-def _is(status: Status, now: datetime) -> list[sa.ColumnElement[bool]]:
+def _of_status(status: Status | None, now: datetime) -> list[tuple[sa.ColumnElement[bool] | sa.TextClause, ...]]:
+    """What holds for its requests: one or the other, each of which has an index that holds no others."""
     columns = approval_requests.c
+    if status is None:
+        return [()]
     if status is Status.PENDING:
-        return [columns.status == Status.PENDING.value, columns.expires_at > now, columns.expiry_noted.is_(False)]
+        return [(OPEN, columns.expires_at > now)]
     if status is Status.EXPIRED:
-        return [columns.status == Status.PENDING.value, (columns.expires_at <= now) | columns.expiry_noted]
-    return [columns.status == status.value]
+        return [(NOTED,), (OPEN, columns.expires_at <= now)]
+    return [(DECIDED, columns.status == status.value)]
 
 
 def _rule_columns(rule: Rule) -> dict[str, Any]:

@@ -18,6 +18,18 @@ from proto.identity import PrincipalKind
 MAX_TARGET_ID_LENGTH: Final = 500
 MAX_REASON_LENGTH: Final = 4_096
 
+# What a statement must say as the index does, in the same words, for the index to be used. A request whose time is over
+# is open until that is noted.
+OPEN: Final = sa.text("approval_requests.status = 'PENDING' AND NOT approval_requests.expiry_noted")
+NOTED: Final = sa.text("approval_requests.expiry_noted")
+DECIDED: Final = sa.text("approval_requests.status <> 'PENDING'")
+
+
+def _index(name: str, *columns: str, where: str) -> sa.Index:
+    condition = sa.text(where)
+    return sa.Index(f"ix_approval_requests_{name}", *columns, sqlite_where=condition, postgresql_where=condition)
+
+
 approval_requests: Final = sa.Table(
     "approval_requests",
     metadata,
@@ -55,9 +67,11 @@ approval_requests: Final = sa.Table(
     sa.CheckConstraint("(status = 'PENDING') = (decided_at IS NULL)", name="decided"),
     sa.CheckConstraint("status <> 'APPROVED' OR (approvals >= min_approvers AND independent)", name="approved"),
     sa.Index(None, "org_id", "id"),
-    sa.Index(None, "org_id", "status", "id"),
-    sa.Index(None, "org_id", "requester_id", "status", "action"),
-    sa.Index(None, "status", "expiry_noted", "expires_at"),
+    _index("decided", "org_id", "status", "id", where="status <> 'PENDING'"),
+    _index("noted", "org_id", "id", where="expiry_noted"),
+    _index("open", "org_id", "id", where="status = 'PENDING' AND NOT expiry_noted"),
+    _index("same", "org_id", "requester_id", "action", "target_id", where="status = 'PENDING' AND NOT expiry_noted"),
+    _index("due", "expires_at", "id", where="status = 'PENDING' AND NOT expiry_noted"),
 )
 
 approval_votes: Final = sa.Table(

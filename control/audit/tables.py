@@ -28,7 +28,8 @@ audit_events: Final = sa.Table(
     sa.Column("request_id", text(64), nullable=False),
     sa.Column("prev_hash", sa.LargeBinary(32), nullable=False),
     sa.Column("hash", sa.LargeBinary(32), nullable=False),
-    sa.Index(None, "org_id", "at"),
+    sa.Index(None, "org_id", "at", "seq"),
+    sa.Index(None, "org_id", "action", "seq"),
     sa.Index(None, "org_id", "object_id", "seq"),
     sa.Index(None, "org_id", "actor_id", "seq"),
 )

@@ -1,9 +1,9 @@
 """Approvals as a state machine: whatever happens in whatever order, on both databases.
 
 Members come and go, policies change, time passes, agents are handed over, requests are made, votes are cast one after
-the other, or several at once by two processes while somebody loses a right and what is over is noted. A model that knows
-nothing of the store says what must be: at most one transition of each request, no approval without enough people who
-may decide, one of them independent, and no vote by someone without the right. It counts by trying every combination.
+the other, or several at once by two processes while somebody loses a right and what is over is noted. A model that
+knows nothing of the store says what must be: at most one transition of each request, no approval without enough people
+who may decide, one of them independent, and no vote by someone without the right. It counts by trying combinations.
 """
 
 import asyncio

@@ -18,9 +18,7 @@ READ, WRITE, DECIDE = Scope.APPROVALS_READ, Scope.APPROVALS_WRITE, Scope.APPROVA
         (Scope.POLICIES_WRITE, 403, 403, 403, 403),
     ],
 )
-async def test_requests_of_others(
-    office: Office, scope: Scope, read: int, ask: int, approve: int, reject: int
-) -> None:
+async def test_requests_of_others(office: Office, scope: Scope, read: int, ask: int, approve: int, reject: int) -> None:
     caller = await office.member(Role.ADMIN, frozenset({scope}))
     asked = await office.ask()
     for path in (REQUESTS, f"{REQUESTS}/{asked['id']}"):

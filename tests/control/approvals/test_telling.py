@@ -7,11 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 import sqlalchemy as sa
+from structlog.testing import capture_logs
 
 from chassis.relational import Database, DatabaseUnavailable
 from control.approvals import expiry
 from control.approvals.expiry import Expiry
 from control.approvals.store import names
+from control.approvals.tables import approval_requests
 from control.audit.verify import stored
 from control.deliveries.tables import deliveries
 from tests.control.approvals.office import REQUESTS, Office, new_channel
@@ -58,6 +60,7 @@ async def test_a_message_says_what_is_asked_by_whom_how_risky_and_until_when(off
         ],
         "severity": "critical",
         "resolved": False,
+        "passing": False,
         "link": LINK + asked["id"],
         "linkLabel": "Open the request",
         "data": {"request": asked},
@@ -132,18 +135,65 @@ async def test_what_is_noted_as_expired_is_so_by_every_clock(office: Office) -> 
     assert (await office.ask())["id"] != asked["id"]
 
 
-async def test_many_that_expire_are_noted_by_and_by(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expiry, "BATCH", 3)
-    monkeypatch.setattr(expiry, "_DUE", expiry._DUE.limit(3))
-    for number in range(7):
-        await office.ask(targetId=str(number), ttlMinutes=1)
+async def noted(office: Office) -> list[str]:
+    return [one["objectId"] for one in await office.audit() if one["action"] == "approval_request.expire"]
+
+
+async def test_many_that_expire_are_noted_page_by_page(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expiry, "PAGE", 3)
+    made = [(await office.ask(targetId=str(number), ttlMinutes=1))["id"] for number in range(7)]
     office.clock.seconds += 60
     running = expiring(office).running()
     await anext(running)
     async with asyncio.timeout(30):
-        while len([one for one in await office.audit() if one["action"] == "approval_request.expire"]) < 7:
+        while len(await noted(office)) < 7:
             await asyncio.sleep(0.02)
     await stop(running)
+    assert sorted(await noted(office)) == sorted(made)
+
+
+async def test_one_that_cannot_be_noted_keeps_no_other_from_it(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page full of them does not either; each is said once, and noted when it can be."""
+    monkeypatch.setattr(expiry, "PAGE", 2)
+    made = [(await office.ask(targetId=str(number), ttlMinutes=1))["id"] for number in range(5)]
+    channel = await new_channel(office.checks.database, office.acme)
+    last = await office.ask(targetId="last", ttlMinutes=1, channelIds=[channel])
+    await set_roles(office, made[:3], ["KING"])
+    office.clock.seconds += 60
+    noting = expiring(office)
+    with capture_logs() as lines:
+        assert [await noting.round() for _ in range(3)] == [3, 0, 0]
+    assert sorted(await noted(office)) == sorted([*made[3:], last["id"]])
+    assert (await messages(office))[-1][1]["type"] == "approval.expired"
+    assert sorted(one["code"] for one in lines) == made[:3]
+    assert {one["error"] for one in lines} == {"ValueError: 'KING' is not a valid Role"}
+    await set_roles(office, made[:3], ["OWNER"])
+    assert await noting.round() == 3
+
+
+async def set_roles(office: Office, ids: list[str], roles: list[str]) -> None:
+    async with office.checks.database.write() as connection:
+        of_these = approval_requests.c.id.in_(ids)
+        await connection.execute(approval_requests.update().where(of_these).values(approver_roles=roles))
+
+
+async def test_others_have_their_turn_between_two_that_are_noted(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        await office.ask(targetId=str(number), ttlMinutes=1)
+    office.clock.seconds += 60
+    noting, turns = expiring(office), []
+    note = noting._note
+
+    async def counted(due: Any) -> bool:
+        async with office.checks.database.write():
+            turns.append(due.id)
+        return await note(due)
+
+    monkeypatch.setattr(noting, "_note", counted)
+    assert await noting.round() == 3
+    assert len(turns) == 3
 
 
 async def test_expiry_outlives_a_store_that_is_away(office: Office) -> None:

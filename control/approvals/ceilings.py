@@ -1,0 +1,37 @@
+"""How many requests may wait at once: each is a row that asking looks through and that somebody has to look at."""
+
+from datetime import datetime
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.errors import ApiError
+from control.approvals.tables import OPEN, approval_requests
+from proto.errors import ErrorCode
+
+MAX_OPEN: Final = 10_000  # of an organization
+MAX_OPEN_OF_ONE: Final = 1_000  # of one requester
+
+
+class TooManyOpen(ApiError):
+    """429: as many requests wait as may."""
+
+    def __init__(self, message: str, retry_after: int) -> None:
+        super().__init__(ErrorCode.QUOTA_EXCEEDED, message, retry_after=retry_after)
+
+
+async def require_room(connection: AsyncConnection, org_id: str, requester_id: str, now: datetime) -> None:
+    """Raises TooManyOpen; a place becomes free when a request is decided, and at the latest when one expires."""
+    columns = approval_requests.c
+    for most, of, mine in (
+        (MAX_OPEN_OF_ONE, "a requester", columns.requester_id == requester_id),
+        (MAX_OPEN, "an organization", sa.true()),
+    ):
+        waiting = (columns.org_id == org_id, mine, OPEN, columns.expires_at > now)
+        found = sa.select(columns.expires_at).where(*waiting).limit(most).subquery()
+        count = sa.select(sa.func.count(), sa.func.min(found.c.expires_at, type_=columns.expires_at.type))
+        number, soonest = (await connection.execute(count.select_from(found))).one()
+        if number >= most:
+            left = int((soonest - now).total_seconds()) + 1
+            raise TooManyOpen(f"At most {most} requests of {of} wait at once. Decide or withdraw some.", left)

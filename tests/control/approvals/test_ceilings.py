@@ -1,0 +1,80 @@
+"""However much has been asked, a question and a list look at few rows (SQLite's plans), and so many may wait."""
+
+import shutil
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from chassis.identity.model import Reach
+from chassis.relational import Database
+from control.approvals import ceilings, store
+from control.approvals.asking import Asking, ask
+from control.approvals.bodies import NewRequest
+from control.approvals.expiry import Expiry
+from control.approvals.model import Status
+from proto.identity import ROLE_SCOPES, Role
+from tests.chassis.identity.tenants import new_tenant
+from tests.control.approvals.office import ASKED, REQUESTS, Office
+from tests.control.plans import Plans
+
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
+
+
+@pytest.fixture
+async def database(migrated_file: Path, tmp_path: Path) -> AsyncIterator[Database]:
+    shutil.copyfile(migrated_file, tmp_path / "sluice.db")
+    made = Database(f"sqlite:///{tmp_path / 'sluice.db'}")
+    await made.start()
+    yield made
+    await made.close()
+
+
+async def test_questions_lists_and_expiry_look_at_what_is_wanted_alone(database: Database) -> None:
+    acme = await new_tenant(database, "acme")
+    org = acme.organization
+    caller = Reach(acme.owner_id, "tok", org.id, org.slug, Role.OWNER, ROLE_SCOPES[Role.OWNER])  # an id
+    plans: dict[str, list[str]] = {}
+    with Plans(database, "approval_requests") as found:
+        async with database.write() as connection:
+            body = NewRequest(action="run.it", target_type="x", target_id="y")
+            await ask(connection, Asking(caller, body, "", "r", NOW))
+            plans["ask"], found.seen = found.seen, []
+            for status in (None, *Status):
+                await store.list_requests(connection, org.id, status, NOW, 50)
+                plans[str(status)], found.seen = found.seen, []
+        await Expiry(database, "", now=lambda: NOW + timedelta(days=2)).round()
+        plans["expiry"] = found.seen
+    assert plans["ask"][0] == "ix_approval_requests_same (org_id=? AND requester_id=? AND action=? AND target_id=?)"
+    assert plans["None"] == ["ix_approval_requests_org_id_id (org_id=?)"]
+    assert plans["PENDING"] == ["ix_approval_requests_open (org_id=?)"]
+    assert plans["EXPIRED"] == ["ix_approval_requests_noted (org_id=?)", "ix_approval_requests_open (org_id=?)"]
+    for status in ("APPROVED", "REJECTED"):
+        assert plans[status] == ["ix_approval_requests_decided (org_id=? AND status=?)"]
+    assert "ix_approval_requests_due (expires_at<?)" in plans["expiry"]
+    assert not [one for seen in plans.values() for one in seen if one.startswith("SCAN") or "B-TREE" in one]
+
+
+@pytest.mark.parametrize(("of", "name"), [("a requester", "MAX_OPEN_OF_ONE"), ("an organization", "MAX_OPEN")])
+async def test_so_many_may_wait(office: Office, monkeypatch: pytest.MonkeyPatch, of: str, name: str) -> None:
+    monkeypatch.setattr(ceilings, name, 3)
+    alice, bob = await office.member(), await office.member()
+    first = await office.ask(alice, targetId="0", ttlMinutes=2)
+    for number in (1, 2):
+        await office.ask(alice, targetId=str(number))
+    status, refusal, headers = await office.call("POST", REQUESTS, ASKED | {"targetId": "3"}, alice.token)
+    assert (status, refusal["error"]["code"], refusal["error"]["message"]) == (
+        *(429, "quota_exceeded"),
+        f"At most 3 requests of {of} wait at once. Decide or withdraw some.",
+    )
+    assert 60 < int(headers["Retry-After"]) <= 121
+    assert (await office.call("POST", REQUESTS, ASKED | {"targetId": "0"}, alice.token))[0] == 200, "it waits already"
+    allowed = await office.call("POST", REQUESTS, ASKED | {"action": "issue.resolve"}, alice.token)
+    assert allowed[0] == 200, "nobody is asked"
+    others = await office.call("POST", REQUESTS, ASKED | {"targetId": "3"}, bob.token)
+    assert others[0] == (201 if of == "a requester" else 429)
+    assert (await office.vote("approve", first, bob))[0] == 200
+    await office.ask(alice, targetId="3")
+    office.clock.seconds += 24 * 3600
+    await office.ask(alice, targetId="4")
