@@ -48,6 +48,18 @@ class DeliveryMetrics:
             ("kind", "result"),
             registry=registry,
         )
+        self.faults = Counter(
+            "sluice_delivery_faults",
+            "Attempts that failed by a fault of this service or of its operator, which counts against no channel: no "
+            "mail server, one that refuses the password, a key that is gone.",
+            ("kind",),
+            registry=registry,
+        )
+        self.overdue = Gauge(
+            "sluice_deliveries_overdue_seconds",
+            "For how long the delivery that waits longest could have been attempted.",
+            registry=registry,
+        )
         self.under_way = Gauge("sluice_deliveries_under_way", "Attempts under way in this process.", registry=registry)
 
 
@@ -72,7 +84,7 @@ class Sender:
         self.places = places
         self._sealer = sealer
         self._ways = ways
-        self._metrics = metrics
+        self.metrics = metrics
         self._slots = slots
         self._now = now
         self._clerk = Clerk(database, lease, self.now, draw)
@@ -153,7 +165,9 @@ class Sender:
     async def _deliver(self, claimed: Claimed) -> Outcome:
         outcome = await self._sent(claimed)
         result = await self._clerk.settle(claimed, outcome)
-        self._metrics.attempts.labels(claimed.kind.value, result).inc()
+        self.metrics.attempts.labels(claimed.kind.value, result).inc()
+        if outcome.ours:
+            self.metrics.faults.labels(claimed.kind.value).inc()
         return outcome
 
     async def _sent(self, claimed: Claimed) -> Outcome:

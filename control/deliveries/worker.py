@@ -79,6 +79,7 @@ class Worker:
         sender, now = self._sender, self._sender.now()
         async with sender.database.read() as connection:
             due = await store.next_due(connection)
+        sender.metrics.overdue.set(0.0 if due is None else max(0.0, (now - due).total_seconds()))
         if due is None or due > now:
             return self._poll_s if due is None else _until(due - now, self._poll_s)
         async with sender.database.write() as connection:

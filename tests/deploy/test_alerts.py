@@ -1,4 +1,4 @@
-"""The alert rules: Prometheus can read them, and they ask for nothing that a gateway does not tell."""
+"""The alert rules: Prometheus can read them, and they ask for nothing that a process does not tell."""
 
 import re
 from collections.abc import Mapping

@@ -41,9 +41,15 @@ HEALTHY: Final[Mapping[str, str]] = {
     "process_max_fds": "20000x140",
     'sluice_build_info{decoder="kernel"}': "1x140",
     "sluice_worker_up": "1x140",
+    'sluice_delivery_attempts_total{kind="webhook",result="DEAD"}': "0x140",
+    "sluice_deliveries_overdue_seconds": "0x140",
 }
 # Counters that have no sample before they count.
-LATER: Final = {"sluice_gateway_insert_failures_total", "sluice_gateway_journal_failures_total"}
+LATER: Final = {
+    "sluice_gateway_insert_failures_total",
+    "sluice_gateway_journal_failures_total",
+    "sluice_delivery_faults_total",
+}
 
 RECEIVED: Final = 'sluice_gateway_received_items_total{signal="traces"}'
 ACCEPTED: Final = 'sluice_gateway_items_total{signal="traces",outcome="accepted",reason=""}'
@@ -56,6 +62,10 @@ FAILURES: Final = 'sluice_gateway_insert_failures_total{table="spans",error="Sto
 ROOM: Final = "sluice_gateway_journal_room_bytes"
 OLDEST: Final = "sluice_gateway_journal_oldest_seconds"
 OVERLOADED: Final = 'sluice_gateway_requests_total{signal="traces",outcome="refused",reason="overloaded"}'
+
+DEAD: Final = 'sluice_delivery_attempts_total{kind="webhook",result="DEAD"}'
+FAULTS: Final = 'sluice_delivery_faults_total{kind="email"}'
+OVERDUE: Final = "sluice_deliveries_overdue_seconds"
 
 AWAY: Final = "SluiceClickHouseAway"
 STALLED: Final = {PENDING: "0x20 300+300x119", STORED: "0+300x20 6000x119"}  # from 10m30s on nothing is stored
@@ -125,6 +135,13 @@ CASES: Final = (
     Case("items between two samples", {STORED: "0+300x20 6000x0 6600+300x58"}, "10m30s"),
     Case("a tenth is refused", {OVERLOADED: "0+4x140"}, "16m", frozenset({"SluiceExportsRefused"})),
     Case("a fortieth is refused", {OVERLOADED: "0+0.75x140"}, "16m"),
+    Case("a message is given up", {DEAD: "0x20 1x119"}, "12m", frozenset({"SluiceDeliveriesDead"})),
+    Case("a message was given up before the last hour", {DEAD: "1x140"}, "65m"),
+    Case("the first message of a process is given up", {DEAD: "_x40 1x39"}, "21m", frozenset({"SluiceDeliveriesDead"})),
+    Case("the mail server is away", {FAULTS: "0+1x140"}, "16m", frozenset({"SluiceDeliveriesFaulty"})),
+    Case("the mail server was away for a moment", {FAULTS: "0x4 2x135"}, "10m"),
+    Case("a message waits for its turn", {OVERDUE: "0+30x140"}, "32m", frozenset({"SluiceDeliveriesLate"})),
+    Case("a message waited for its turn", {OVERDUE: "0+30x30 0x109"}, "32m"),
 )
 
 

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.relational import DatabaseUnavailable
 from control.channels import store as channels
-from control.channels.config import WebhookConfig
+from control.channels.config import EmailConfig, Kind, WebhookConfig
 from control.channels.tables import notification_channels
 from control.deliveries import store
 from control.deliveries.claims import LEASE, Claimed, Places, claim_due, claim_these
@@ -278,6 +278,25 @@ async def test_a_fault_of_ours_is_none_of_the_channel(post: Post, outcome: Outco
             (claimed,) = await claim_these(connection, [id_], post.clock(), places=ALL)
         await post.sender._clerk.settle(claimed, outcome)
     assert (await post.found(channel)).enabled is outcome.ours
+
+
+async def test_what_an_operator_has_to_see_to_is_counted(post: Post) -> None:
+    """No mail server is configured here."""
+    async with post.database.write() as connection:
+        await channels.create(
+            connection, post.sealer, org_id=post.tenant.organization.id, project_id=None, name="x", kind=Kind.EMAIL,
+            config=EmailConfig(["ada@example.org"]), enabled=True, created_by=post.tenant.owner_id,
+        )  # fmt: skip
+    worker = Worker(post.sender)
+    await post.queue()
+    post.clock.pass_by(HEAD_START.total_seconds() + 90)
+    await worker.round()
+    await post.sender.finish(5)
+    assert post.sender.metrics.overdue._value.get() == 90
+    assert post.sender.metrics.faults.labels("email")._value.get() == 1
+    assert (await post.one()).state is State.READY
+    await worker.round()
+    assert post.sender.metrics.overdue._value.get() == 0
 
 
 async def test_a_receiver_that_hangs_costs_its_attempt_and_no_more(
