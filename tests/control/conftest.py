@@ -1,6 +1,7 @@
 """The control service over a relational store, on a real socket."""
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from yarl import URL
 
 from chassis.identity.checks import Checks
 from chassis.relational import Database
@@ -29,7 +31,7 @@ class Control:
     globex: Tenant
 
     async def call(
-        self, method: str, path: str, body: object = None, token: str | None = None, **options: Any
+        self, method: str, path: str | URL, body: object = None, token: str | None = None, **options: Any
     ) -> tuple[int, Any, Any]:
         """Status, decoded body and headers; as acme's owner unless another token is given."""
         headers = {"Authorization": f"Bearer {token or self.acme.token.secret}"} | options.pop("headers", {})
@@ -47,16 +49,17 @@ def control_settings() -> ControlSettings:
     return ControlSettings(max_body_bytes=4_096)
 
 
-@pytest.fixture
-async def control(migrated_url: str, tmp_path: Path, control_settings: ControlSettings) -> AsyncIterator[Control]:
+@asynccontextmanager
+async def serving(url: str, directory: Path, settings: ControlSettings, **chassis: Any) -> AsyncIterator[Control]:
+    """The service over the database of this URL, with its keys in this directory."""
     telemetry = Telemetry("control")
-    settings = ChassisSettings(data=str(tmp_path), public_url="https://sluice.example.org")
-    checks = Checks.over(Database(migrated_url, max_wait_s=2.0), telemetry.registry)
-    part = service(control_settings, settings, checks, telemetry.registry)
+    chassis_settings = ChassisSettings(data=str(directory), public_url="https://sluice.example.org", **chassis)
+    checks = Checks.over(Database(url, max_wait_s=2.0), telemetry.registry)
+    part = service(settings, chassis_settings, checks, telemetry.registry)
     app = build_app(
         part.routes,
         service=part.name,
-        settings=settings,
+        settings=chassis_settings,
         telemetry=telemetry,
         resources=[checks.running, *part.resources],
         guards=checks.guards,
@@ -65,3 +68,9 @@ async def control(migrated_url: str, tmp_path: Path, control_settings: ControlSe
     async with TestClient(TestServer(app), auto_decompress=False) as client:
         acme, globex = await new_tenant(checks.database, "acme"), await new_tenant(checks.database, "globex")
         yield Control(client, checks, acme, globex)
+
+
+@pytest.fixture
+async def control(migrated_url: str, tmp_path: Path, control_settings: ControlSettings) -> AsyncIterator[Control]:
+    async with serving(migrated_url, tmp_path, control_settings) as control:
+        yield control

@@ -448,7 +448,9 @@ async def test_a_key_in_use_is_not_held_back_by_failures_at_its_address(start: S
 
 
 async def test_zero_switches_a_limit_off_and_its_headers_with_it(start: Start) -> None:
-    served = await start(api_rate=0, failed_bearer_rate=0, analysis_rate=0, otlp_rate=0, failed_key_rate=0, visitor_rate=0)
+    served = await start(
+        api_rate=0, failed_bearer_rate=0, analysis_rate=0, otlp_rate=0, failed_key_rate=0, visitor_rate=0
+    )
     for method, path in (("GET", PATH), ("POST", "/orgs/acme/analysis"), ("POST", "/auth/session")):
         for _ in range(5):
             status, headers, _ = await served.request(method, path, headers=MINE)
