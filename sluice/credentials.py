@@ -13,8 +13,8 @@ from chassis.identity.bootstrap import Bootstrap
 NAME: Final = "bootstrap.json"
 
 
-def write(path: Path, made: Bootstrap) -> None:
-    """Raises StartupError when the file exists (it may hold the only copy of a secret) or cannot be written."""
+def write(path: Path, made: msgspec.Struct) -> None:
+    """A `Bootstrap`, or what else holds a secret. Raises StartupError when the file exists (it may hold the only copy of a secret) or cannot be written."""
     content = msgspec.json.format(msgspec.json.encode(made), indent=2) + b"\n"
     try:
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # mode 0600
@@ -29,7 +29,7 @@ def write(path: Path, made: Bootstrap) -> None:
             temporary.unlink()
     except FileExistsError as error:
         raise StartupError(
-            f"{path} exists, though the database has no such organization; move the file away if nothing needs it."
+            f"{path} exists, and may hold the only copy of a secret; move the file away if nothing needs it."
         ) from error
     except OSError as error:
         raise StartupError(f"{path} cannot be written: {error.strerror}.") from error

@@ -15,7 +15,7 @@ from chassis.identity.bootstrap import Bootstrap, provision
 from chassis.relational import Database
 from chassis.settings import ChassisSettings
 from proto.identity import is_slug
-from sluice import credentials, data, process
+from sluice import credentials, data, founding, process
 from sluice.options import Options
 
 
@@ -60,6 +60,7 @@ async def _make(
     try:
         async with database.write() as connection:
             made = await provision(connection, settings.base_url, org_slug, project_slug, monthly_items)
+            await founding.tell(connection, made)
             credentials.write(file, made)  # before the commit: no secret is made and then lost
         return made
     finally:

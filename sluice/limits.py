@@ -78,12 +78,18 @@ async def _find(connection: AsyncConnection, slug: str) -> Organization:
 
 
 async def _set(connection: AsyncConnection, organization: Organization, arguments: argparse.Namespace) -> None:
+    from control.audit.record import BY_COMMAND, Actor, record
+
+    by = Actor(organization.id)
     if arguments.quota is not None:
         await registry.set_quota(connection, organization.id, arguments.quota)
+        told = {"monthlyItems": arguments.quota, "before": organization.monthly_items}
+        await record(connection, by, "organization.update", organization.id, told, BY_COMMAND)
     if arguments.key is not None:
         rate = None if arguments.rate == "default" else arguments.rate
         if await telemetry_keys.set_key_rate(connection, organization.id, arguments.key, rate) is None:
             raise StartupError(f"The organization {organization.slug} has no key {arguments.key}.")
+        await record(connection, by, "key.update", arguments.key, {"rate": arguments.rate}, BY_COMMAND)
 
 
 async def _look(connection: AsyncConnection, organization: Organization) -> Limits:

@@ -22,6 +22,7 @@ _COMMANDS: Final = (
     ("init", "sluice.init", "make an organization with a project, a project key and an access token"),
     ("limits", "sluice.limits", "the quota of an organization and the rates of its keys: shown, or set"),
     ("password", "sluice.password", "a new password for a user who has lost his"),
+    ("owner", "sluice.owner", "a fresh access token of an owner, where none of them gets in any more"),
     ("audit", "sluice.audit", "whether the audit of every organization is what was written"),
     ("secrets", "sluice.secrets", "the keys that stored secrets are encrypted with: shown, rotated, taken out"),
     ("config", "sluice.config", "every setting: name, unit, default, what 0 means, current value"),
@@ -103,6 +104,13 @@ def _password(command: argparse.ArgumentParser) -> None:
         "--email", metavar="ADDRESS", required=True, help="whose; the password is read, never an option"
     )
     command.add_argument("--without-factor", action="store_true", help="take the second factor away as well")
+
+
+def _owner(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--org", metavar="SLUG", default="default", help="organization; `default` by default")
+    command.add_argument(
+        "--out", metavar="FILE", help="where the token is written, mode 0600; inside DATA by default"
+    )
 
 
 def _audit(command: argparse.ArgumentParser) -> None:
@@ -207,6 +215,7 @@ _OPTIONS: Final = {
     "init": _init,
     "limits": _limits,
     "password": _password,
+    "owner": _owner,
     "audit": _audit,
     "secrets": _secrets,
     "config": _config,

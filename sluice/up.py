@@ -19,7 +19,7 @@ from chassis.relational import Database
 from chassis.serve import bind, serve
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
-from sluice import credentials, data, process, workers
+from sluice import credentials, data, founding, process, workers
 from sluice.example import example
 from sluice.options import Options
 from sluice.services import EVERY, assemble, open_clickhouse
@@ -75,7 +75,8 @@ async def _bootstrap(settings: ChassisSettings) -> None:
     database = Database.configured(settings)
     await database.start()
     try:
-        await bootstrap(database, settings.base_url, partial(credentials.write, settings.data_dir / credentials.NAME))
+        file = settings.data_dir / credentials.NAME
+        await bootstrap(database, settings.base_url, partial(credentials.write, file), founding.tell)
     finally:
         await database.close()
 

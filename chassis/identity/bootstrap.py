@@ -1,6 +1,6 @@
 """The first organization, project, key and token of an empty store: a first start ends with something to use."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -29,18 +29,22 @@ async def bootstrap(
     database: Database,
     base_url: str,
     deliver: Callable[[Bootstrap], None] = lambda _made: None,
+    tell: Callable[[AsyncConnection, Bootstrap], Awaitable[None]] | None = None,
     *,
     org_slug: str = "default",
     project_slug: str = "default",
 ) -> Bootstrap | None:
     """Make all of it in one transaction; None, and nothing done, when there is an organization already.
 
-    `deliver` is called before the commit: what it raises undoes everything, so no secret is made and then lost.
+    `tell` writes what else belongs to it in the transaction. `deliver` is called before the commit: what it raises
+    undoes everything, so no secret is made and then lost.
     """
     async with database.write() as connection:
         if await registry.any_organization(connection):
             return None
         made = await provision(connection, base_url, org_slug, project_slug)
+        if tell is not None:
+            await tell(connection, made)
         deliver(made)
     return made
 

@@ -23,7 +23,7 @@ from control.identity.principals import TAG, visible
 from control.identity.shapes import PRINCIPAL_ID, TOKEN_ID
 from control.names import Moment, Name
 from control.paging import PAGE, NextCursor, page_body, requested_page
-from proto.identity import Scope
+from proto.identity import Role, Scope
 
 MAX_DAYS: Final = 3_650
 
@@ -139,7 +139,7 @@ class Tokens:
     async def revoke_of(self, request: web.Request) -> web.StreamResponse:
         """Revoke a token of a principal.
 
-        Of what one owns, and with `members:write` of everybody.
+        Of what one owns, and with `members:write` of everybody; but those of owners are revoked by owners alone.
         """
         return await self._revoke(request, request.match_info["principalId"])
 
@@ -208,7 +208,11 @@ def token_body(token: store.Token) -> Token:
 
 
 def _require_revoker(caller: Reach, holder: Member) -> None:
-    if caller.principal_id not in (holder.id, holder.owner_id) and Scope.MEMBERS_WRITE not in caller.scopes:
+    if caller.principal_id in (holder.id, holder.owner_id):
+        return
+    if holder.role is Role.OWNER and caller.role is not Role.OWNER:
+        raise Forbidden("Tokens of an owner are revoked by owners.")
+    if Scope.MEMBERS_WRITE not in caller.scopes:
         raise Forbidden(f"Tokens of others are revoked with the scope {Scope.MEMBERS_WRITE}.")
 
 

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from chassis.migrations import migrate
+from chassis.relational import migration_engine
+from control.audit.tables import audit_events
 from sluice.main import main
 
 from .conftest import DEADLINE_S, Start, Up, refusal, sluice, wait_until
@@ -32,6 +35,14 @@ def test_a_quota_is_made_shown_and_set(database_url: str, tmp_path: Path) -> Non
     month = re.fullmatch(r"acme: 0 of 1000 items in ([0-9]{4}-[0-9]{2}) \(UTC\)\.\n", shown)
     assert month is not None, shown
     done = sluice("limits", "--org", "acme", "--quota", "0", "--json", **settings)
+    assert told(database_url) == [
+        ("organization.create", {"slug": "acme", "monthlyItems": 1000}),
+        ("principal.create", {"kind": "user", "name": "Owner", "role": "OWNER"}),
+        ("token.create", {"name": "First start", "scopes": [], "expiresAt": ""}),
+        ("project.create", {"slug": "default"}),
+        ("key.create", {"name": "First start"}),
+        ("organization.update", {"monthlyItems": 0, "before": 1000}),
+    ]
     assert json.loads(done.stdout) == {
         "orgSlug": "acme",
         "month": month[1],
@@ -39,6 +50,20 @@ def test_a_quota_is_made_shown_and_set(database_url: str, tmp_path: Path) -> Non
         "usedItems": 0,
         "keys": [],
     }
+
+
+def told(url: str) -> list[tuple[str, dict[str, Any]]]:
+    """What the audit has, all of it by a command; without ids."""
+    engine = migration_engine(url)
+    with engine.begin() as connection:
+        events = connection.execute(sa.select(audit_events).order_by(audit_events.c.seq)).all()
+    engine.dispose()
+    assert {(event.actor_id, event.request_id) for event in events} == {(None, "command")}
+    ids = ("holder", "projectId")
+    return [
+        (event.action, {name: value for name, value in json.loads(event.data).items() if name not in ids})
+        for event in events
+    ]
 
 
 def test_what_is_not_there_is_named(tmp_path: Path, migrated_file: Path) -> None:
@@ -92,6 +117,10 @@ def test_a_running_gateway_goes_by_what_is_set(start: Start) -> None:
         {"id": keys[0]["id"], "name": "First start", "hint": made["legacyKey"][-4:], "rate": 7}
     ]
     assert made["legacyKey"] not in done.stdout
+    told = up.get("/orgs/default/audit?action=key.update", made["accessToken"])[1]["data"]
+    assert [(one["objectId"], one["data"]) for one in told] == [(keys[0]["id"], {"rate": 7})]
+    _, founded = up.get("/orgs/default/audit?action=organization.create", made["accessToken"])
+    assert [one["data"]["slug"] for one in founded["data"]] == ["default"]
     missing = refusal(sluice("limits", "--key", "key_none", "--rate", "5", **store), 1)
     assert missing == "The organization default has no key key_none."
     wait_until(lambda: export(up, made["legacyKey"], 6)[::2] == (429, "5"))

@@ -177,6 +177,16 @@ async def test_a_token_is_revoked_by_its_holder_the_owner_and_administrators(
     assert [one["id"] for one in page["data"]] == sorted((one["id"] for one in made), reverse=True)
 
 
+async def test_tokens_of_owners_are_revoked_by_owners(control: Control) -> None:
+    path = f"{PRINCIPALS}/{control.acme.owner_id}/tokens/{control.acme.token.id}"
+    _, admin = await new_member_token(control.checks.database, control.acme, Role.ADMIN)
+    assert (await control.call("DELETE", path, token=admin))[0] == 403
+    assert (await control.call("GET", "/orgs/acme/projects"))[0] == 200
+    _, second = await new_member_token(control.checks.database, control.acme, Role.OWNER)
+    assert (await control.call("DELETE", path, token=second))[0] == 204
+    assert (await control.call("GET", "/orgs/acme/projects"))[0] == 401
+
+
 async def test_a_retired_agent_is_gone_with_its_tokens(control: Control, person: NewPerson) -> None:
     ada = await person()
     agent = await new_agent(ada)
