@@ -84,7 +84,8 @@ def kill_again_and_again(site: Site, gateway: Gateway, seed: int, count: int, po
 
 
 def _live_and_die(gateway: Gateway, a_round: Round, point: Point | None, done: Kills) -> None:
-    rules = [point.rule(a_round.nth, gateway.journal, gateway.store_port, gateway.port)] if point else []
+    places = {"journal": gateway.journal, "store": gateway.store_port, "own": gateway.port}
+    rules = [point.rule(a_round.nth, **places)] if point else []
     gateway.begin(rules)
     if point is None:
         if a_round.point == ANY_MOMENT:

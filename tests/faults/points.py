@@ -1,4 +1,4 @@
-"""Where a gateway is killed: at any moment, or at a call that the layer sees (preload.c)."""
+"""Where a process is killed: at any moment, or at a call that the layer sees (preload.c)."""
 
 import random
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ class Point(NamedTuple):
 
     action: Action
     call: Call
-    pattern: str  # {journal}: the directory, {store} and {own}: ports of ClickHouse and of the gateway
+    pattern: str  # of a gateway {journal}: the directory, {store} and {own}: ports of ClickHouse and of the gateway
     most: int
 
-    def rule(self, nth: int, journal: Path, store: int, own: int) -> Rule:
-        """For one gateway."""
-        return Rule(self.action, self.call, self.pattern.format(journal=journal, store=store, own=own), nth)
+    def rule(self, nth: int, **places: Path | int) -> Rule:
+        """For one process; what the names in the pattern stand for."""
+        return Rule(self.action, self.call, self.pattern.format(**places), nth)
 
 
 _SEGMENT: Final = "{journal}/*.segment"

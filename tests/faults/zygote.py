@@ -88,6 +88,7 @@ class Forked:
 def main() -> None:
     """Import once, then fork for every line."""
     importlib.import_module("gateway.app")  # what the command imports when it is told what to run
+    importlib.import_module("control.app")
     importlib.import_module("sluice.alone")
     gc.freeze()
     for line in sys.stdin:
