@@ -11,17 +11,19 @@ from chassis.settings import ChassisSettings
 from chassis.web import Service
 from control.approvals.expiry import Expiry
 from control.approvals.requests import ApprovalRequests
+from control.approvals.telling import Links
 from control.audit.events import Audit
 from control.channels.channels import Channels
 from control.deliveries.assembly import assemble
 from control.deliveries.deliveries import Deliveries
 from control.desk import Desk
-from control.identity.routes import routes as identity_routes
+from control.identity.routes import assemble as assemble_identity
 from control.keys import Keys
 from control.organizations import Organizations
 from control.policies.policies import Policies
 from control.projects import Projects
 from control.settings import ControlSettings
+from control.sight import sighted
 
 
 def service(
@@ -37,12 +39,15 @@ def service(
     telling = assemble(settings, checks.database, sealer, metrics)
     desk = Desk(checks, cursors, settings.max_body_bytes, chassis.body_timeout_s)
     projects, keys = Projects(desk), Keys(desk, chassis.base_url)
-    approvals = ApprovalRequests(desk, telling.sender, chassis.base_url)
+    links = Links(chassis.base_url, settings.page_url.rstrip("/"))
+    approvals = ApprovalRequests(desk, telling.sender, links)
     policies, audit = Policies(desk), Audit(desk)
     channels, deliveries = Channels(desk, sealer, telling.sender, settings.channel_rules), Deliveries(desk)
-    routes = identity_routes(desk, sealer, chassis.data_dir)
+    routes, beside = assemble_identity(desk, sealer, chassis.data_dir)
     routes += [*Organizations(desk).routes(), *projects.routes(), *keys.routes()]
     routes += [*approvals.routes(), *policies.routes(), *channels.routes(), *deliveries.routes(), *audit.routes()]
     keeper = [RingKeeper(sealing, checks.database, metadata).running] if isinstance(sealing, KeyFile) else []
-    resources = [*keeper, *telling.resources, Expiry(checks.database, chassis.base_url).running]
-    return Service(name="control", routes=routes, resources=resources, readiness=[checks.database])
+    resources = [*beside, *keeper, *telling.resources, Expiry(checks.database, links).running]
+    return Service(
+        name="control", routes=sighted(checks.database, routes), resources=resources, readiness=[checks.database]
+    )

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from chassis.configuration import Settings, SettingsError, setting
-from chassis.destinations import Policy
+from chassis.destinations import Policy, parse_url
 from control.channels.config import MailAddress
 from control.channels.rules import Rules
 from control.deliveries.kinds.mail_server import MailServer
@@ -43,6 +43,14 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
             "Age at which deliveries that have ended are dropped.", unit="days", zero="kept for ever", ge=0, le=36_500
         ),
     ] = 30
+    page_url: Annotated[
+        str,
+        setting(
+            "Where people open in a browser what messages tell of: the base URL of a page of yours, which "
+            "/orgs/ORG/approval-requests/ID is added to.",
+            zero="empty: messages have no link, but the command that approves",
+        ),
+    ] = ""
     egress_allow: Annotated[
         tuple[str, ...],
         setting(
@@ -95,6 +103,11 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
                 _require_network(f"{self.prefix}{name}", network)
         if any(not 1 <= port <= 65_535 for port in self.egress_ports):
             raise SettingsError(f"{self.prefix}EGRESS_PORTS: ports are from 1 to 65535.")
+        if self.page_url:
+            try:
+                parse_url(self.page_url, http=True)
+            except ValueError as error:
+                raise SettingsError(f"{self.prefix}PAGE_URL: {error}") from None
         try:
             msgspec.convert(self.smtp_from, MailAddress)
         except msgspec.ValidationError:

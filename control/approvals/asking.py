@@ -14,6 +14,7 @@ from control.approvals.bodies import ChannelTold, Decision, NewRequest, request_
 from control.approvals.ceilings import require_room
 from control.approvals.model import Request
 from control.approvals.store import Asked
+from control.approvals.telling import Place
 from control.audit.record import record
 from control.audit.tables import MAX_OBJECT_ID_LENGTH
 from control.deliveries.outbox import Delivery, Everyone, Named, Queued
@@ -25,13 +26,13 @@ from control.policies.policies import project_of
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """One question. `link`: where requests are shown, `/` at its end. `trace_id`: of the HTTP request that brings it,
+    """One question. `place`: where requests are met. `trace_id`: of the HTTP request that brings it,
     for the audit.
     """
 
     caller: Reach
     body: NewRequest
-    link: str
+    place: Place
     trace_id: str
     now: datetime
 
@@ -92,7 +93,7 @@ async def _tell(connection: AsyncConnection, asking: Asking, made: Request) -> S
     if not notify:
         return ()
     target = Everyone(made.project_id) if channel_ids is msgspec.UNSET else Named([*dict.fromkeys(channel_ids)])
-    return await telling.tell_asked(connection, made, target, asking.link + made.id, asking.now)
+    return await telling.tell_asked(connection, made, target, asking.place, asking.now)
 
 
 async def _record_verdict(connection: AsyncConnection, asking: Asking, rule: Rule) -> None:

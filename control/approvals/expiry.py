@@ -17,6 +17,7 @@ from chassis.relational import Database, DatabaseUnavailable, format_time
 from chassis.rounds import Complaints, Rounds
 from control.approvals import store, telling
 from control.approvals.tables import OPEN, approval_requests
+from control.approvals.telling import Links
 from control.audit.record import Actor, record
 
 POLL_S: Final = 5.0
@@ -43,13 +44,13 @@ class Expiry:
     def __init__(
         self,
         database: Database,
-        base_url: str,
+        links: Links,
         *,
         poll_s: float = POLL_S,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._database = database
-        self._base_url = base_url
+        self._links = links
         self._now = now
         self._complaints = Complaints(log, "expired request not noted")
         self._rounds = Rounds(self._work, poll_s, log, "expired requests not noted", at_once=True)
@@ -111,4 +112,4 @@ class Expiry:
         request = await store.existing(connection, due.org_id, due.id)
         data = {"action": request.action, "expiresAt": format_time(request.expires_at)}
         await record(connection, Actor(due.org_id), "approval_request.expire", due.id, data, NOTED_BY)
-        await telling.tell_ended(connection, request, telling.link(self._base_url, due.slug) + due.id, now)
+        await telling.tell_ended(connection, request, self._links.of(due.slug), now)

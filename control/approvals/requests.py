@@ -34,6 +34,7 @@ from control.approvals.bodies import (
     vote_body,
 )
 from control.approvals.model import Request, Status
+from control.approvals.telling import Links, Place
 from control.approvals.voting import Ballot, Outcome
 from control.deliveries.outbox import Attempts
 from control.desk import Desk
@@ -87,11 +88,11 @@ REJECT: Final = Operation(
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequests:
-    """The handlers, with what they work with. `base_url` is the address that messages link to."""
+    """The handlers, with what they work with. `links`: where messages say that requests are met."""
 
     desk: Desk
     attempts: Attempts
-    base_url: str
+    links: Links
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def routes(self) -> list[Route]:
@@ -132,7 +133,7 @@ class ApprovalRequests:
         body = await self._new(request)
         async with self.desk.change(request) as (connection, caller):
             now = self.now()  # not before it is this request's turn
-            answered = await ask(connection, Asking(caller, body, self._link(caller), request_id(request), now))
+            answered = await ask(connection, Asking(caller, body, self._place(caller), request_id(request), now))
         deliveries = await self.attempts.attempt(answered.queued) if answered.queued else []
         return json_response(decision_body(answered, deliveries, now), status=201 if answered.made else 200)
 
@@ -183,7 +184,7 @@ class ApprovalRequests:
             now = self.now()  # not before it is this vote's turn: the request may expire while it waits
             outcome = await vote(connection, Ballot(caller, seen.id, reason, request_id(request), now))
             if outcome.decided:
-                await telling.tell_ended(connection, outcome.request, self._link(caller) + seen.id, now)
+                await telling.tell_ended(connection, outcome.request, self._place(caller), now)
         return json_response(vote_body(outcome.request, outcome.tally, outcome.idempotent, now))
 
     async def _seen(self, request: web.Request) -> Request:
@@ -196,8 +197,8 @@ class ApprovalRequests:
             raise NotFound
         return found
 
-    def _link(self, caller: Reach) -> str:
-        return telling.link(self.base_url, caller.org_slug)
+    def _place(self, caller: Reach) -> Place:
+        return self.links.of(caller.org_slug)
 
 
 def _status(request: web.Request, issues: Issues) -> Status | None:

@@ -1,6 +1,7 @@
 """What channels are told of a request: that somebody is asked, and how it ended."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -24,12 +25,47 @@ _SEVERITY: Final = {
 _ENDS: Final = {Status.APPROVED: "Approved", Status.REJECTED: "Rejected", Status.EXPIRED: "Expired"}
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the requests of an organization are met. `api`: the base URL of this service; `pages`: that of what people
+    open in a browser, empty where the operator has none.
+    """
+
+    api: str
+    pages: str
+    org_slug: str
+
+    def page(self, request: Request) -> str | None:
+        """For people."""
+        return self._below(self.pages, request) if self.pages else None
+
+    def command(self, request: Request) -> str:
+        """What approves it, for people who have no page."""
+        headers = '-H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json"'
+        return f"curl {headers} -d null {self._below(self.api, request)}/approve"
+
+    def _below(self, base: str, request: Request) -> str:
+        return f"{base}/orgs/{self.org_slug}/approval-requests/{request.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The same of every organization."""
+
+    api: str = ""
+    pages: str = ""
+
+    def of(self, org_slug: str) -> Place:
+        """Of one."""
+        return Place(self.api, self.pages, org_slug)
+
+
 async def tell_asked(
-    connection: AsyncConnection, request: Request, target: Named | Everyone, link: str, now: datetime
+    connection: AsyncConnection, request: Request, target: Named | Everyone, place: Place, now: datetime
 ) -> list[Queued]:
     """Queue a message for each channel of the target, and note those that are to be told how it ends."""
     names = await store.names(connection, people(request))
-    message = asked(request, link, names, now)
+    message = asked(request, place, names, now)
     queued = await outbox.enqueue(connection, request.org_id, target, message, until=request.expires_at)
     told = [one.channel_id for one in queued if one.delivery_id is not None]
     if told:
@@ -37,15 +73,15 @@ async def tell_asked(
     return queued
 
 
-async def tell_ended(connection: AsyncConnection, request: Request, link: str, now: datetime) -> None:
+async def tell_ended(connection: AsyncConnection, request: Request, place: Place, now: datetime) -> None:
     """Queue a message for those that were told of the request, and take back what has not told them yet."""
     if request.told_channel_ids:
         names = await store.names(connection, people(request))
-        message = ended(request, link, names, now)
+        message = ended(request, place, names, now)
         await outbox.enqueue(connection, request.org_id, Named(request.told_channel_ids), message)
 
 
-def asked(request: Request, link: str, names: Mapping[str, str], now: datetime) -> Message:
+def asked(request: Request, place: Place, names: Mapping[str, str], now: datetime) -> Message:
     """Somebody is asked. `names`: of principals, by id."""
     summary = request.payload.get("summary") or ""
     return Message(
@@ -53,15 +89,15 @@ def asked(request: Request, link: str, names: Mapping[str, str], now: datetime) 
         subject=request.id,
         title=f"Approval needed: {_what(request)}",
         text=summary,
-        facts=tuple(_facts(request, names)),
+        facts=tuple(_facts(request, names, place)),
         severity=_SEVERITY[request.risk_class],
-        link=link,
+        link=place.page(request),
         link_label="Open the request",
         data=_data(request, now),
     )
 
 
-def ended(request: Request, link: str, names: Mapping[str, str], now: datetime) -> Message:
+def ended(request: Request, place: Place, names: Mapping[str, str], now: datetime) -> Message:
     """It is decided, or nobody did in time."""
     status = request.status_at(now)
     decider = request.decider_id and Fact("Decided by", names.get(request.decider_id, request.decider_id))
@@ -73,15 +109,10 @@ def ended(request: Request, link: str, names: Mapping[str, str], now: datetime) 
         facts=((decider,) if decider else ()),
         severity=Severity.INFO,
         resolved=True,
-        link=link,
+        link=place.page(request),
         link_label="Open the request",
         data=_data(request, now),
     )
-
-
-def link(base_url: str, org_slug: str) -> str:
-    """Where the requests of an organization are shown; an id goes at the end."""
-    return f"{base_url}/orgs/{org_slug}/approval-requests/"
 
 
 def people(request: Request) -> set[str]:
@@ -93,7 +124,7 @@ def _what(request: Request) -> str:
     return f"{request.action} on {request.target_type} {request.target_id}"
 
 
-def _facts(request: Request, names: Mapping[str, str]) -> list[Fact]:
+def _facts(request: Request, names: Mapping[str, str], place: Place) -> list[Fact]:
     facts = [
         Fact("Risk", request.risk_class.value),
         Fact("Asked by", names.get(request.requester_id, request.requester_id)),
@@ -107,6 +138,8 @@ def _facts(request: Request, names: Mapping[str, str]) -> list[Fact]:
         Fact("Why", request.policy_reason),
         Fact("Until", request.expires_at.strftime("%Y-%m-%d %H:%M UTC")),
     ]
+    if not place.pages:
+        facts.append(Fact("Approve with", place.command(request)))
     return facts
 
 

@@ -1,3 +1,4 @@
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,11 +12,22 @@ from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from chassis.web import build_app
 from control.approvals.requests import ApprovalRequests
+from control.approvals.telling import Links
 from control.audit.events import Audit
 from control.desk import Desk
 from control.policies.policies import Policies
 from tests.chassis.identity.tenants import Clock, new_tenant
 from tests.control.approvals.office import Attempts, Office
+
+
+@pytest.fixture
+async def sqlite(migrated_file: Path, tmp_path: Path) -> AsyncIterator[Database]:
+    """A store without a service."""
+    shutil.copyfile(migrated_file, tmp_path / "sluice.db")
+    made = Database(f"sqlite:///{tmp_path / 'sluice.db'}")
+    await made.start()
+    yield made
+    await made.close()
 
 
 @pytest.fixture
@@ -25,7 +37,9 @@ async def office(migrated_url: str, tmp_path: Path) -> AsyncIterator[Office]:
     checks = Checks.over(Database(migrated_url, max_wait_s=10.0), telemetry.registry)
     clock, attempts, cursors = Clock(), Attempts(), CursorSigner(b"k" * 32)
     desk = Desk(checks, cursors, 16_384, 5.0)
-    requests = ApprovalRequests(desk, attempts, "https://sluice.example.org", clock.now)
+    requests = ApprovalRequests(
+        desk, attempts, Links("https://sluice.example.org", "https://ops.example.org"), clock.now
+    )
     policies, audit = Policies(desk), Audit(desk)
     app = build_app(
         [*requests.routes(), *policies.routes(), *audit.routes()],

@@ -1,9 +1,6 @@
 """However much has been asked, a question and a list look at few rows (SQLite's plans), and so many may wait."""
 
-import shutil
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -14,6 +11,7 @@ from control.approvals.asking import Asking, ask
 from control.approvals.bodies import NewRequest
 from control.approvals.expiry import Expiry
 from control.approvals.model import Status
+from control.approvals.telling import Links
 from proto.identity import ROLE_SCOPES, Role
 from tests.chassis.identity.tenants import new_tenant
 from tests.control.approvals.office import ASKED, REQUESTS, Office
@@ -22,29 +20,20 @@ from tests.control.plans import Plans
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
 
-@pytest.fixture
-async def database(migrated_file: Path, tmp_path: Path) -> AsyncIterator[Database]:
-    shutil.copyfile(migrated_file, tmp_path / "sluice.db")
-    made = Database(f"sqlite:///{tmp_path / 'sluice.db'}")
-    await made.start()
-    yield made
-    await made.close()
-
-
-async def test_questions_lists_and_expiry_look_at_what_is_wanted_alone(database: Database) -> None:
-    acme = await new_tenant(database, "acme")
+async def test_questions_lists_and_expiry_look_at_what_is_wanted_alone(sqlite: Database) -> None:
+    acme = await new_tenant(sqlite, "acme")
     org = acme.organization
     caller = Reach(acme.owner_id, "tok", org.id, org.slug, Role.OWNER, ROLE_SCOPES[Role.OWNER])  # an id
     plans: dict[str, list[str]] = {}
-    with Plans(database, "approval_requests") as found:
-        async with database.write() as connection:
+    with Plans(sqlite, "approval_requests") as found:
+        async with sqlite.write() as connection:
             body = NewRequest(action="run.it", target_type="x", target_id="y")
-            await ask(connection, Asking(caller, body, "", "r", NOW))
+            await ask(connection, Asking(caller, body, Links().of("acme"), "r", NOW))
             plans["ask"], found.seen = found.seen, []
             for status in (None, *Status):
                 await store.list_requests(connection, org.id, status, NOW, 50)
                 plans[str(status)], found.seen = found.seen, []
-        await Expiry(database, "", now=lambda: NOW + timedelta(days=2)).round()
+        await Expiry(sqlite, Links(), now=lambda: NOW + timedelta(days=2)).round()
         plans["expiry"] = found.seen
     assert plans["ask"][0] == "ix_approval_requests_same (org_id=? AND requester_id=? AND action=? AND target_id=?)"
     assert plans["None"] == ["ix_approval_requests_org_id_id (org_id=?)"]

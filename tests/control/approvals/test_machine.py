@@ -36,6 +36,7 @@ from control.approvals.bodies import NewRequest
 from control.approvals.expiry import Expiry
 from control.approvals.model import Request, Status
 from control.approvals.tables import approval_requests, approval_votes
+from control.approvals.telling import Links
 from control.approvals.voting import Ballot
 from control.audit.tables import audit_events
 from control.audit.verify import stored
@@ -280,7 +281,9 @@ class Machine(RuleBasedStateMachine):
         body = NewRequest(action="run.it", target_type="x", target_id=target_id)
         try:
             async with self.database.write() as connection:
-                answered = await ask(connection, Asking(self.reach(by, behalf), body, "", "r", self.now))
+                answered = await ask(
+                    connection, Asking(self.reach(by, behalf), body, Links().of("acme"), "r", self.now)
+                )
         except ApiError as error:
             return error
         return answered.request, answered.made
@@ -388,7 +391,7 @@ class Machine(RuleBasedStateMachine):
         if "policy" in meanwhile:
             works.insert(1, self._change_policy(self.database, self._policy() | {"min_approvers": 1}))
         if "expiry" in meanwhile:
-            works.insert(2, Expiry(self.other, "", now=lambda: self.now).round())
+            works.insert(2, Expiry(self.other, Links(), now=lambda: self.now).round())
         outcomes = await asyncio.gather(*works)
         await self._change_policy(self.database, self._policy())
         return outcomes

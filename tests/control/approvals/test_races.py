@@ -15,6 +15,7 @@ from control.approvals.asking import Asking, ask
 from control.approvals.bodies import NewRequest
 from control.approvals.model import Request, Status
 from control.approvals.tables import approval_votes
+from control.approvals.telling import Links
 from control.approvals.voting import Ballot, Outcome
 from control.audit.tables import audit_events
 from control.audit.verify import stored
@@ -58,7 +59,7 @@ async def asked(database: Database, acme: Tenant) -> Request:
     async with database.write() as connection:
         await policies.create(connection, acme.organization.id, None, POLICY)
         body = NewRequest(action="run.it", target_type="x", target_id="y")
-        made = (await ask(connection, Asking(reach(acme, acme.owner_id), body, "", "r", NOW))).request
+        made = (await ask(connection, Asking(reach(acme, acme.owner_id), body, Links().of("acme"), "r", NOW))).request
     assert made is not None
     return made
 

@@ -10,15 +10,16 @@ import sqlalchemy as sa
 from structlog.testing import capture_logs
 
 from chassis.relational import Database, DatabaseUnavailable
-from control.approvals import expiry
+from control.approvals import expiry, telling
 from control.approvals.expiry import Expiry
 from control.approvals.store import names
 from control.approvals.tables import approval_requests
+from control.approvals.telling import Links
 from control.audit.verify import stored
 from control.deliveries.tables import deliveries
 from tests.control.approvals.office import REQUESTS, Office, new_channel
 
-LINK = "https://sluice.example.org/orgs/acme/approval-requests/"
+LINK = "https://ops.example.org/orgs/acme/approval-requests/"
 
 
 async def messages(office: Office) -> list[tuple[str, dict[str, Any]]]:
@@ -34,7 +35,12 @@ async def stop(running: AsyncIterator[None]) -> None:
 
 
 def expiring(office: Office) -> Expiry:
-    return Expiry(office.checks.database, "https://sluice.example.org", poll_s=0.01, now=office.clock.now)
+    return Expiry(
+        office.checks.database,
+        Links("https://sluice.example.org", "https://ops.example.org"),
+        poll_s=0.01,
+        now=office.clock.now,
+    )
 
 
 async def test_a_message_says_what_is_asked_by_whom_how_risky_and_until_when(office: Office) -> None:
@@ -65,6 +71,40 @@ async def test_a_message_says_what_is_asked_by_whom_how_risky_and_until_when(off
         "linkLabel": "Open the request",
         "data": {"request": asked},
     }
+
+
+async def test_where_there_is_no_page_a_message_says_how_to_approve_and_links_to_nothing(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What this service shows at its own address is for programs: a browser is answered 401."""
+    monkeypatch.setattr(telling.Links, "of", lambda self, slug: telling.Place(self.api, "", slug))
+    bob = await office.member()
+    await new_channel(office.checks.database, office.acme)
+    asked = await office.ask(notify=True)
+    await office.vote("approve", asked, bob)
+    [(_, question), (_, end)] = await messages(office)
+    assert question["facts"][-1] == {
+        "name": "Approve with",
+        "value": 'curl -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" -d null '
+        f"https://sluice.example.org/orgs/acme/approval-requests/{asked['id']}/approve",
+    }
+    assert [question["link"], end["link"]] == [None, None]
+
+
+async def test_what_is_not_told_yet_is_not_told_after_the_end(office: Office) -> None:
+    """A pager that was away would open an incident that nobody closes."""
+    bob = await office.member()
+    await new_channel(office.checks.database, office.acme)
+    asked = await office.ask(notify=True)
+    await office.vote("approve", asked, bob)
+    async with office.checks.database.read() as connection:
+        found = sa.select(deliveries.c.type, deliveries.c.state, deliveries.c.until).order_by(deliveries.c.id)
+        rows = (await connection.execute(found)).all()
+    assert [(row.type, row.state) for row in rows] == [
+        ("approval.requested", "CANCELLED"),
+        ("approval.approved", "READY"),
+    ]
+    assert [row.until is None for row in rows] == [False, True]
 
 
 async def test_who_was_told_of_a_request_is_told_how_it_ended(office: Office) -> None:
@@ -201,7 +241,7 @@ async def test_expiry_outlives_a_store_that_is_away(office: Office) -> None:
     office.clock.seconds += 60
     away = Database("sqlite:////nowhere/at/all.db", max_wait_s=0.1)
     await away.start()
-    noting = Expiry(away, "", poll_s=0.01, now=office.clock.now)
+    noting = Expiry(away, Links(), poll_s=0.01, now=office.clock.now)
     try:
         with pytest.raises(DatabaseUnavailable):
             await noting.round()
