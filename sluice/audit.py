@@ -23,7 +23,9 @@ from sluice.options import Options
 
 
 class Chain(msgspec.Struct, frozen=True):
-    """What `--json` prints of one chain; `broken`: missing, altered, unlinked, replaced, cut, or null when it holds."""
+    """What `--json` prints of one chain; `broken`: missing, altered, unlinked, replaced, cut, headless, or null when it
+    holds.
+    """
 
     org: str
     events: int
@@ -69,7 +71,7 @@ def _of_file(file: Path, noted: Mapping[int, bytes]) -> Checked:
     except OSError as error:
         raise StartupError(f"The export {file} cannot be read: {error.strerror}.") from error
     except ValueError as error:
-        raise StartupError(f"The file {file} is no export of an audit: {error}.") from error
+        raise StartupError(f"The file {file} cannot be checked as an export of an audit: {error}.") from error
 
 
 def _line(one: Checked) -> str:

@@ -41,7 +41,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     hash: Hash
 
 
-Fault = Literal["missing", "altered", "unlinked", "replaced", "cut"]
+Fault = Literal["missing", "altered", "unlinked", "replaced", "cut", "headless"]
 
 
 class Break(NamedTuple):
@@ -49,7 +49,7 @@ class Break(NamedTuple):
 
     missing: there is a gap before it; altered: its hash is not that of its content; unlinked: it does not follow the
     one before it; replaced: it is sound, and another one than was noted; cut: events that were there are missing at the
-    end.
+    end; headless: nothing says where the end is.
     """
 
     seq: int
@@ -91,6 +91,10 @@ class Verifier:
             self._broken = self._fault(event)
             self.seq, self.hash = event.seq, bytes.fromhex(event.hash)
 
+    def add_unreadable(self) -> None:
+        """There is a next event, and it holds what none can."""
+        self._broken = self._broken or Break(self.seq + 1, "altered")
+
     def end(self) -> Break | None:
         """After the last event: None when the chain holds."""
         if self._broken is None and max(self._noted, default=0) > self.seq:
@@ -100,12 +104,19 @@ class Verifier:
     def _fault(self, event: Event) -> Break | None:
         if event.seq != self.seq + 1:
             return Break(event.seq, "missing")
-        if hash_of(event).hex() != event.hash:
+        if not _is_sound(event):
             return Break(event.seq, "altered")
         if event.prev_hash != self.hash.hex():
             return Break(event.seq, "unlinked")
         replaced = self._noted.get(event.seq, bytes.fromhex(event.hash)).hex() != event.hash
         return Break(event.seq, "replaced") if replaced else None
+
+
+def _is_sound(event: Event) -> bool:
+    try:
+        return hash_of(event).hex() == event.hash
+    except (TypeError, ValueError, OverflowError, RecursionError):  # what no event of ours holds: a fraction, say
+        return False
 
 
 def _refuse_floats(value: Any) -> None:

@@ -28,6 +28,7 @@ MAX_SEQ: Final = 2**53 - 1
 MAX_TIME_LENGTH: Final = 40
 NDJSON: Final = "application/x-ndjson"
 _ID: Final = re.compile(r"[0-9A-Za-z_.:-]+")
+_OBJECT: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]+")  # what is asked about may be called anything
 _ACTION: Final = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?")
 _TIME: Final = re.compile(
     r"(?:19[7-9][0-9]|[2-9][0-9]{3})-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?"
@@ -133,7 +134,7 @@ def _wanted(request: web.Request, issues: Issues) -> Wanted:
     return Wanted(
         actor_id=_matching(request, "actorPrincipalId", MAX_ID_LENGTH, _ID, issues),
         action=_matching(request, "action", MAX_ACTION_LENGTH, _ACTION, issues),
-        object_id=_matching(request, "objectId", MAX_OBJECT_ID_LENGTH, _ID, issues),
+        object_id=_matching(request, "objectId", MAX_OBJECT_ID_LENGTH, _OBJECT, issues),
         since=since,
         until=until,
     )

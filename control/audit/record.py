@@ -49,16 +49,18 @@ async def record(
 
     `action` is `noun.verb` of at most 100 characters, `object_id` the id of what was changed, of at most 200. `data` is
     what more there is to tell, of texts, integers, booleans, lists and mappings, and never a secret. `request_id`:
-    `chassis.web.request_id`, or BY_COMMAND. ValueError for a longer text, TypeError for other data.
+    `chassis.web.request_id`, or BY_COMMAND. The time is that of the event before it where this process's clock is
+    behind: a window of time is a piece of the chain. ValueError for a longer text, TypeError for other data.
     """
     if len(action) > MAX_ACTION_LENGTH or len(object_id) > MAX_OBJECT_ID_LENGTH:
         raise ValueError(f"an audit event of {len(action)} and {len(object_id)} characters")
     actor = Actor.of(by) if isinstance(by, Reach) else by
-    seq, digest = await _head(connection, actor.org_id)
+    seq, digest, last = await _head(connection, actor.org_id)
+    now = to_milliseconds(datetime.now(UTC))
     event = Event(
         org_id=actor.org_id,
         seq=seq + 1,
-        at=format_time(to_milliseconds(datetime.now(UTC))),
+        at=format_time(now if last is None else max(now, last)),
         actor_principal_id=actor.principal_id,
         actor_kind=actor.kind,
         on_behalf_of_principal_id=actor.on_behalf_of,
@@ -74,11 +76,14 @@ async def record(
     await _append(connection, event, hash_of(event))
 
 
-async def _head(connection: AsyncConnection, org_id: str) -> tuple[int, bytes]:
-    """Writers take turns (`chassis.relational`): what is the last event here is so until the commit."""
-    found = sa.select(audit_heads.c.seq, audit_heads.c.hash).where(audit_heads.c.org_id == org_id)
-    row = (await connection.execute(found)).one_or_none()
-    return (0, START) if row is None else (row.seq, bytes(row.hash))
+async def _head(connection: AsyncConnection, org_id: str) -> tuple[int, bytes, datetime | None]:
+    """Number, hash and time of the last event. Writers take turns (`chassis.relational`): it is so until the commit."""
+    last = (audit_events.c.org_id == audit_heads.c.org_id) & (audit_events.c.seq == audit_heads.c.seq)
+    found = sa.select(audit_heads.c.seq, audit_heads.c.hash, audit_events.c.at).outerjoin_from(
+        audit_heads, audit_events, last
+    )
+    row = (await connection.execute(found.where(audit_heads.c.org_id == org_id))).one_or_none()
+    return (0, START, None) if row is None else (row.seq, bytes(row.hash), row.at)
 
 
 async def _append(connection: AsyncConnection, event: Event, digest: bytes) -> None:

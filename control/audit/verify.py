@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
+from sqlalchemy import exc
 
 from chassis.identity.tables import organizations
 from chassis.relational import Database
@@ -13,6 +14,17 @@ from control.audit.chain import Break, Event, Verifier
 from control.audit.store import Wanted
 
 _ORGANIZATIONS_AT_ONCE: Final = 500
+# What reading a row raises when a column holds what its type cannot: SQLite keeps anything anywhere. A store that is
+# away raises DatabaseUnavailable.
+_IN_A_COLUMN: Final = (
+    TypeError,
+    ValueError,
+    AttributeError,
+    OverflowError,
+    MemoryError,
+    RecursionError,
+    exc.DBAPIError,
+)
 
 
 class Checked(NamedTuple):
@@ -46,29 +58,27 @@ async def chains(database: Database) -> AsyncIterator[tuple[str, str]]:
 
 async def stored(database: Database, org_id: str, slug: str, noted: Mapping[int, bytes]) -> Checked:
     """The chain in the store, against its own head and what else was `noted`. Events that are added meanwhile count."""
-    async with database.read() as connection:
-        head = await store.head(connection, org_id)
+    head = await _head(database, org_id)
     verifier = Verifier({**({} if head is None else dict([head])), **noted})
-    events = 0
-    try:
-        async for chunk in store.walk(database, org_id, Wanted()):
-            for event in chunk:
-                verifier.add(event)
-            events += len(chunk)
-    except ValueError:  # a column holds what its type cannot
-        return Checked(slug, events, verifier.seq, verifier.hash, Break(verifier.seq + 1, "altered"))
+    events = await _walked(database, org_id, verifier)
     broken = verifier.end()
+    if broken is None and events and head is None and await _head(database, org_id) is None:
+        broken = Break(verifier.seq + 1, "headless")
     return Checked(slug, events, verifier.seq, verifier.hash, broken)
 
 
 def exported(lines: Iterable[bytes], noted: Mapping[int, bytes]) -> Checked:
-    """An export, whole or from some event on. Raises ValueError, naming the line, for what is none."""
+    """An export, whole or from some event on. Raises ValueError, naming the line, for what is none, and for one that
+    begins behind what was noted: nothing of it tells whether that holds.
+    """
     verifier: Verifier | None = None
     events, org = 0, ""
     for number, line in enumerate(lines, 1):
         event = _event(line, number)
         if verifier is None:
             before = event.seq - 1
+            if min(noted, default=before) < before:
+                raise ValueError(f"it begins at event {event.seq}, behind the noted one")
             verifier = Verifier(noted, seq=before, start=noted.get(before, bytes.fromhex(event.prev_hash)))
             org = event.org_id
         if event.org_id != org:
@@ -78,6 +88,30 @@ def exported(lines: Iterable[bytes], noted: Mapping[int, bytes]) -> Checked:
     if verifier is None:
         raise ValueError("it is empty")
     return Checked(org, events, verifier.seq, verifier.hash, verifier.end())
+
+
+async def _walked(database: Database, org_id: str, verifier: Verifier) -> int:
+    """How many events could be read; one by one where not all of them can, so as to find which."""
+    events = after = 0
+    for at_once in (store.CHUNK, 1):
+        try:
+            async for chunk in store.walk(database, org_id, Wanted(), after, at_once=at_once):
+                for event in chunk:
+                    verifier.add(event)
+                events, after = events + len(chunk), chunk[-1].seq
+        except _IN_A_COLUMN:
+            continue
+        return events
+    verifier.add_unreadable()
+    return events
+
+
+async def _head(database: Database, org_id: str) -> tuple[int, bytes] | None:
+    async with database.read() as connection:
+        try:
+            return await store.head(connection, org_id)
+        except _IN_A_COLUMN:
+            return None
 
 
 def _event(line: bytes, number: int) -> Event:

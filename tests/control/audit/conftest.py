@@ -1,1 +1,1 @@
-from tests.control.approvals.conftest import office  # noqa: F401  # a fixture
+from tests.control.approvals.conftest import office, sqlite  # noqa: F401  # fixtures

@@ -11,13 +11,16 @@ import sqlalchemy as sa
 from aiohttp import ClientPayloadError
 from sqlalchemy import exc
 
-from chassis.relational import DatabaseUnavailable
+from chassis.relational import Database, DatabaseUnavailable
 from control.audit import store
 from control.audit.record import Actor, record
+from control.audit.store import Wanted
 from control.audit.tables import audit_events, audit_heads
 from control.audit.verify import chains, exported, stored
 from proto.identity import PrincipalKind
+from tests.chassis.identity.tenants import new_tenant
 from tests.control.approvals.office import ASKED, AUDIT, REQUESTS, Office
+from tests.control.plans import Plans
 
 KEYS = [
     *("orgId", "seq", "at", "actorPrincipalId", "actorKind", "onBehalfOfPrincipalId", "actChain", "tokenId"),
@@ -104,19 +107,21 @@ async def test_lists_can_be_narrowed(office: Office) -> None:
     await fill(office, 2)
     await office.ask(alice)
     await office.policy()
-    [*_, asked, policy] = await office.audit()
+    await office.call("POST", REQUESTS, ASKED | {"action": "issue.resolve", "targetId": "a b/ü 'x'"})
+    [*_, asked, policy, _] = await office.audit()
     for query, seqs in (
         ({"actorPrincipalId": alice.id}, [3]),
         ({"objectId": policy["objectId"]}, [4]),
         ({"action": "test.it"}, [1, 2]),
         ({"action": "test."}, [1, 2]),
+        ({"objectId": "service:a b/ü 'x'"}, [5]),
         ({"action": "test"}, []),
-        ({"action": "approval_request."}, [3]),
+        ({"action": "approval_request."}, [3, 5]),
         ({"action": "approvalxrequest."}, []),
         ({"actorPrincipalId": alice.id, "action": "policy."}, []),
-        ({"from": asked["at"]}, [3, 4]),
+        ({"from": asked["at"]}, [3, 4, 5]),
         ({"to": "2020-01-01T00:00:00Z"}, []),
-        ({"from": "2020-01-01T00:00:00+02:00", "to": "9999-12-31T00:00:00.123456789Z"}, [1, 2, 3, 4]),
+        ({"from": "2020-01-01T00:00:00+02:00", "to": "9999-12-31T00:00:00.123456789Z"}, [1, 2, 3, 4, 5]),
     ):
         assert [one["seq"] for one in await office.audit(**query)] == seqs, query
 
@@ -132,6 +137,8 @@ async def test_lists_can_be_narrowed(office: Office) -> None:
         ({"actorPrincipalId": "x" * 33}, [("query.actorPrincipalId", "too_long")]),
         ({"action": "%"}, [("query.action", "format")]),
         ({"action": "x" * 101}, [("query.action", "too_long")]),
+        ({"objectId": "a\x00"}, [("query.objectId", "format")]),
+        ({"objectId": "\x85"}, [("query.objectId", "format")]),
         ({"objectId": ""}, [("query.objectId", "too_short")]),
         ({"objectId": "x" * 201}, [("query.objectId", "too_long")]),
         ({"from": "yesterday"}, [("query.from", "format")]),
@@ -239,6 +246,27 @@ async def test_events_are_only_added(office: Office) -> None:
     assert len(await office.audit()) == 2
 
 
+async def test_no_event_takes_the_place_of_another(office: Office) -> None:
+    """SQLite's OR REPLACE deletes without the trigger for deleting, also by the number that a row has for itself."""
+    await fill(office, 2)
+    columns = ", ".join(column.name for column in audit_events.c)
+    altered = columns.replace("action", "'x'")
+    statements = [f"INSERT INTO audit_events ({columns}) SELECT {altered} FROM audit_events"]
+    if office.checks.database._url.get_backend_name() == "sqlite":
+        moved = altered.replace("seq", "seq + 7")
+        statements += [
+            f"INSERT OR REPLACE INTO audit_events ({columns}) SELECT {altered} FROM audit_events",
+            f"INSERT OR REPLACE INTO audit_events (rowid, {columns}) SELECT rowid, {moved} FROM audit_events",
+        ]
+    for statement in statements:
+        with pytest.raises((exc.DBAPIError, DatabaseUnavailable)):
+            async with office.checks.database.write() as connection:
+                await connection.execute(sa.text(statement))
+    assert [one["action"] for one in await office.audit()] == ["test.it"] * 2
+    await fill(office, 1)
+    assert (await stored(office.checks.database, office.acme.organization.id, "acme", {})).broken is None
+
+
 async def drop_triggers(office: Office) -> None:
     async with office.checks.database.write() as connection:
         for change in ("update", "delete"):
@@ -271,6 +299,11 @@ TAMPERING: list[tuple[Any, tuple[int, str]]] = [
     (audit_events.delete().where(audit_events.c.seq >= 4), (4, "cut")),
     (audit_events.delete(), (1, "cut")),
     (audit_heads.update().values(hash=b"\1" * 32), (5, "replaced")),
+    (audit_events.update().where(audit_events.c.seq == 3).values(data='{"a":0.5}'), (3, "altered")),
+    (audit_events.update().where(audit_events.c.seq == 3).values(data='{"a":1e400}'), (3, "altered")),
+    (audit_events.update().where(audit_events.c.seq == 3).values(data="[" * 20_000), (3, "altered")),
+    (audit_events.update().where(audit_events.c.seq == 3).values(data='{"a":' + "9" * 400 + "}"), (3, "altered")),
+    (audit_heads.delete(), (6, "headless")),
 ]
 
 
@@ -289,6 +322,84 @@ async def test_tampering_shows(office: Office, statement: Any, found: tuple[int,
         assert [slug async for _, slug in chains(office.checks.database)] == ["acme", "globex"]
     finally:
         await set_triggers(office)
+
+
+@pytest.mark.parametrize("column", [column.name for column in audit_events.c if column.name not in ("org_id", "seq")])
+@pytest.mark.parametrize("value", ["'text'", "7", "1e20", "x'ff'", "CAST(x'ff' AS TEXT)", "9223372036854775807"])
+async def test_what_no_column_should_hold_is_found_where_it_is(sqlite: Database, column: str, value: str) -> None:
+    """SQLite keeps anything in any column."""
+    acme = (await new_tenant(sqlite, "acme")).organization
+    async with sqlite.write() as connection:
+        for _ in range(5):
+            await record(connection, Actor(acme.id), "test.it", "x", {}, "r")
+        await connection.execute(sa.text("DROP TRIGGER audit_events_no_update"))
+        await connection.execute(sa.text(f"UPDATE audit_events SET {column} = {value} WHERE seq = 3"))
+    assert (await stored(sqlite, acme.id, "acme", {})).broken == (3, "altered")
+    async with sqlite.write() as connection:
+        await connection.execute(sa.text(f"UPDATE audit_heads SET hash = {value}"))
+    assert (await stored(sqlite, acme.id, "acme", {})).broken == (3, "altered")
+
+
+async def test_an_export_that_begins_behind_what_was_noted_does_not_hold(office: Office) -> None:
+    """It would hold whatever became of what was noted."""
+    await fill(office, 5)
+    lines = await exported_lines(office)
+    hashes = {n: bytes.fromhex(json.loads(line)["hash"]) for n, line in enumerate(lines, 1)}
+    assert exported(lines[2:], {2: hashes[2]}).broken is None
+    assert exported(lines[2:], {2: hashes[1]}).broken == (3, "unlinked")
+    with pytest.raises(ValueError, match="it begins at event 3, behind the noted one"):
+        exported(lines[2:], {1: hashes[1]})
+
+
+async def test_a_window_is_a_piece_of_the_chain_though_clocks_differ(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An event of a process whose clock is behind has the time of the one before it."""
+    times = [datetime(2026, 11, 20, 12, 0, second, tzinfo=UTC) for second in (1, 5, 3, 5, 4, 9, 8)]
+
+    class Skewed(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:  # noqa: ARG003  # as the clock is called
+            return times.pop(0)
+
+    monkeypatch.setattr("control.audit.record.datetime", Skewed)
+    await fill(office, 7)
+    assert [one["at"][17:19] for one in await office.audit()] == ["01", "05", "05", "05", "05", "09", "09"]
+    for window, seqs in (
+        ({"from": "2026-11-20T12:00:05Z"}, [2, 3, 4, 5, 6, 7]),
+        ({"to": "2026-11-20T12:00:05Z"}, [1]),
+        ({"from": "2026-11-20T12:00:04Z", "to": "2026-11-20T12:00:09Z"}, [2, 3, 4, 5]),
+        ({"from": "2026-11-20T12:00:06Z"}, [6, 7]),
+        ({"from": "2026-11-20T12:00:10Z"}, []),
+    ):
+        assert [one["seq"] for one in await office.audit(**window)] == seqs
+        lines = await exported_lines(office, **window)
+        assert [json.loads(line)["seq"] for line in lines] == seqs
+        assert not lines or exported(lines, {}).broken is None
+
+
+WANTED: list[tuple[Wanted, str]] = [
+    (Wanted(), "sqlite_autoindex_audit_events_1"),
+    (Wanted(action="test.it"), "ix_audit_events_org_id_action_seq"),
+    (Wanted(action="test."), "ix_audit_events_org_id_action_seq"),
+    (Wanted(object_id="x"), "ix_audit_events_org_id_object_id_seq"),
+    (Wanted(actor_id="x"), "ix_audit_events_org_id_actor_id_seq"),
+    (Wanted(since=datetime(2026, 1, 1, tzinfo=UTC)), "sqlite_autoindex_audit_events_1"),
+]
+
+
+async def test_lists_read_what_is_wanted_alone(sqlite: Database) -> None:
+    """However long the chain is (SQLite's plans)."""
+    acme = (await new_tenant(sqlite, "acme")).organization
+    async with sqlite.write() as connection:
+        for action in ("test.it", "test.other", "tests.it"):
+            await record(connection, Actor(acme.id), action, "x", {}, "r")
+    for wanted, index in WANTED:
+        with Plans(sqlite, "audit_events") as plans:
+            async with sqlite.read() as connection:
+                await store.list_events(connection, acme.id, wanted, None, 10)
+        assert plans.seen[-1].startswith(index), plans.seen
+        assert not [one for one in plans.seen if one.startswith("SCAN") or "B-TREE" in one], plans.seen
 
 
 async def test_one_who_cuts_off_the_end_together_with_its_head_shows_against_a_note(office: Office) -> None:
