@@ -1,7 +1,7 @@
 """Access rules of routes, and the checks that hold them before a handler runs.
 
-A rule is data (`public()`, `visitor()`, `bearer(scope)`, `session()`, `project_key()`); the guards are handed in. `guarded` joins
-the two, so a handler never runs unchecked and a route cannot be declared without its rule.
+A rule is data (`public()`, `visitor()`, `bearer(scope)`, `session()`, `project_key()`); the guards are handed in.
+`guarded` joins the two, so a handler never runs unchecked and a route cannot be declared without its rule.
 """
 
 from collections.abc import Awaitable, Callable, Collection
@@ -21,6 +21,7 @@ from chassis.limits.admission import Admission
 from chassis.limits.limiter import OF_API, LimitClass
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Sight = Callable[[web.Request, Grant], Awaitable[None]]
 
 REACH: Final = web.RequestKey("reach", Reach)
 SCOPES: Final = web.RequestKey("scopes", frozenset[str])  # one of which the route takes
@@ -43,9 +44,12 @@ class Visitor:
 
 @dataclass(frozen=True, slots=True)
 class Bearer:
-    """A bearer token whose reach has one of `scopes` in the organization (and project) of the path."""
+    """A bearer token whose reach has one of `scopes` in the organization (and project) of the path. `sight` is asked
+    before 403 is said, and raises NotFound for what the caller would see if it were there.
+    """
 
     scopes: tuple[str, ...]
+    sight: Sight | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +180,7 @@ def guarded(access: Access, handler: Handler, guards: Guards, admission: Admissi
             raise ValueError(f"nothing guards {access}")
         if isinstance(access, Session):
             return _behind_session(guards.bearer, access.owing, handler, admission, limit)
-        return _behind_bearer(guards.bearer, access.scopes, handler, admission, limit)
+        return _behind_bearer(guards.bearer, access, handler, admission, limit)
     if guards.project_key is None:
         raise ValueError(f"nothing guards {access}")
     return _behind_project_key(guards.project_key, handler, admission)
@@ -192,15 +196,20 @@ def _behind_address(handler: Handler, admission: Admission) -> Handler:
 
 
 def _behind_bearer(
-    guard: BearerCheck, scopes: tuple[str, ...], handler: Handler, admission: Admission, limit: LimitClass
+    guard: BearerCheck, access: Bearer, handler: Handler, admission: Admission, limit: LimitClass
 ) -> Handler:
     async def checked(request: web.Request) -> web.StreamResponse:
         slugs = request.match_info
         found = await _admitted(request, guard, admission, limit)
         if found.owes_factor:
             raise FactorRequired
-        request[REACH] = await guard.authorize(found, slugs["orgSlug"], slugs.get("projectSlug"), scopes)
-        request[SCOPES] = frozenset(scopes)
+        try:
+            request[REACH] = await guard.authorize(found, slugs["orgSlug"], slugs.get("projectSlug"), access.scopes)
+        except Forbidden:
+            if access.sight is not None:
+                await access.sight(request, found)
+            raise
+        request[SCOPES] = frozenset(access.scopes)
         return await handler(request)
 
     return checked
