@@ -23,6 +23,7 @@ _COMMANDS: Final = (
     ("limits", "sluice.limits", "the quota of an organization and the rates of its keys: shown, or set"),
     ("password", "sluice.password", "a new password for a user who has lost his"),
     ("owner", "sluice.owner", "a fresh access token of an owner, where none of them gets in any more"),
+    ("signers", "sluice.signers", "the keys that sessions are signed with: shown, withdrawn"),
     ("audit", "sluice.audit", "whether the audit of every organization is what was written"),
     ("secrets", "sluice.secrets", "the keys that stored secrets are encrypted with: shown, rotated, taken out"),
     ("config", "sluice.config", "every setting: name, unit, default, what 0 means, current value"),
@@ -108,9 +109,16 @@ def _password(command: argparse.ArgumentParser) -> None:
 
 def _owner(command: argparse.ArgumentParser) -> None:
     command.add_argument("--org", metavar="SLUG", default="default", help="organization; `default` by default")
-    command.add_argument(
-        "--out", metavar="FILE", help="where the token is written, mode 0600; inside DATA by default"
-    )
+    command.add_argument("--out", metavar="FILE", help="where the token is written, mode 0600; inside DATA by default")
+
+
+def _signers(command: argparse.ArgumentParser) -> None:
+    actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
+    show = actions.add_parser("show", help="all that processes have published, those in use first")
+    withdraw = actions.add_parser("withdraw", help="believe no more what a key has signed; there is no way back")
+    withdraw.add_argument("kid", metavar="KID", help="the key, as `show` names it")
+    for action in (show, withdraw):
+        _anywhere(action, default=argparse.SUPPRESS)
 
 
 def _audit(command: argparse.ArgumentParser) -> None:
@@ -216,6 +224,7 @@ _OPTIONS: Final = {
     "limits": _limits,
     "password": _password,
     "owner": _owner,
+    "signers": _signers,
     "audit": _audit,
     "secrets": _secrets,
     "config": _config,

@@ -1,7 +1,8 @@
 """The check of a session's access token: whose signature it bears, and which session it speaks for.
 
-A signature is checked once per token and process, and remembered: it does not change. Whether the session lives on is
-looked up like any other credential (`chassis.identity.bearer`).
+A signature is checked once per token and process, and remembered: it does not change. Whether its key is believed is
+as of at most five seconds ago; whether the session lives on is looked up like any other credential
+(`chassis.identity.bearer`).
 """
 
 from collections import OrderedDict
@@ -11,16 +12,18 @@ from typing import Final, NamedTuple
 
 from chassis.errors import Unauthorized
 from chassis.identity.cache import CacheMetrics, Limits, LookupCache
+from chassis.identity.grants import NOT_VALID
 from chassis.identity.signing import PublicKey, claimed_key, verified
 from chassis.identity.signing_keys import find_key
 from chassis.relational import Database
 from proto.identity import hash_secret
 
 MAX_REMEMBERED: Final = 10_000  # tokens; about 300 bytes each
-LIMITS: Final = Limits(fresh_s=60.0, stale_s=3_600.0, max_known=100, max_unknown=1_000)  # of public keys
+LIMITS: Final = Limits(fresh_s=5.0, stale_s=3_600.0, max_known=100, max_unknown=1_000)  # of public keys
 
 
 class _Checked(NamedTuple):
+    kid: str
     session_id: str
     expires_at: datetime
 
@@ -43,8 +46,10 @@ class JwtCheck:
         if checked is None:
             checked = await self._check(token)
             self._remember(digest, checked)
+        elif await self._key(checked.kid) is None:
+            raise Unauthorized(NOT_VALID)
         if checked.expires_at <= self._now():
-            raise Unauthorized("The access token is not valid.")
+            raise Unauthorized(NOT_VALID)
         return checked.session_id
 
     async def close(self) -> None:
@@ -53,11 +58,14 @@ class JwtCheck:
 
     async def _check(self, token: str) -> _Checked:
         kid = claimed_key(token)
-        key = None if kid is None else self._keys.recall(kid) or await self._keys.get(kid)
+        key = None if kid is None else await self._key(kid)
         claims = None if key is None else verified(token, key)
-        if claims is None:
-            raise Unauthorized("The access token is not valid.")
-        return _Checked(claims.sid, claims.expires_at)
+        if key is None or claims is None:
+            raise Unauthorized(NOT_VALID)
+        return _Checked(key.kid, claims.sid, claims.expires_at)
+
+    async def _key(self, kid: str) -> PublicKey | None:
+        return self._keys.recall(kid) or await self._keys.get(kid)
 
     def _remember(self, digest: bytes, checked: _Checked) -> None:
         self._checked[digest] = checked

@@ -1,40 +1,76 @@
 """The public halves of signing keys in the relational store, by which processes know each other's signatures.
 
-A control process publishes its key when it starts and says daily that it is still in use; a key that nobody has said so
-of for UNSEEN is no longer believed. So a key is replaced by replacing its file and starting again, and several machines
-each have their own.
+A control process publishes its key when it starts and says every hour that it is still in use; a key that nobody has
+said so of for UNSEEN is no longer believed, nor is one that was withdrawn. So a key is replaced by replacing its file
+and starting again, and several machines each have their own.
 """
 
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.identity.signing import PublicKey
 from chassis.identity.tables import signing_keys
+from chassis.relational import to_milliseconds
 
 UNSEEN: Final = timedelta(days=7)
-SAY_AGAIN: Final = timedelta(days=1)
+SAY_AGAIN: Final = timedelta(hours=1)
 MAX_SHOWN: Final = 100
 
 
-async def publish_key(connection: AsyncConnection, key: PublicKey, now: datetime) -> None:
-    """Say that the key is in use."""
+class KnownKey(NamedTuple):
+    """A key that some process has published."""
+
+    kid: str
+    created_at: datetime
+    seen_at: datetime
+    withdrawn_at: datetime | None
+
+    def believed_at(self, now: datetime) -> bool:
+        """Whether what it has signed counts."""
+        return self.withdrawn_at is None and self.seen_at > now - UNSEEN
+
+
+async def publish_key(connection: AsyncConnection, key: PublicKey, now: datetime) -> bool:
+    """Say that the key is in use. False when it was withdrawn, which is for good."""
     known = signing_keys.c.kid == key.kid
     if (await connection.execute(signing_keys.update().where(known).values(seen_at=now))).rowcount == 0:
         row = {"kid": key.kid, "public_key": key.raw, "created_at": now, "seen_at": now}
         await connection.execute(signing_keys.insert().values(row))
+    return await connection.scalar(sa.select(signing_keys.c.withdrawn_at).where(known)) is None
 
 
 async def find_key(connection: AsyncConnection, kid: str, now: datetime) -> PublicKey | None:
     """The key of this name, when it is believed."""
-    found = sa.select(signing_keys).where(signing_keys.c.kid == kid, signing_keys.c.seen_at > now - UNSEEN)
+    found = sa.select(signing_keys).where(signing_keys.c.kid == kid, _believed(now))
     row = (await connection.execute(found)).one_or_none()
     return None if row is None else PublicKey(row.kid, bytes(row.public_key))
 
 
 async def list_keys(connection: AsyncConnection, now: datetime) -> list[PublicKey]:
-    """Those that are believed, the one in use longest first."""
-    found = sa.select(signing_keys).where(signing_keys.c.seen_at > now - UNSEEN).order_by(signing_keys.c.created_at)
+    """At most MAX_SHOWN of those that are believed; those in use come first, which were heard of last."""
+    found = sa.select(signing_keys).where(_believed(now)).order_by(signing_keys.c.seen_at.desc(), signing_keys.c.kid)
     return [PublicKey(row.kid, bytes(row.public_key)) for row in await connection.execute(found.limit(MAX_SHOWN))]
+
+
+async def list_known(connection: AsyncConnection, limit: int) -> list[KnownKey]:
+    """At most `limit` of all that were ever published, in the same order."""
+    columns = [signing_keys.c[name] for name in KnownKey._fields]
+    found = sa.select(*columns).order_by(signing_keys.c.seen_at.desc(), signing_keys.c.kid).limit(limit)
+    return [KnownKey(*row) for row in await connection.execute(found)]
+
+
+async def withdraw_key(connection: AsyncConnection, kid: str, now: datetime) -> bool:
+    """Nothing that it has signed, or signs yet, counts any more; again changes nothing. False when there is no such
+    key.
+    """
+    known = signing_keys.c.kid == kid
+    fresh = signing_keys.c.withdrawn_at.is_(None)
+    await connection.execute(signing_keys.update().where(known, fresh).values(withdrawn_at=to_milliseconds(now)))
+    return await connection.scalar(sa.select(signing_keys.c.kid).where(known)) is not None
+
+
+def _believed(now: datetime) -> sa.ColumnElement[bool]:
+    return signing_keys.c.withdrawn_at.is_(None) & (signing_keys.c.seen_at > now - UNSEEN)

@@ -217,4 +217,5 @@ signing_keys: Final = sa.Table(
     sa.Column("public_key", sa.LargeBinary(32), nullable=False),
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("seen_at", UtcTime, nullable=False),
+    sa.Column("withdrawn_at", UtcTime),
 )

@@ -1,19 +1,26 @@
 """What a session hands to its user: an access token that the process signs, and the refresh token."""
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 import msgspec
+import structlog
+from aiohttp import web
 from msgspec import Meta
 
+from chassis.errors import ServiceUnavailable
 from chassis.identity.sessions import Continued
 from chassis.identity.signing import LIFETIME, Signer
 from chassis.identity.signing_keys import SAY_AGAIN, publish_key
 from chassis.identity.users import User
 from chassis.relational import Database, format_time
+from chassis.rounds import Rounds
 from control.identity.shapes import Email, Locale, ThemeName
 from control.names import Moment, Name
+
+log = structlog.get_logger(__name__)
 
 
 class Tokens(msgspec.Struct, frozen=True, rename="camel"):
@@ -46,6 +53,13 @@ class SessionMaterial(msgspec.Struct, frozen=True, rename="camel"):
     user: SessionUser
 
 
+class KeyWithdrawn(ServiceUnavailable):
+    """The key of this process is not believed any more: there must be another one in its file, and a restart."""
+
+    def __init__(self) -> None:
+        super().__init__("The key that sessions are signed with was withdrawn.")
+
+
 @dataclass(slots=True)
 class Issuer:
     """Signs with the key of this process, and lets the others know of it."""
@@ -54,15 +68,28 @@ class Issuer:
     database: Database
     _said_at: datetime | None = field(default=None, init=False)
 
+    async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
+        """Say every hour that the key is in use, whether anybody logs in or not: tokens hang on it that were issued."""
+        rounds = Rounds(self.publish, SAY_AGAIN.total_seconds(), log, "signing key not published", at_once=True)
+        rounds.start()
+        yield
+        await rounds.close()
+
     async def get_ready(self) -> None:
-        """To be called before tokens are issued: from then on their signature is known everywhere. Raises
+        """To be called before tokens are issued: from then on their signature is known everywhere. Raises KeyWithdrawn,
         DatabaseUnavailable.
         """
+        if self._said_at is None or datetime.now(UTC) - self._said_at >= SAY_AGAIN:
+            await self.publish()
+
+    async def publish(self) -> None:
+        """Say that the key is in use. Raises KeyWithdrawn, DatabaseUnavailable."""
         now = datetime.now(UTC)
-        if self._said_at is None or now - self._said_at >= SAY_AGAIN:
-            async with self.database.write() as connection:
-                await publish_key(connection, self.signer.public, now)
-            self._said_at = now
+        async with self.database.write() as connection:
+            believed = await publish_key(connection, self.signer.public, now)
+        self._said_at = now if believed else None
+        if not believed:
+            raise KeyWithdrawn
 
     def material(self, continued: Continued, user: User) -> SessionMaterial:
         """For the one who has just logged in, or goes on."""

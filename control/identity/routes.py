@@ -1,11 +1,11 @@
-"""Every route of identity, with one of each thing that they share."""
+"""Every route of identity, with one of each thing that they share, and what runs beside them."""
 
 from pathlib import Path
 
 from chassis.identity.signing import Signer
 from chassis.keyfile import load_or_create_key
 from chassis.sealing import Sealer
-from chassis.web import Route
+from chassis.web import Resource, Route
 from control.desk import Desk
 from control.identity.account import Accounts
 from control.identity.attempts import Attempts
@@ -20,13 +20,13 @@ from control.identity.second_factor import SecondFactors
 from control.identity.tokens import Tokens
 
 
-def routes(desk: Desk, sealer: Sealer, data_dir: Path) -> list[Route]:
+def assemble(desk: Desk, sealer: Sealer, data_dir: Path) -> tuple[list[Route], list[Resource]]:
     """Raises KeyFileUnusable when the signing key in the data directory cannot be used."""
     attempts, passwords, factors = Attempts(), Passwords(), Factors(sealer)
     signer = Signer.of(load_or_create_key(data_dir / "signing.key", "signing key"))
     issuer = Issuer(signer, desk.database)
     logins = Logins(desk, attempts, passwords, factors, issuer)
-    return [
+    routes = [
         *logins.routes(),
         *SecondFactors(desk, attempts, passwords, factors, issuer).routes(),
         *Accounts(desk, attempts, passwords).routes(),
@@ -35,3 +35,4 @@ def routes(desk: Desk, sealer: Sealer, data_dir: Path) -> list[Route]:
         *Principals(desk).routes(),
         *Tokens(desk).routes(),
     ]
+    return routes, [issuer.running]

@@ -141,5 +141,6 @@ def _signing_keys() -> None:
         sa.Column("public_key", sa.LargeBinary(32), nullable=False),
         sa.Column("created_at", UtcTime, nullable=False),
         sa.Column("seen_at", UtcTime, nullable=False),
+        sa.Column("withdrawn_at", UtcTime),
         sa.PrimaryKeyConstraint("kid", name="pk_signing_keys"),
     )

@@ -15,7 +15,7 @@ from chassis.identity.bearer import BearerGuard
 from chassis.identity.cache import CacheMetrics
 from chassis.identity.jwt_check import JwtCheck
 from chassis.identity.signing import Claims, PublicKey, Signer, claimed_key, verified
-from chassis.identity.signing_keys import find_key, list_keys, publish_key
+from chassis.identity.signing_keys import KnownKey, find_key, list_keys, list_known, publish_key, withdraw_key
 from chassis.relational import Database
 from tests.chassis.identity.tenants import Clock, Tenant
 
@@ -122,16 +122,62 @@ async def test_keys_are_believed_for_a_week_after_they_were_last_heard_of(databa
         await publish_key(connection, second, NOW + timedelta(days=3))
     async with database.read() as connection:
         for later, believed in (
-            (timedelta(days=7, seconds=-1), [first, second]),
+            (timedelta(days=7, seconds=-1), [second, first]),
             (timedelta(days=7), [second]),
             (timedelta(days=10), []),
         ):
             assert await list_keys(connection, NOW + later) == believed
-            found = [await find_key(connection, key.kid, NOW + later) for key in (first, second)]
+            found = [await find_key(connection, key.kid, NOW + later) for key in (second, first)]
             assert [key for key in found if key is not None] == believed
 
 
-async def test_a_key_that_is_published_later_counts_within_a_minute(database: Database, clock: Clock) -> None:
+async def test_of_too_many_keys_those_in_use_are_shown(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chassis.identity.signing_keys.MAX_SHOWN", 2)
+    old, *others = (Signer.of(bytes([number]) * 32).public for number in range(4))
+    async with database.write() as connection:
+        for place, key in enumerate((old, *others, old)):
+            await publish_key(connection, key, NOW + timedelta(seconds=place))
+        assert await list_keys(connection, NOW) == [old, others[-1]]
+
+
+async def test_a_withdrawn_key_is_believed_no_more_whoever_says_that_it_is_in_use(database: Database) -> None:
+    first, second = Signer.of(SEED).public, Signer.of(bytes(32)).public
+    async with database.write() as connection:
+        assert await publish_key(connection, first, NOW)
+        assert await publish_key(connection, second, NOW)
+        assert not await withdraw_key(connection, "none", NOW)
+        assert await withdraw_key(connection, first.kid, NOW)
+        assert await withdraw_key(connection, first.kid, NOW + timedelta(days=1))
+        assert not await publish_key(connection, first, NOW + timedelta(hours=1))
+        assert await find_key(connection, first.kid, NOW) is None
+        assert await list_keys(connection, NOW) == [second]
+        known = await list_known(connection, 10)
+    assert known == [
+        KnownKey(first.kid, NOW, NOW + timedelta(hours=1), NOW),
+        KnownKey(second.kid, NOW, NOW, None),
+    ]
+    assert [key.believed_at(NOW) for key in known] == [False, True]
+
+
+async def test_what_a_withdrawn_key_has_signed_is_refused_within_five_seconds(
+    database: Database, clock: Clock
+) -> None:
+    signer = Signer.of(SEED)
+    check = JwtCheck(database, CacheMetrics(None), clock=clock, now=clock.now)
+    async with database.write() as connection:
+        await publish_key(connection, signer.public, clock.now())
+    token = signer.sign("ses_1", "prn_1", "org_1", ["pwd"], clock.now())
+    assert await check.session_id(token) == "ses_1"
+    async with database.write() as connection:
+        await withdraw_key(connection, signer.public.kid, clock.now())
+    clock.seconds += 5
+    for again in (token, signer.sign("ses_1", "prn_1", "org_1", ["pwd"], clock.now())):
+        with pytest.raises(Unauthorized):
+            await check.session_id(again)
+    await check.close()
+
+
+async def test_a_key_that_is_published_later_counts_within_five_seconds(database: Database, clock: Clock) -> None:
     signer = Signer.of(SEED)
     check = JwtCheck(database, CacheMetrics(None), clock=clock, now=clock.now)
     token = signer.sign("ses_1", "prn_1", "org_1", ["pwd"], clock.now())
@@ -139,7 +185,7 @@ async def test_a_key_that_is_published_later_counts_within_a_minute(database: Da
         await check.session_id(token)
     async with database.write() as connection:
         await publish_key(connection, signer.public, clock.now())
-    clock.seconds += 60
+    clock.seconds += 5
     assert await check.session_id(token) == "ses_1"
     clock.seconds += 15 * 60
     with pytest.raises(Unauthorized):

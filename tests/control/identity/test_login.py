@@ -14,12 +14,14 @@ from joserfc import jwt
 from joserfc.jwk import KeySet
 
 from chassis.identity import registry
-from chassis.identity.tables import refresh_tokens, sessions, users
+from chassis.identity.signing import Signer
+from chassis.identity.tables import refresh_tokens, sessions, signing_keys, users
 from chassis.limits.local import LocalLimiter
 from chassis.limits.redis import RedisLimiter
 from chassis.redis import open_redis
 from chassis.web import ADMISSION
 from control.audit.tables import audit_events
+from control.identity.issuing import Issuer, KeyWithdrawn
 from control.identity.passwords import Passwords
 from proto.identity import Role
 from tests.control.conftest import Control
@@ -62,6 +64,30 @@ async def test_an_access_token_is_a_jwt_that_anybody_can_verify(control: Control
         ["pwd"],
     )
     assert token.claims["exp"] - token.claims["iat"] == 900
+
+
+async def test_the_key_is_published_before_anybody_logs_in(control: Control) -> None:
+    async with asyncio.timeout(10):
+        while True:
+            async with control.checks.database.read() as connection:
+                if await connection.scalar(sa.select(signing_keys.c.kid)) is not None:
+                    return
+            await asyncio.sleep(0.01)
+
+
+async def test_a_process_whose_key_was_withdrawn_starts_no_session(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    issuer = Issuer(Signer.of(bytes(32)), control.checks.database)
+    await issuer.get_ready()
+    async with control.checks.database.write() as connection:
+        await connection.execute(signing_keys.update().values(withdrawn_at=datetime.now(UTC)))
+    with pytest.raises(KeyWithdrawn):
+        await issuer.publish()
+    with pytest.raises(KeyWithdrawn):
+        await issuer.get_ready()
+    assert (await control.call("GET", "/auth/keys"))[1] == {"keys": []}
+    control.checks.bearer._jwt._keys.forget_all()
+    assert (await ada.call("GET", "/auth/user"))[0] == 401
 
 
 async def test_a_session_reaches_what_its_users_role_has(control: Control, person: NewPerson) -> None:
