@@ -79,8 +79,9 @@ async def test_every_route_tells_everybody_with_a_good_credential(
         _, used = await new_member_token(control.checks.database, control.acme, role, scopes)
     routes, statuses = sorted(every_route(control)), set()
     assert len(routes) > 40
+    bodies: tuple[object, ...] = ({}, [])
     for method, path in routes:
-        for body in ({}, []) if method in BODY else (None,):
+        for body in bodies if method in BODY else (None,):
             async with control.client.request(method, path, json=body, headers=bearer_of(used)) as answer:
                 await answer.read()
             assert ALL <= {name.lower() for name in answer.headers}, (method, path, answer.status)
@@ -114,11 +115,9 @@ async def test_a_session_goes_on_so_often_as_the_settings_say_and_no_more(contro
 
 async def test_a_body_is_not_read_for_who_comes_too_often(control: Control) -> None:
     rate = ChassisSettings().visitor_rate
-    for _ in range(2 * rate):
-        status, _, headers = await control.call("POST", "/auth/logout", [])
-        if status == 429:
-            break
-        assert status == 400
+    while (answer := await control.call("POST", "/auth/logout", []))[0] == 400:
+        pass
+    status, _, headers = answer
     assert (status, headers["x-ratelimit-limit"]) == (429, str(rate))
     status, _, _ = await control.call("POST", "/auth/login", headers={"Content-Type": "text/plain"})
     assert status == 429

@@ -4,7 +4,7 @@ import io
 import logging
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,11 @@ import pytest
 import sqlalchemy as sa
 import structlog
 
+from chassis.errors import Unauthorized
 from chassis.relational import migration_engine
 from chassis.telemetry import configure_logging
 from tests.control.conftest import Control
-from tests.control.identity.conftest import PASSWORD, NewPerson, enrol
+from tests.control.identity.conftest import PASSWORD, NewPerson, Person, enrol
 
 
 @pytest.fixture
@@ -53,46 +54,108 @@ async def test_secrets_are_nowhere_in_clear(
 
 
 async def everything(control: Control, person: NewPerson) -> tuple[dict[str, bytes], str]:
-    """Secrets of every kind, after they were used well and badly, and the answers that are not to hold them."""
+    """Secrets of every kind, each used well and badly, and the answers that are not to hold them."""
     ada = await person()
     app, codes = await enrol(ada)
+    accounts, of_accounts = await used_accounts(control, ada, app, codes)
+    keys, of_keys = await used_keys(control, ada)
+    channels, of_channels = await used_channels(control)
+    tokens = {"first access token": ada.access, "first refresh token": ada.refresh}
+    factor = {f"recovery code {number}": code for number, code in enumerate(codes)} | {"secret of the app": app.secret}
+    secrets = {name: text.encode() for name, text in (accounts | keys | channels | tokens | factor).items()}
+    return secrets | {"bytes of the app": pyotp.TOTP(app.secret).byte_secret()}, repr(
+        of_accounts + of_keys + of_channels
+    )
+
+
+async def used_accounts(
+    control: Control, ada: Person, app: pyotp.TOTP, codes: list[str]
+) -> tuple[dict[str, str], list[Any]]:
+    """Passwords, sessions, invitations."""
     new_password = "another horse battery"
-    _, invitation, _ = await control.call("POST", "/orgs/acme/invitations", {"email": "b@b", "role": "VIEWER"})
-    _, token, _ = await ada.call("POST", "/orgs/acme/tokens", {"name": "x"})
-    _, key, _ = await control.call("POST", "/orgs/acme/projects/web/keys", {"name": "x"})
-    _, rotated, _ = await control.call("POST", f"/orgs/acme/projects/web/keys/{key['id']}/rotate", {})
-    answers = [
+    invited = {"email": "b@example.org", "role": "VIEWER"}
+    _, invitation, _ = await control.call("POST", "/orgs/acme/invitations", invited)
+    invite = {"inviteToken": invitation["inviteToken"], "name": "B", "password": "third horse battery"}
+    change = {"current": PASSWORD, "password": new_password}
+    refused = [
         await ada.login(totp=app.at(time.time() + 30)[::-1]),
         await ada.login(password="wrong horse battery"),
-        await ada.call("POST", "/auth/password", {"current": PASSWORD, "password": new_password}),
-        await control.call("GET", "/orgs/acme/tokens", token=token["token"] + "x"),
         await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh + "x"}),
-        await control.call("POST", "/auth/invitations/accept", {"inviteToken": invitation["inviteToken"], "name": 1}),
-        *[
-            await control.call("GET", f"/orgs/acme/{path}")
-            for path in ("invitations", "members", "principals", "audit")
-        ],
-        await ada.call("GET", "/orgs/acme/tokens"),
-        await control.call("GET", "/orgs/acme/projects/web/keys"),
+        await control.call("POST", "/auth/invitations/accept", invite | {"name": 1}),
+        await ada.call("POST", "/auth/password", change | {"current": "x"}),
     ]
-    _, refreshed, _ = await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh})
-    tokens: dict[str, Any] = refreshed["tokens"]
-    secrets = {
-        "password": PASSWORD,
-        "new password": new_password,
-        "access token": tokens["accessToken"],
-        "refresh token": ada.refresh,
-        "next refresh token": tokens["refreshToken"],
-        "personal access token": token["token"],
-        "token of the owner": control.acme.token.secret,
-        "invitation": invitation["inviteToken"],
-        "project key": key["key"],
-        "rotated key": rotated["key"],
-        "recovery code": codes[0],
-        "secret of the app": app.secret,
-    }
-    found = {name: secret.encode() for name, secret in secrets.items()}
-    return found | {"bytes of the app": pyotp.TOTP(app.secret).byte_secret()}, repr(answers)
+    accepted = await good(control.call("POST", "/auth/invitations/accept", invite))
+    refreshed = await good(control.call("POST", "/auth/refresh", {"refreshToken": accepted["tokens"]["refreshToken"]}))
+    owing = await good(ada.login())
+    await good(control.call("POST", "/auth/totp/verify", {"code": codes[1]}, owing["tokens"]["accessToken"]))
+    shown = [
+        await good(ada.call("PATCH", "/auth/user", {"theme": "dark"})),
+        await ada.call("POST", "/auth/password", change),
+    ]
+    recovered = await good(ada.login(password=new_password, totp=codes[0]))
+    left = {"refreshToken": recovered["tokens"]["refreshToken"]}
+    shown += [await control.call("POST", "/auth/logout", left), await control.call("POST", "/auth/refresh", left)]
+    secrets = {"password": PASSWORD, "new password": new_password, "password of b": invite["password"]}
+    secrets |= {"invitation": invite["inviteToken"], "wrong password": "wrong horse battery"}
+    for name, material in {"b": accepted, "b later": refreshed, "owing": owing, "recovered": recovered}.items():
+        secrets[f"access token, {name}"] = material["tokens"]["accessToken"]
+        secrets[f"refresh token, {name}"] = material["tokens"]["refreshToken"]
+    return secrets, refused + shown
+
+
+async def used_keys(control: Control, ada: Person) -> tuple[dict[str, str], list[Any]]:
+    """Tokens and project keys."""
+    token = (await good(control.call("POST", "/orgs/acme/tokens", {"name": "x"})))["token"]
+    key = await good(control.call("POST", "/orgs/acme/projects/web/keys", {"name": "x"}))
+    rotated = await good(control.call("POST", f"/orgs/acme/projects/web/keys/{key['id']}/rotate", {}))
+    for secret in (key["key"], rotated["key"]):
+        await control.checks.project_keys.check(legacy_auth=f"Legacy legacy_key={secret}")
+    with pytest.raises(Unauthorized) as caught:
+        await control.checks.project_keys.check(legacy_key=key["key"][::-1])
+    shown = [
+        await control.call("GET", f"/orgs/acme/{path}", token=token)
+        for path in (
+            "invitations",
+            "members",
+            "principals",
+            "audit",
+            "tokens",
+            "projects/web/keys",
+            "members/" + ada.id,
+        )
+    ]
+    shown.append(await control.call("GET", f"/orgs/acme/tokens?legacy_key={key['key']}", token=token + "x"))
+    secrets = {"personal access token": token, "token of the owner": control.acme.token.secret}
+    return secrets | {"project key": key["key"], "rotated key": rotated["key"]}, [*shown, str(caught.value)]
+
+
+async def used_channels(control: Control) -> tuple[dict[str, str], list[Any]]:
+    """Configs of channels, with which something was to be sent."""
+    secrets = {"signing secret": "whsec_" + "QUJD" * 8, "path of an address": "T0000/B0000/hush-hush"}
+    secrets |= {"later secret": "whsec_" + "REVG" * 8, "routing key": "R0UT1NGKEYR0UT1NGKEYR0UT1NGKEY00"}
+    url = f"https://hooks.example.invalid/{secrets['path of an address']}"
+    channels, shown = "/orgs/acme/projects/web/notification-channels", []
+    for kind, config in (
+        ("webhook", {"url": url, "secret": secrets["signing secret"]}),
+        ("pager", {"routingKey": secrets["routing key"]}),
+    ):
+        made = await good(control.call("POST", channels, {"name": kind, "kind": kind, "config": config}))
+        shown.append(made)
+        if kind == "webhook":  # whose address is nowhere
+            shown.append(await control.call("POST", f"{channels}/{made['id']}/test"))
+            change = {"config": {"url": url, "secret": secrets["later secret"]}}
+            shown.append(await good(control.call("PATCH", f"{channels}/{made['id']}", change)))
+            bad = {"name": "x", "kind": kind, "config": {"url": url, "secret": secrets["signing secret"] + "x"}}
+            shown.append(await control.call("POST", channels, bad))
+    shown += [await control.call("GET", channels), await control.call("GET", "/orgs/acme/deliveries")]
+    return secrets, shown
+
+
+async def good(call: Awaitable[tuple[int, Any, Any]]) -> Any:
+    """What a request was answered that must work."""
+    status, answer, _ = await call
+    assert status in (200, 201), answer
+    return answer
 
 
 async def exported_audit(control: Control) -> bytes:
