@@ -10,7 +10,7 @@ from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.access import bearer, reach, visitor
-from chassis.errors import Conflict, NotFound, Unauthorized
+from chassis.errors import BadRequest, Conflict, Issue, NotFound, Unauthorized
 from chassis.identity import invitations as store
 from chassis.identity import members, registry, sessions, users
 from chassis.identity.sessions import Continued
@@ -25,8 +25,8 @@ from control.identity.attempts import Attempts
 from control.identity.issuing import Issuer, SessionMaterial
 from control.identity.login import TAG as AUTH
 from control.identity.login import Logins
-from control.identity.passwords import Passwords
-from control.identity.shapes import INVITATION_ID, Email, GivenSecret, NewPassword
+from control.identity.passwords import MIN_LENGTH, Passwords
+from control.identity.shapes import INVITATION_ID, Email, GivenPassword, GivenSecret
 from control.names import Moment, Name
 from control.paging import PAGE, NextCursor, page_body, requested_page
 from proto.identity import PrincipalKind, Role, Scope
@@ -43,11 +43,14 @@ class NewInvitation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Acceptance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Who accepts. Where there is a user with the address already, `password` is his, and `name` is not used."""
+    """Who accepts. Where there is a user with the address already, `name` is not used."""
 
     invite_token: GivenSecret
     name: Name
-    password: NewPassword
+    password: Annotated[
+        GivenPassword,
+        Meta(description=f"A new one, of at least {MIN_LENGTH} characters; of who is a user already, the one he has."),
+    ]
 
 
 class Invitation(msgspec.Struct, frozen=True, rename="camel"):
@@ -167,25 +170,31 @@ class Invitations:
         await self.issuer.get_ready()
         async with self.desk.database.read() as connection:
             found = await store.find_open(connection, body.invite_token, datetime.now(UTC))
-            known = None if found is None else await users.find_user_by_email(connection, found.email)
         if found is None:
             await request.app[ADMISSION].charge_address(request, LimitClass.FAILED_BEARER)
             raise Unauthorized(_NOT_VALID)
-        hashed = ""
-        if known is None:
-            hashed = await self.passwords.hash(body.password)
-        else:
-            async with self.attempts.at(request, found.email):
-                known = await self.logins.recognized(found.email, body.password)
+        known, hashed = await self._proof(request, found.email, body.password)
         async with self.desk.database.write() as connection:
             user = await self._user(connection, known, found.email, body.name, hashed)
             continued = await _join(connection, request, body.invite_token, user)
         self.desk.checks.forget_bearers(found.org_id)
         return json_response(self.issuer.material(continued, user), status=201)
 
-    async def _user(
-        self, connection: AsyncConnection, known: User | None, email: str, name: str, hashed: str
-    ) -> User:
+    async def _proof(self, request: web.Request, email: str, password: str) -> tuple[User | None, str]:
+        """The user with the address, who has shown his password; else the hash of what is to be one. Raises
+        NotRecognized, BadRequest for one that is too short to be made.
+        """
+        async with self.desk.database.read() as connection:
+            known = await users.find_user_by_email(connection, email)
+        if known is not None:
+            async with self.attempts.at(request, email):
+                return await self.logins.recognized(email, password), ""
+        if len(password) < MIN_LENGTH:
+            issue = Issue("body.password", f"Must have at least {MIN_LENGTH} characters.", "too_short")
+            raise BadRequest("The request body is not valid.", [issue])
+        return None, await self.passwords.hash(password)
+
+    async def _user(self, connection: AsyncConnection, known: User | None, email: str, name: str, hashed: str) -> User:
         """Who was recognized, as of now; else a new one. Raises Unauthorized, EmailTaken."""
         if known is None:
             return await users.create_user(connection, email, name, hashed)

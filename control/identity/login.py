@@ -181,8 +181,8 @@ class Logins:
     async def _start(
         self, connection: AsyncConnection, request: web.Request, seen: User, body: Login
     ) -> tuple[Continued, User]:
-        """A session of the user who was recognized, and the user as of now. A code is spent if and only if there is one.
-        Raises NotRecognized, Forbidden, BadRequest.
+        """A session of the user who was recognized, and the user as of now. Without one no code is spent. Raises
+        NotRecognized, Forbidden, BadRequest.
         """
         user = await users.still(connection, seen)
         if user is None:

@@ -14,7 +14,6 @@ from proto.identity import (
     Dsn,
     Role,
     Scope,
-    effective_scopes,
     encode_project_key,
     encode_token,
     format_dsn,
@@ -161,12 +160,3 @@ def test_the_table_of_roles_and_scopes() -> None:
         Role.OWNER: {str(scope) for scope in Scope},
     }
     assert len(Scope) == 25
-
-
-@given(st.sampled_from(Role), st.none() | st.frozensets(st.sampled_from(Scope)))
-def test_a_token_never_reaches_further_than_its_role_or_its_scopes(
-    role: Role, granted: frozenset[Scope] | None
-) -> None:
-    reach = effective_scopes(role, granted)
-    assert reach <= ROLE_SCOPES[role]
-    assert reach == ROLE_SCOPES[role] if granted is None else reach <= granted

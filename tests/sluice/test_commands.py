@@ -245,5 +245,6 @@ def test_a_wrong_command_line_is_usage_and_2(arguments: tuple[str, ...]) -> None
 
 def test_help_names_every_sub_command() -> None:
     shown = sluice("--help").stdout
-    for name in ("up", "gateway", "query", "control", "migrate", "init", "limits", "password", "owner", "signers", "config", "doctor", "send"):
+    services, at_the_machine = ("up", "gateway", "query", "control"), ("limits", "password", "owner", "signers")
+    for name in (*services, *at_the_machine, "migrate", "init", "config", "doctor", "send"):
         assert f"\n    {name} " in shown

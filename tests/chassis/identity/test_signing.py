@@ -159,9 +159,7 @@ async def test_a_withdrawn_key_is_believed_no_more_whoever_says_that_it_is_in_us
     assert [key.believed_at(NOW) for key in known] == [False, True]
 
 
-async def test_what_a_withdrawn_key_has_signed_is_refused_within_five_seconds(
-    database: Database, clock: Clock
-) -> None:
+async def test_what_a_withdrawn_key_has_signed_is_refused_within_five_seconds(database: Database, clock: Clock) -> None:
     signer = Signer.of(SEED)
     check = JwtCheck(database, CacheMetrics(None), clock=clock, now=clock.now)
     async with database.write() as connection:

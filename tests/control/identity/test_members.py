@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import sqlalchemy as sa
+from argon2 import PasswordHasher
 
 from chassis.identity import registry
 from chassis.identity.tables import access_tokens, invitations, principals, users
@@ -266,7 +267,7 @@ async def test_an_invitation_that_is_none_is_404(control: Control, invitation_id
         (ACCEPT, {}, [("body.inviteToken", "missing"), ("body.name", "missing"), ("body.password", "missing")]),
         (
             ACCEPT,
-            {"inviteToken": "x" * 129, "name": "", "password": "x" * 11},
+            {"inviteToken": "x" * 129, "name": "", "password": ""},
             [("body.inviteToken", "too_long"), ("body.name", "too_short"), ("body.password", "too_short")],
         ),
         (ACCEPT, {"inviteToken": "x", "name": "x", "password": "x" * 201}, [("body.password", "too_long")]),
@@ -278,6 +279,25 @@ async def test_a_bad_body_names_its_fields(
     status, answer, _ = await control.call("POST", path, body)
     assert status == 400
     assert [(issue["path"], issue["code"]) for issue in answer["error"]["details"]] == issues
+
+
+async def test_a_new_password_is_long_enough_and_one_that_is_there_counts_as_it_is(
+    control: Control, person: NewPerson
+) -> None:
+    ada = await person(org="globex")
+    short = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash("x" * 11)
+    async with control.checks.database.write() as connection:
+        await connection.execute(users.update().values(password_hash=short))
+    expected: list[tuple[str, int, int]] = [(ada.email, 11, 201), ("bob@example.org", 11, 400), ("b@b", 12, 201)]
+    for email, length, status in expected:
+        _, made, _ = await control.call("POST", INVITATIONS, {"email": email, "role": "VIEWER"})
+        found, answer, _ = await control.call("POST", ACCEPT, acceptance(made["inviteToken"], password="x" * length))
+        assert found == status
+        if status == 400:
+            assert answer["error"]["details"] == [
+                {"path": "body.password", "message": "Must have at least 12 characters.", "code": "too_short"}
+            ]
+    assert (await control.call("POST", ACCEPT, acceptance("x", password="x")))[0] == 401
 
 
 async def test_the_longest_address_is_taken(control: Control) -> None:
