@@ -10,14 +10,17 @@ from chassis.destinations import Policy
 from chassis.egress import Egress
 from chassis.relational import Database
 from chassis.sealing import KeyFile, Sealer
+from control.deliveries import outcome
 from control.deliveries.kinds.send import Ways
 from control.deliveries.sending import DeliveryMetrics, Sender
 from control.deliveries.worker import Worker
 
 LEASE = timedelta(seconds=1)
+PAUSE_S = 0.05  # after an attempt that was interrupted
 
 
 async def main(url: str, ring: Path) -> None:
+    vars(outcome)["PAUSES_S"] = (PAUSE_S,) * len(outcome.PAUSES_S)
     database = Database(url)
     await database.start()
     egress = Egress(Policy((ipaddress.ip_network("127.0.0.0/8"),), http=True), total_s=0.5)
