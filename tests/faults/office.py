@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
@@ -158,6 +159,10 @@ class Office:
         """For the process, at once: leases end, pauses are over, requests expire."""
         self._ahead_s += seconds
         self._layer.set_clock(int(self._ahead_s * 1e9))
+
+    def now(self) -> datetime:
+        """For the process."""
+        return datetime.now(UTC) + timedelta(seconds=self._ahead_s)
 
     def add_channels(self) -> None:
         """One for each way of the receiver, by HTTP."""
