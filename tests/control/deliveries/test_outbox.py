@@ -268,16 +268,17 @@ async def test_another_config_is_another_receiver(post: Post) -> None:
     assert [(row.failing_since, row.off_reason) for row in rows] == [(post.clock(), "failing"), (None, None)]
 
 
-@pytest.mark.parametrize("outcome", [Outcome(False, "Ours.", ours=True), Outcome(False, "Theirs.")])
-async def test_a_fault_of_ours_is_none_of_the_channel(post: Post, outcome: Outcome) -> None:
+@pytest.mark.parametrize("first", [Outcome(False, "Ours.", ours=True), Outcome(False, "Theirs.")])
+async def test_a_fault_of_ours_is_none_of_the_channel(post: Post, first: Outcome) -> None:
+    """Nothing comes through for five days; whose fault the first of them was decides whether that switches it off."""
     channel = await post.channel("http://127.0.0.1:9")
-    for days in (0, 5):
+    for days, outcome, enabled in ((0, first, True), (5, FAILED, first.ours), (5, first, first.ours)):
         post.clock.pass_by(days * 86_400)
         async with post.database.write() as connection:
             (id_,) = await store.insert(connection, [channel], MESSAGE, post.clock())
             (claimed,) = await claim_these(connection, [id_], post.clock(), places=ALL)
         await post.sender._clerk.settle(claimed, outcome)
-    assert (await post.found(channel)).enabled is outcome.ours
+        assert (await post.found(channel)).enabled is enabled
 
 
 async def test_what_an_operator_has_to_see_to_is_counted(post: Post) -> None:
@@ -317,6 +318,12 @@ async def test_a_receiver_that_hangs_costs_its_attempt_and_no_more(
 
 async def test_a_backlog_of_one_channel_is_not_sent_by_the_second(post: Post, receiver: Receiver) -> None:
     """As soon as one place is free it is taken, not at the next look."""
+
+    async def slowly(_request: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(0.05)
+        return web.Response(status=204)
+
+    receiver.answers = [slowly]
     channel = await post.channel(receiver.url())
     async with post.database.write() as connection:
         await store.insert(connection, [channel] * 60, MESSAGE, post.clock() - HEAD_START)
