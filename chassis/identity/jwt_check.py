@@ -7,18 +7,19 @@ as of at most five seconds ago; whether the session lives on is looked up like a
 
 from collections import OrderedDict
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from chassis.errors import Unauthorized
 from chassis.identity.cache import CacheMetrics, Limits, LookupCache
 from chassis.identity.grants import NOT_VALID
-from chassis.identity.signing import PublicKey, claimed_key, verified
+from chassis.identity.signing import LIFETIME, PublicKey, claimed_key, verified
 from chassis.identity.signing_keys import find_key
 from chassis.relational import Database
 from proto.identity import hash_secret
 
 MAX_REMEMBERED: Final = 10_000  # tokens; about 300 bytes each
+SKEW: Final = timedelta(minutes=1)  # that the clock of who signs may be ahead
 LIMITS: Final = Limits(fresh_s=5.0, stale_s=3_600.0, max_known=100, max_unknown=1_000)  # of public keys
 
 
@@ -60,7 +61,7 @@ class JwtCheck:
         kid = claimed_key(token)
         key = None if kid is None else await self._key(kid)
         claims = None if key is None else verified(token, key)
-        if key is None or claims is None:
+        if key is None or claims is None or claims.expires_at > self._now() + LIFETIME + SKEW:
             raise Unauthorized(NOT_VALID)
         return _Checked(key.kid, claims.sid, claims.expires_at)
 

@@ -159,6 +159,24 @@ async def test_a_withdrawn_key_is_believed_no_more_whoever_says_that_it_is_in_us
     assert [key.believed_at(NOW) for key in known] == [False, True]
 
 
+@pytest.mark.parametrize(("ahead", "good"), [(timedelta(minutes=1), True), (timedelta(minutes=1, seconds=1), False)])
+async def test_a_token_of_a_time_to_come_is_refused(
+    database: Database, clock: Clock, ahead: timedelta, good: bool
+) -> None:
+    """Else who has a key for an hour could sign for years."""
+    signer, now = Signer.of(SEED), clock.now().replace(microsecond=0)
+    check = JwtCheck(database, CacheMetrics(None), clock=clock, now=lambda: now)
+    async with database.write() as connection:
+        await publish_key(connection, signer.public, now)
+    token = signer.sign("ses_1", "prn_1", "org_1", ["pwd"], now + ahead)
+    if good:
+        assert await check.session_id(token) == "ses_1"
+    else:
+        with pytest.raises(Unauthorized):
+            await check.session_id(token)
+    await check.close()
+
+
 async def test_what_a_withdrawn_key_has_signed_is_refused_within_five_seconds(database: Database, clock: Clock) -> None:
     signer = Signer.of(SEED)
     check = JwtCheck(database, CacheMetrics(None), clock=clock, now=clock.now)
