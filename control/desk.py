@@ -1,10 +1,10 @@
 """What handlers of the control service work with."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -14,7 +14,7 @@ from chassis.cursor import CursorSigner
 from chassis.identity.checks import Checks
 from chassis.identity.model import Grant, Reach
 from chassis.relational import Database
-from chassis.validation import read_json
+from chassis.validation import Issues, decode_mended, read_json, read_json_bytes
 
 B = TypeVar("B")
 
@@ -36,6 +36,13 @@ class Desk:
     async def read(self, request: web.Request, shape: type[B]) -> B:
         """The request's JSON body. Raises UnsupportedMediaType, PayloadTooLarge, BadRequest, in this order."""
         return await read_json(request, shape, max_bytes=self.max_body_bytes, timeout_s=self.body_timeout_s)
+
+    async def read_mended(
+        self, request: web.Request, shape: type[B], stand_ins: Mapping[str, Any], issues: Issues
+    ) -> B | None:
+        """The same, where a body has faults that types cannot tell: `chassis.validation.decode_mended`."""
+        raw = await read_json_bytes(request, max_bytes=self.max_body_bytes, timeout_s=self.body_timeout_s)
+        return decode_mended(shape, raw, stand_ins, issues)
 
     @asynccontextmanager
     async def change(self, request: web.Request) -> AsyncIterator[tuple[AsyncConnection, Reach]]:

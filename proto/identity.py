@@ -27,8 +27,8 @@ MAX_URL_LENGTH: Final = 2_048
 MAX_MONTHLY_ITEMS: Final = 10**15  # exact wherever it is counted, JSON and Lua among them
 MAX_KEY_RATE: Final = 10_000_000  # requests per second
 
-# What is never seen as itself in a text: control characters (C0, C1), what breaks lines, and what makes the letters that
-# follow run the other way (Unicode TR 36, 2.3), so that a text reads as another one.
+# What is never seen as itself in a text: control characters (C0, C1), what breaks lines, and what makes the letters
+# that follow run the other way (Unicode TR 36, 2.3), so that a text reads as another one.
 UNSEEN: Final = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
 # `$` alone would let a trailing newline through, hence the look-ahead; both are also valid in JSON Schema.
 SLUG_PATTERN: Final = r"^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?!\n)$"

@@ -55,6 +55,15 @@ async def standings(connection: AsyncConnection, org_id: str, ids: Iterable[str]
     }
 
 
+def with_owners(ids: Iterable[str], found: Mapping[str, Standing]) -> frozenset[str]:
+    """These, their owners, the owners of those and so on, as `found` has them."""
+    every, fresh = set(ids), set(ids)
+    while fresh:
+        fresh = {owner for one in fresh if (owner := found[one].owner_id) is not None} - every
+        every |= fresh
+    return frozenset(every)
+
+
 def any_disabled(found: Mapping[str, Standing]) -> bool:
     """Whether what depends on all of them works no more."""
     return any(standing.disabled for standing in found.values())

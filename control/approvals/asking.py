@@ -9,6 +9,7 @@ import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.identity.model import Reach
+from chassis.validation import Issues
 from control.approvals import store, telling
 from control.approvals.bodies import ChannelTold, Decision, NewRequest, request_body
 from control.approvals.ceilings import require_room
@@ -19,9 +20,9 @@ from control.audit.record import record
 from control.audit.tables import MAX_OBJECT_ID_LENGTH
 from control.deliveries.outbox import Delivery, Everyone, Named, Queued
 from control.policies import store as policies
+from control.policies.checks import project_of
 from control.policies.engine import Question, decide, minimum, reason
 from control.policies.model import Effect, Rule
-from control.policies.policies import project_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,9 @@ async def ask(connection: AsyncConnection, asking: Asking) -> Answered:
     TooManyOpen.
     """
     caller, body = asking.caller, asking.body
-    project_id = await project_of(connection, caller.org_id, body.project_tag, "body.projectTag")
+    issues = Issues()
+    project_id = await project_of(connection, caller.org_id, body.project_tag, "body.projectTag", issues)
+    issues.raise_if_any("The request body is not valid.")
     rules = await policies.rules(connection, caller.org_id, project_id)
     rule = decide(rules, Question(body.action, body.target_type))
     if rule.effect is not Effect.ASK:

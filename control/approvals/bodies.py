@@ -14,13 +14,13 @@ from control.approvals.tables import MAX_REASON_LENGTH, MAX_TARGET_ID_LENGTH
 from control.names import Moment, Slug
 from control.policies.bodies import ActionName, TargetType, TtlMinutes
 from control.policies.model import Effect, RiskClass, Source
-from proto.identity import NAME_PATTERN
+from proto.identity import NAME_PATTERN, UNSEEN
 
 REQUEST_ID_PATTERN: Final = "^apr_[0-9a-z]{26}$"
 MAX_SUMMARY_LENGTH: Final = 2_000
 MAX_CHANNELS: Final = 50
 MAX_CHANNEL_ID_LENGTH: Final = 200
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")  # all but tabs and line breaks
+_UNSEEN: Final = re.compile(rf"(?![\t\n\r\u2028\u2029])[{UNSEEN}]")  # tabs and line breaks are fine in prose
 
 TargetId = Annotated[
     str,
@@ -33,11 +33,19 @@ TargetId = Annotated[
 ]
 # Prose is looked at by `check_prose`, and not by a pattern: programs that make up texts for a pattern and such lengths
 # take minutes for one.
-Summary = Annotated[str, Meta(max_length=MAX_SUMMARY_LENGTH, description="Text without control characters.")]
-Reason = Annotated[str, Meta(max_length=MAX_REASON_LENGTH, description="Text without control characters.")]
+Summary = Annotated[
+    str, Meta(max_length=MAX_SUMMARY_LENGTH, description="Text without control and direction characters.")
+]
+Reason = Annotated[
+    str, Meta(max_length=MAX_REASON_LENGTH, description="Text without control and direction characters.")
+]
 WrittenReason = Annotated[
     str,
-    Meta(min_length=1, max_length=MAX_REASON_LENGTH, description="Text without control characters, not only spaces."),
+    Meta(
+        min_length=1,
+        max_length=MAX_REASON_LENGTH,
+        description="Text without control and direction characters, not only spaces.",
+    ),
 ]
 ChannelId = Annotated[str, Meta(max_length=MAX_CHANNEL_ID_LENGTH)]
 
@@ -136,9 +144,9 @@ class VoteResult(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def check_prose(path: str, text: str, issues: Issues) -> str:
-    """Without spaces around it; records an issue for control characters."""
-    if _CONTROL.search(text) is not None:
-        issues.add(path, "Must be text without control characters.", "format")
+    """Without spaces around it; records an issue for control characters, and for those that turn the text around."""
+    if _UNSEEN.search(text) is not None:
+        issues.add(path, "Must be text without control and direction characters.", "format")
     return text.strip()
 
 

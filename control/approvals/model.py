@@ -1,6 +1,6 @@
 """Requests and votes as values, and who is independent of whom."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -31,15 +31,6 @@ class Verdict(StrEnum):
 def acting_ids(principal_id: str, on_behalf_of: str | None, act_chain: Iterable[str]) -> frozenset[str]:
     """A principal, and whoever it acts for and through."""
     return frozenset({principal_id, *act_chain} | (set() if on_behalf_of is None else {on_behalf_of}))
-
-
-def with_owners(ids: Iterable[str], found: Mapping[str, Standing]) -> frozenset[str]:
-    """These, their owners, the owners of those and so on, as `found` has them."""
-    every, fresh = set(ids), set(ids)
-    while fresh:
-        fresh = {owner for one in fresh if (owner := found[one].owner_id) is not None} - every
-        every |= fresh
-    return frozenset(every)
 
 
 @dataclass(frozen=True, slots=True)

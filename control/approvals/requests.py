@@ -15,7 +15,7 @@ from chassis.errors import NotFound
 from chassis.identity.model import Reach
 from chassis.limits.limiter import LimitClass
 from chassis.operation import Answer, Body, Operation, Parameter, Tag, json_content
-from chassis.validation import Issues, bounded_int, decode_mended, read_json_bytes, single
+from chassis.validation import Issues, bounded_int, single
 from chassis.web import Route, json_response, request_id
 from control.approvals import store, telling, voting
 from control.approvals.asking import Asking, ask, decision_body
@@ -38,6 +38,7 @@ from control.approvals.telling import Links, Place
 from control.approvals.voting import Ballot, Outcome
 from control.deliveries.outbox import Attempts
 from control.desk import Desk
+from control.policies.checks import project_of
 from proto.identity import Scope
 
 DEFAULT_LIMIT: Final = 50
@@ -163,12 +164,15 @@ class ApprovalRequests:
         return await self._vote(request, seen, said(body), voting.reject)
 
     async def _new(self, request: web.Request) -> NewRequest:
-        """Every fault of the body is told, those of types and others."""
-        raw = await read_json_bytes(request, max_bytes=self.desk.max_body_bytes, timeout_s=self.desk.body_timeout_s)
+        """Every fault of the body is told: those of types, of texts, and a project that is none."""
         issues = Issues()
-        body = decode_mended(NewRequest, raw, {"action": "a.b", "targetType": "x", "targetId": "x"}, issues)
+        stand_ins = {"action": "a.b", "targetType": "x", "targetId": "x"}
+        body = await self.desk.read_mended(request, NewRequest, stand_ins, issues)
         if body is not None:
             check_new(body, issues)
+            if issues:  # else that is seen where it counts
+                async with self.desk.database.read() as connection:
+                    await project_of(connection, reach(request).org_id, body.project_tag, "body.projectTag", issues)
         issues.raise_if_any("The request body is not valid.")
         return cast("NewRequest", body)  # None only with an issue
 

@@ -11,10 +11,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.errors import NotFound
 from chassis.identity.minting import new_id
 from chassis.identity.model import Reach
-from chassis.identity.standing import standings
+from chassis.identity.standing import standings, with_owners
 from chassis.identity.tables import principals
 from chassis.relational import to_milliseconds
-from control.approvals.model import Consent, Party, Request, Status, Verdict, acting_ids, with_owners
+from control.approvals.model import Consent, Party, Request, Status, Verdict, acting_ids
 from control.approvals.tables import DECIDED, NOTED, OPEN, approval_requests, approval_votes
 from control.policies.engine import reason
 from control.policies.model import RiskClass, Rule, Source

@@ -1,9 +1,10 @@
 """`/orgs/{orgSlug}/approval-policies`: list, create, show, change, delete, try."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from functools import partial
+from typing import Annotated, Any, Final, TypeVar, cast
 
 import msgspec
 from aiohttp import web
@@ -11,9 +12,9 @@ from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.access import bearer, reach
-from chassis.errors import BadRequest, Issue, NotFound
-from chassis.identity import registry
+from chassis.errors import NotFound
 from chassis.operation import Answer, Body, Operation, Parameter, Tag, json_content
+from chassis.validation import Issues
 from chassis.web import Route, json_response, request_id
 from control.audit.record import record
 from control.desk import Desk
@@ -30,12 +31,17 @@ from control.policies.bodies import (
     dry_run_body,
     policy_body,
 )
+from control.policies.checks import Check, check_change, check_dry_run, check_new
 from control.policies.engine import Question, ranked
 from control.policies.model import Policy
 from proto.identity import Scope
 
 _ID: Final = re.compile(POLICY_ID_PATTERN[1:-1])
+_NOT_VALID: Final = "The request body is not valid."
+_STAND_INS: Final = {"name": "x", "actionPattern": "**", "effect": "ASK", "riskClass": "LOW"}
 _OF_ONE: Final = (Parameter("policyId", "path", Annotated[str, Meta(min_length=1)], "The policy."),)
+
+B = TypeVar("B")
 
 TAG: Final = Tag("approval-policies", "Which actions are allowed, asked about or denied.")
 LIST: Final = Operation("listApprovalPolicies", TAG, (Answer("A page.", json_content(PolicyPage)),), PAGE)
@@ -106,12 +112,11 @@ class Policies:
         It decides requests from now on. An organization's DENY comes before all; then policies of the project, those of
         the organization, the built-in table. Among those of one place the more specific pattern decides.
         """
-        body = await self.desk.read(request, NewPolicy)
+        body = await self._read(request, NewPolicy, _STAND_INS, check_new)
         values = msgspec.structs.asdict(body)
-        slug = values.pop("project_slug")
+        del values["project_slug"]
         async with self.desk.change(request) as (connection, caller):
-            project_id = await project_of(connection, caller.org_id, slug, "body.projectSlug")
-            await _require_machines(connection, caller.org_id, body.machine_approver_ids)
+            project_id = await _checked(check_new, connection, caller.org_id, body)
             made = await store.create(connection, caller.org_id, project_id, values)
             await record(connection, caller, "policy.create", made.id, _told(made), request_id(request))
         return json_response(policy_body(made), status=201)
@@ -126,12 +131,11 @@ class Policies:
         Requests that were made before keep what they have.
         """
         policy_id = (await self._seen(request)).id
-        body = await self.desk.read(request, PolicyChange)
+        check = partial(check_change, policy_id)
+        body = await self._read(request, PolicyChange, {}, check)
         values = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
         async with self.desk.change(request) as (connection, caller):
-            await _require_machines(connection, caller.org_id, values.get("machine_approver_ids", ()))
-            if await store.find(connection, caller.org_id, policy_id) is None:
-                raise NotFound
+            await _checked(check, connection, caller.org_id, body)
             changed = await store.change(connection, caller.org_id, policy_id, values)
             await record(connection, caller, "policy.update", policy_id, _told(changed), request_id(request))
         return json_response(policy_body(changed))
@@ -153,12 +157,24 @@ class Policies:
 
         Nothing is made and nobody is told.
         """
-        body = await self.desk.read(request, DryRun)
+        body = await self._read(request, DryRun, {"action": "a.b", "targetType": "x"}, check_dry_run)
         org_id = reach(request).org_id
         async with self.desk.database.read() as connection:
-            project_id = await project_of(connection, org_id, body.project_tag, "body.projectTag")
+            project_id = await _checked(check_dry_run, connection, org_id, body)
             rules = await store.rules(connection, org_id, project_id)
         return json_response(dry_run_body(ranked(rules, Question(body.action, body.target_type))))
+
+    async def _read(self, request: web.Request, shape: type[B], stand_ins: Mapping[str, Any], check: Check[B]) -> B:
+        """Every fault of the body is told: where it has one, also what only the store can tell. Else that is seen in
+        the transaction, where it counts.
+        """
+        issues = Issues()
+        body = await self.desk.read_mended(request, shape, stand_ins, issues)
+        if issues and body is not None:
+            async with self.desk.database.read() as connection:
+                await check(connection, reach(request).org_id, body, issues)
+        issues.raise_if_any(_NOT_VALID)
+        return cast("B", body)  # None only with an issue
 
     async def _seen(self, request: web.Request) -> Policy:
         policy_id = request.match_info["policyId"]
@@ -171,25 +187,12 @@ class Policies:
         return found
 
 
-async def project_of(connection: AsyncConnection, org_id: str, slug: str | None, path: str) -> int | None:
-    """Id of the organization's project; None for None. Raises BadRequest, blaming `path`, when there is none."""
-    if slug is None:
-        return None
-    found = await registry.find_project(connection, org_id, slug)
-    if found is None:
-        raise BadRequest("The request body is not valid.", [Issue(path, "There is no such project.", "unknown")])
-    return found.id
-
-
-async def _require_machines(connection: AsyncConnection, org_id: str, principal_ids: Sequence[str]) -> None:
-    known = await store.machines_among(connection, org_id, principal_ids) if principal_ids else set()
-    issues = [
-        Issue(f"body.machineApproverIds[{n}]", "There is no such agent or service.", "unknown")
-        for n, one in enumerate(principal_ids)
-        if one not in known
-    ]
-    if issues:
-        raise BadRequest("The request body is not valid.", issues)
+async def _checked(check: Check[B], connection: AsyncConnection, org_id: str, body: B) -> int | None:
+    """What the check finds. Raises BadRequest."""
+    issues = Issues()
+    found = await check(connection, org_id, body, issues)
+    issues.raise_if_any(_NOT_VALID)
+    return found
 
 
 def _told(policy: Policy) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Policies in the store. Every function works within the transaction of its caller."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -9,11 +9,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.errors import Conflict
 from chassis.identity.minting import new_id
-from chassis.identity.tables import memberships, principals, projects
+from chassis.identity.tables import projects
 from chassis.relational import to_milliseconds
 from control.policies.model import Effect, Policy, RiskClass, Rule
 from control.policies.tables import approval_policies
-from proto.identity import PrincipalKind, Role
+from proto.identity import Role
 
 MAX_POLICIES: Final = 1_000  # of an organization, its projects included: each question is asked of all of them
 
@@ -70,20 +70,6 @@ async def rules(connection: AsyncConnection, org_id: str, project_id: int | None
     here = column.is_(None) if project_id is None else column.is_(None) | (column == project_id)
     found = _POLICIES.where(approval_policies.c.org_id == org_id, approval_policies.c.enabled, here)
     return [_policy(row).rule for row in (await connection.execute(found)).mappings()]
-
-
-async def machines_among(connection: AsyncConnection, org_id: str, principal_ids: Sequence[str]) -> set[str]:
-    """Those of them that are agents or services in the organization."""
-    found = (
-        sa.select(principals.c.id)
-        .join_from(principals, memberships, memberships.c.principal_id == principals.c.id)
-        .where(
-            memberships.c.org_id == org_id,
-            principals.c.id.in_(principal_ids),
-            principals.c.kind != PrincipalKind.USER.value,
-        )
-    )
-    return set((await connection.execute(found)).scalars())
 
 
 async def _existing(connection: AsyncConnection, org_id: str, policy_id: str) -> Policy:

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -407,7 +408,7 @@ class Machine(RuleBasedStateMachine):
         earlier, asked.votes = asked.votes, {}
         for id_, row in found.items():
             behalf = None if row.on_behalf_of is None else known[row.on_behalf_of]
-            might = self.ever(before, now, lambda one=known[id_], other=behalf: asked.may(one, other))
+            might = self.ever(before, now, partial(asked.may, known[id_], behalf))
             if row.verdict == "APPROVE":
                 assert id_ in earlier or (might and not asked.own(known[id_], behalf))
                 asked.votes[id_] = earlier.get(id_) or Vote(known[id_], behalf, circle(known[id_], behalf))

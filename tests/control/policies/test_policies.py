@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from chassis.identity import registry
 from control.policies import store
 from proto.identity import PrincipalKind, Role
 from tests.control.approvals.office import ASKED, AUDIT, POLICIES, Office
@@ -34,7 +35,7 @@ async def test_a_policy_is_made_shown_changed_and_deleted(office: Office) -> Non
     }
     path = f"{POLICIES}/{made['id']}"
     assert (await office.call("GET", path))[:2] == (200, made)
-    agent = await office.machine(await office.member())
+    agent = await office.machine(await office.member(Role.OWNER), role=Role.OWNER)
     change = {
         "name": "Other",
         "actionPattern": "**",
@@ -119,6 +120,11 @@ BAD: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
     ({"machineApproverIds": ["prn_none"]}, [("body.machineApproverIds[0]", "unknown")]),
     ({"machineApproverIds": ["\x00"]}, [("body.machineApproverIds[0]", "format")]),
     ({"machineApproverIds": ["x"] * 51}, [("body.machineApproverIds", "too_long")]),
+    (
+        {"machineApproverIds": ["prn_none"], "riskClass": "low"},
+        [("body.riskClass", "not_allowed"), ("body.machineApproverIds[0]", "unknown")],
+    ),
+    ({"name": "a\u202eb"}, [("body.name", "format")]),
     ({"enabled": 1}, [("body.enabled", "type")]),
     ({"policy": 1}, [("body.policy", "unknown_field")]),
 ]
@@ -163,6 +169,53 @@ async def test_a_project_that_is_none_and_machines_that_are_none(office: Office)
     assert answer["error"]["details"] == [
         {"path": "body.machineApproverIds[1]", "message": "There is no such agent or service.", "code": "unknown"}
     ]
+
+
+async def test_everything_that_is_wrong_is_told_at_once(office: Office) -> None:
+    wrong = {"projectSlug": "none", "machineApproverIds": ["prn_none"]}
+    _, answer, _ = await office.call("POST", POLICIES, NEW | wrong)
+    both = [("body.machineApproverIds[0]", "unknown"), ("body.projectSlug", "unknown")]
+    assert [(one["path"], one["code"]) for one in answer["error"]["details"]] == both
+    _, answer, _ = await office.call("POST", POLICIES, NEW | wrong | {"name": ""})
+    assert [(one["path"], one["code"]) for one in answer["error"]["details"]] == [("body.name", "too_short"), *both]
+    _, answer, _ = await office.call("POST", f"{POLICIES}/dry-run", {"action": "x", "projectTag": "none"})
+    assert [(one["path"], one["code"]) for one in answer["error"]["details"]] == [
+        *(("body.action", "format"), ("body.targetType", "missing"), ("body.projectTag", "unknown")),
+    ]
+
+
+async def test_machines_that_can_never_decide_are_not_listed(office: Office) -> None:
+    """Each of those that count for one has to have a role that decides."""
+    member, viewer, gone = await office.member(), await office.member(Role.VIEWER), await office.member()
+    able = await office.machine(member)
+    unable = [await office.machine(member, role=Role.VIEWER), await office.machine(viewer), await office.machine(gone)]
+    unable.append(await office.machine(member))
+    async with office.checks.database.write() as connection:
+        await registry.remove_membership(connection, office.acme.organization.id, gone.id)
+        await registry.disable_principal(connection, unable[-1].id)
+    listed = [able.id, *(one.id for one in unable)]
+    made = await office.policy(machineApproverIds=[able.id])
+    path = f"{POLICIES}/{made['id']}"
+    for method, to, sent in (("POST", POLICIES, NEW), ("PATCH", path, {})):
+        status, answer, _ = await office.call(method, to, sent | {"machineApproverIds": listed})
+        assert (status, [(one["path"], one["code"]) for one in answer["error"]["details"]]) == (
+            400,
+            [(f"body.machineApproverIds[{n}]", "cannot_decide") for n in range(1, 5)],
+        )
+    status, answer, _ = await office.call("PATCH", path, {"approverRoles": ["ADMIN"]})
+    assert (status, answer["error"]["details"]) == (
+        400,
+        [
+            {
+                "path": "body.approverRoles",
+                "message": "A listed agent or service could not decide; give machineApproverIds as well.",
+                "code": "cannot_decide",
+            }
+        ],
+    )
+    status, changed, _ = await office.call("PATCH", path, {"approverRoles": ["ADMIN"], "machineApproverIds": []})
+    assert (status, changed["machineApproverIds"], changed["approverRoles"]) == (200, [], ["ADMIN"])
+    assert (await office.call("PATCH", path, {"name": "x"}))[0] == 200
 
 
 async def test_there_are_at_most_so_many(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
