@@ -1,7 +1,6 @@
-"""Prints how fast a backlog drains: `python -m benchmarks.control.deliveries [--deliveries N] [--database URL]`.
-
-One receiver of the channels takes connections and never answers; its deliveries are beside the count. The receivers run
-in a process of their own. Memory is that of the delivering process, over what it had when it began.
+"""How fast a backlog drains. One receiver of the channels takes connections and never answers; its deliveries are
+beside the count. The receivers run in a process of their own. Memory is that of the delivering process, over what it
+had when it began.
 """
 
 import argparse
@@ -13,13 +12,12 @@ from datetime import UTC, datetime, timedelta
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 import psutil  # type: ignore[import-untyped]  # it has no types
+import sqlalchemy as sa
 from aiohttp import web
 
-from benchmarks.codec.__main__ import machine
 from chassis.destinations import Policy
 from chassis.egress import Egress
 from chassis.identity.bootstrap import provision
@@ -43,20 +41,14 @@ _SECRET: Final = "whsec_" + "A" * 44
 _MIB: Final = 2**20
 
 
-def main() -> None:
-    """Fill, drain, print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--deliveries", type=int, default=10_000)
-    parser.add_argument("--database", default="", help="URL of an empty PostgreSQL database; a SQLite file by default")
-    arguments = parser.parse_args()
-    print(machine(), flush=True)
+def measure(directory: Path, arguments: argparse.Namespace) -> None:
+    """Fill, drain, print one line, with SQLite."""
     here, there = get_context("spawn").Pipe()
     receiver = get_context("spawn").Process(target=receive, args=(there,), daemon=True)
     receiver.start()
-    with TemporaryDirectory(prefix="sluice-deliveries-") as directory:
-        url = arguments.database or f"sqlite:///{directory}/sluice.db"
-        migrate(url)
-        asyncio.run(measure(url, Path(directory), here.recv(), arguments.deliveries))
+    url = f"sqlite:///{directory / 'sluice.db'}"
+    migrate(url)
+    asyncio.run(_measure(url, directory, here.recv(), arguments.deliveries))
     receiver.kill()
 
 
@@ -80,7 +72,7 @@ def receive(there: Connection) -> None:
     asyncio.run(serve())
 
 
-async def measure(url: str, directory: Path, port: int, number: int) -> None:
+async def _measure(url: str, directory: Path, port: int, number: int) -> None:
     """Print one line."""
     database = Database(url)
     await database.start()
@@ -97,15 +89,17 @@ async def measure(url: str, directory: Path, port: int, number: int) -> None:
         most, running, working = memory, egress.running(), Worker(sender).running()
         await anext(running)
         await anext(working)
-        while await waiting(database, hanging):
+        while (left := await _left(database, hanging)).keys() - {"DONE"}:
+            if left.keys() & {"DEAD", "CANCELLED"}:
+                raise SystemExit(f"deliveries that should have arrived ended otherwise: {left}")
             most = max(most, process.memory_info().rss)
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.5)
         seconds, spent = time.perf_counter() - began, sum(process.cpu_times()[:2]) - cpu
         await anext(working, None)
         await anext(running, None)
     await database.close()
     print(
-        f"{good} deliveries to {CHANNELS} channels in {seconds:.1f} s ({good / seconds:.0f}/s, "
+        f"{good} deliveries to {CHANNELS} channels on SQLite in {seconds:.1f} s ({good / seconds:.0f}/s, "
         f"{spent / good * 1e6:.0f} us of CPU each), {(most - memory) / _MIB:.0f} MiB more at most, while one "
         "receiver hung"
     )
@@ -140,13 +134,11 @@ async def fill(database: Database, sealer: Sealer, port: int, silent: int, numbe
     return rounds * CHANNELS, made[-1].id
 
 
-async def waiting(database: Database, but: str) -> bool:
-    """Whether anything is not done, of the channels that answer."""
-    table = deliveries
+async def _left(database: Database, but: str) -> dict[str, int]:
+    """How many deliveries are in each state, of the channels that answer."""
+    table = deliveries.c
+    counted = (
+        sa.select(table.state, sa.func.count().label("number")).where(table.channel_id != but).group_by(table.state)
+    )
     async with database.read() as connection:
-        left = table.select().where(table.c.state != "DONE", table.c.channel_id != but).limit(1)
-        return (await connection.execute(left)).first() is not None
-
-
-if __name__ == "__main__":
-    main()
+        return {row.state: row.number for row in await connection.execute(counted)}

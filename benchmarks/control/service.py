@@ -1,0 +1,63 @@
+"""`sluice control` over a store with one organization, as a process."""
+
+import asyncio
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import psutil  # type: ignore[import-untyped]  # it has no types
+
+from chassis.migrations import migrate
+from chassis.relational import Database
+from proto.identity import Role
+from tests.chassis.identity.tenants import new_member_token, new_tenant
+from tests.e2e.product import Service
+
+# What is measured is the work and not its limits.
+_SETTINGS: Final = {"SLUICE_API_RATE": "0", "SLUICE_APPROVAL_RATE": "0", "SLUICE_LOG_LEVEL": "warning"}
+
+
+class Served(NamedTuple):
+    """A running service; the first token is the owner's, the others are of administrators."""
+
+    port: int
+    tokens: Sequence[str]
+    process: psutil.Process
+
+    def cpu_s(self) -> float:
+        """CPU of the service so far."""
+        return float(sum(self.process.cpu_times()[:2]))
+
+
+@contextmanager
+def served(directory: Path, url: str, administrators: int = 0, cores: Sequence[int] = ()) -> Iterator[Served]:
+    """Migrate, fill, start; and end it. `cores`: those it may use."""
+    directory.mkdir(exist_ok=True)
+    migrate(url)
+    tokens = asyncio.run(_tokens(url, administrators))
+    settings = {**_SETTINGS, "SLUICE_DATABASE_URL": url}
+    service = Service("control", directory / "data", directory / "log", settings)
+    service.start()
+    if service.process is None:
+        raise RuntimeError("the service does not run")
+    if cores:
+        os.sched_setaffinity(service.process.pid, cores)
+        for thread in psutil.Process(service.process.pid).threads():
+            os.sched_setaffinity(thread.id, cores)
+    try:
+        yield Served(service.port, tokens, psutil.Process(service.process.pid))
+    finally:
+        service.stop()
+
+
+async def _tokens(url: str, administrators: int) -> list[str]:
+    database = Database(url)
+    await database.start()
+    tenant = await new_tenant(database, "acme")
+    tokens = [str(tenant.token.secret)]
+    for _ in range(administrators):
+        tokens.append((await new_member_token(database, tenant, Role.ADMIN))[1])
+    await database.close()
+    return tokens

@@ -1,0 +1,78 @@
+"""60 people approve the same request at once; one transition each, on SQLite and PostgreSQL."""
+
+import argparse
+import asyncio
+import statistics
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+
+from benchmarks.control.service import Served, served
+from tests.postgresql import running
+
+VOTERS: Final = 60
+NEEDED: Final = 5
+ROUNDS: Final = 10
+POLICY: Final = {
+    "name": "Deployments",
+    "actionPattern": "deploy.**",
+    "effect": "ASK",
+    "riskClass": "HIGH",
+    "minApprovers": NEEDED,
+}
+
+
+def measure(directory: Path, _arguments: argparse.Namespace) -> None:
+    """Print a line for each database."""
+    with served(directory / "sqlite", f"sqlite:///{directory / 'sluice.db'}", VOTERS) as control:
+        asyncio.run(_measure("SQLite", control))
+    with (
+        running(directory / "postgresql", settings={"fsync": "on"}) as server,
+        served(directory / "control", server.new_database(), VOTERS) as control,
+    ):
+        asyncio.run(_measure("PostgreSQL", control))
+
+
+async def _measure(name: str, control: Served) -> None:
+    url = f"http://127.0.0.1:{control.port}/orgs/acme"
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=VOTERS)) as session:
+        status, said = await _post(session, f"{url}/approval-policies", control.tokens[0], POLICY)
+        if status != 201:
+            raise SystemExit(said)
+        voters = control.tokens[1:]
+        for voter in voters:  # known, and each with a connection
+            await _post(session, f"{url}/approval-policies/dry-run", voter, {"action": "a.b", "targetType": "x"})
+        seconds = [await _round(session, url, control.tokens[0], voters, str(number)) for number in range(ROUNDS)]
+    print(
+        f"{VOTERS} voters at once on {name}: {ROUNDS} requests, each with one transition and {NEEDED} votes that counted; "
+        f"{statistics.median(seconds) * 1e3:.0f} ms until all had an answer ({max(seconds) * 1e3:.0f} at most)",
+        flush=True,
+    )
+
+
+async def _round(session: aiohttp.ClientSession, url: str, asker: str, voters: Sequence[str], target: str) -> float:
+    """Seconds until all have voted. Raises SystemExit for another number of transitions than one."""
+    body = {"action": "deploy.production", "targetType": "service", "targetId": target}
+    _, asked = await _post(session, f"{url}/approval-requests", asker, body)
+    request_id = asked["request"]["id"]
+    began = time.perf_counter()
+    path = f"{url}/approval-requests/{request_id}/approve"
+    answers = await asyncio.gather(*(_post(session, path, voter, {}) for voter in voters))
+    seconds = time.perf_counter() - began
+    statuses = Counter(status for status, _ in answers)
+    headers = {"Authorization": f"Bearer {asker}"}
+    async with session.get(f"{url}/audit", params={"objectId": request_id, "limit": "100"}, headers=headers) as audit:
+        actions = Counter(event["action"] for event in (await audit.json())["data"])
+    if statuses != {200: NEEDED, 409: VOTERS - NEEDED} or actions["approval_request.approve"] != 1:
+        raise SystemExit(f"answers {dict(statuses)}, in the audit {dict(actions)}")
+    return seconds
+
+
+async def _post(session: aiohttp.ClientSession, url: str, token: str, body: object) -> tuple[int, Any]:
+    headers = {"Authorization": f"Bearer {token}"}
+    async with session.post(url, json=body, headers=headers) as answer:
+        return answer.status, await answer.json()
