@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 from aiohttp import web
@@ -34,7 +34,7 @@ class _Kind(NamedTuple):
     where: sa.ColumnElement[bool]  # by the organization, and the project of the path
 
 
-_ORG: Final = sa.bindparam("org_id")
+_ORG: Final[sa.BindParameter[Any]] = sa.bindparam("org_id")
 _OF_PROJECT: Final = sa.select(projects.c.id).where(
     projects.c.org_id == _ORG, projects.c.slug == sa.bindparam("project_slug")
 )
