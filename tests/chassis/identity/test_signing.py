@@ -103,6 +103,23 @@ def test_a_header_with_more_in_it_is_none_of_ours_and_no_fault(more: dict[str, o
     assert verified(token, Signer.of(SEED).public) is None
 
 
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=5,
+)
+header_names = st.sampled_from(["alg", "typ", "kid", "crit", "b64", "jwk", "jku", "x5c", "cty", "exp", "x"])
+
+
+@given(st.dictionaries(header_names, json_values, max_size=4), st.booleans(), json_values)
+def test_nor_is_any_other_that_nobody_has_signed(header: dict[str, object], begun: bool, payload: object) -> None:
+    whole = ({"alg": "Ed25519", "typ": "at+jwt", "kid": THUMBPRINT} if begun else {}) | header
+    head, body = (base64.urlsafe_b64encode(msgspec.json.encode(part)).rstrip(b"=") for part in (whole, payload))
+    token = f"{head.decode()}.{body.decode()}.{'A' * 86}"
+    claimed_key(token)
+    assert verified(token, Signer.of(SEED).public) is None
+
+
 def test_nor_is_one_that_is_nested_deep() -> None:
     for header in (b'{"x":' + b"[" * 1_400, b'{"alg":' + b"[" * 1_400, b"[" * 1_400):
         assert claimed_key(base64.urlsafe_b64encode(header).rstrip(b"=").decode() + ".e30.AAAA") is None
