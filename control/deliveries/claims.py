@@ -5,7 +5,7 @@ still so when it writes, on both databases and with any number of processes.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -79,17 +79,16 @@ async def claim_due(
     """At most `limit` due deliveries, as far as there are places. Organizations take turns, and of each one the longest
     waiting go first. What is over is cancelled instead.
     """
-    ids = list(await connection.scalars(_placed(_due(now, places.channel), places, limit)))
-    return await _claim(connection, ids, now, lease)
+    wanted = {"now": now, "limit": limit, "last": places.channel - 1} | asdict(places)
+    return await _claim(connection, list(await connection.scalars(_DUE, wanted)), now, lease)
 
 
 async def claim_these(
     connection: AsyncConnection, ids: Sequence[str], now: datetime, *, places: Places, lease: timedelta = LEASE
 ) -> list[Claimed]:
     """Those of the deliveries that nobody has begun yet, due or not, as far as there are places."""
-    waiting = _ordered(deliveries.c.id.in_(ids), deliveries.c.state == State.READY.value).subquery("due")
-    placed = list(await connection.scalars(_placed(waiting, places, len(ids))))
-    return await _claim(connection, placed, now, lease)
+    wanted = {"ids": list(ids), "limit": len(ids)} | asdict(places)
+    return await _claim(connection, list(await connection.scalars(_THESE, wanted)), now, lease)
 
 
 async def taken(connection: AsyncConnection, ids: Sequence[str]) -> list[Claimed]:
@@ -139,9 +138,9 @@ async def _claim(connection: AsyncConnection, ids: Sequence[str], now: datetime,
     return await taken(connection, ids)
 
 
-def _due(now: datetime, per_channel: int) -> sa.Subquery:
+def _due() -> sa.Subquery:
     """Looks at a few deliveries of each channel, however many wait: the channels are found by hops over the index, and
-    of each only what is due up to the time of its `per_channel`th.
+    of each only what is due up to the time of its `last`th. All of this is in the index.
     """
     waiting = _waiting_channels()
     other = deliveries.alias("other")
@@ -150,55 +149,57 @@ def _due(now: datetime, per_channel: int) -> sa.Subquery:
         .where(other.c.state == State.READY.value, other.c.channel_id == waiting.c.id)
         .order_by(other.c.next_at)
         .limit(1)
-        .offset(per_channel - 1)
+        .offset(_number("last"))
         .correlate(waiting)
         .scalar_subquery()
     )
-    found = _ordered(
-        deliveries.c.state == State.READY.value,
-        deliveries.c.next_at <= now,
-        deliveries.c.next_at <= sa.func.coalesce(last, sa.bindparam(None, now, deliveries.c.next_at.type)),
-    )
+    now = sa.bindparam("now", type_=deliveries.c.next_at.type)
+    found = _ordered(deliveries.c.next_at <= now, deliveries.c.next_at <= sa.func.coalesce(last, now))
     return found.join_from(waiting, deliveries, deliveries.c.channel_id == waiting.c.id).subquery("due")
 
 
 def _ordered(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
-    """Deliveries with their place in the order of their channel, but for those that have to wait for another one."""
+    """Deliveries that wait, with their place in the order of their channel, but for those that wait for another one."""
     order = (deliveries.c.next_at, deliveries.c.id)
     place = sa.func.row_number().over(partition_by=deliveries.c.channel_id, order_by=order).label("place")
-    columns = (deliveries.c.id, deliveries.c.org_id, deliveries.c.channel_id, deliveries.c.next_at, place)
-    return sa.select(*columns).where(*conditions, ~_follows_one_under_way())
+    found = sa.select(deliveries.c.id, deliveries.c.channel_id, deliveries.c.next_at, place)
+    return found.where(deliveries.c.state == State.READY.value, *conditions, deliveries.c.id.not_in(_following()))
 
 
-def _follows_one_under_way() -> sa.Exists:
-    """Whether a message of the same subject to the same channel is under way that is over already: what ends a subject
-    is not to arrive before what began it.
+def _following() -> sa.Select[str]:
+    """Those before which something of the same subject to the same channel is under way that ends with `until`: what
+    ends a subject is not to arrive before what began it.
     """
-    other = deliveries.alias("earlier")
-    return sa.exists().where(
-        other.c.state == State.SENDING.value,
-        other.c.channel_id == deliveries.c.channel_id,
-        other.c.subject == deliveries.c.subject,
-        other.c.until.is_not(None),
-        deliveries.c.until.is_(None),
+    earlier, later = deliveries.alias("earlier"), deliveries.alias("following")
+    same = (later.c.org_id == earlier.c.org_id) & (later.c.subject == earlier.c.subject)
+    return (
+        sa.select(later.c.id)
+        .join_from(earlier, later, same & (later.c.channel_id == earlier.c.channel_id))
+        .where(earlier.c.state == State.SENDING.value, earlier.c.until.is_not(None))
+        .where(later.c.state == State.READY.value, later.c.until.is_(None))
     )
 
 
-def _placed(due: sa.Subquery, places: Places, limit: int) -> sa.Select[str]:
+def _placed(due: sa.Subquery) -> sa.Select[str]:
     """Ids of those that have a place, of their channel and of their organization."""
     of_channel, of_org = _busy(deliveries.c.channel_id), _busy(deliveries.c.org_id)
-    at_once = sa.case((notification_channels.c.failing_since.is_(None), places.channel), else_=places.failing)
-    order = sa.func.row_number().over(partition_by=due.c.org_id, order_by=(due.c.next_at, due.c.id))
+    at_once = sa.case((notification_channels.c.failing_since.is_(None), _number("channel")), else_=_number("failing"))
+    org_id = notification_channels.c.org_id
+    order = sa.func.row_number().over(partition_by=org_id, order_by=(due.c.next_at, due.c.id))
     placed = (
         sa.select(due.c.id, due.c.next_at, (order + sa.func.coalesce(of_org.c.number, 0)).label("place"))
         .join_from(due, notification_channels, notification_channels.c.id == due.c.channel_id)
         .join(of_channel, of_channel.c.of == due.c.channel_id, isouter=True)
-        .join(of_org, of_org.c.of == due.c.org_id, isouter=True)
+        .join(of_org, of_org.c.of == org_id, isouter=True)
         .where(due.c.place <= at_once - sa.func.coalesce(of_channel.c.number, 0))
         .subquery("placed")
     )
-    within = sa.select(placed.c.id).where(placed.c.place <= places.organization)
-    return within.order_by(placed.c.place, placed.c.next_at, placed.c.id).limit(limit)
+    within = sa.select(placed.c.id).where(placed.c.place <= _number("organization"))
+    return within.order_by(placed.c.place, placed.c.next_at, placed.c.id).limit(_number("limit"))
+
+
+def _number(name: str) -> sa.BindParameter[int]:
+    return sa.bindparam(name, type_=sa.Integer)
 
 
 def _busy(whose: sa.Column[str]) -> sa.Subquery:
@@ -237,3 +238,7 @@ def _claimed(row: sa.RowMapping) -> Claimed:
             "message": msgspec.json.decode(row["message"], type=Message),
         }
     )
+
+
+_DUE: Final = _placed(_due())
+_THESE: Final = _placed(_ordered(deliveries.c.id.in_(sa.bindparam("ids", expanding=True))).subquery("due"))

@@ -57,7 +57,7 @@ deliveries: Final = sa.Table(
     sa.Index(None, "state", "channel_id", "next_at", "id"),
     sa.Index(None, "org_id", "id"),
     sa.Index(None, "org_id", "state", "id"),
-    sa.Index(None, "org_id", "subject"),
+    sa.Index(None, "org_id", "subject", "channel_id"),
     sa.Index(None, "channel_id", "id"),
     sa.Index(None, "ended_at"),
 )

@@ -22,7 +22,7 @@ AWAY_S: Final = 2.0  # until the next round after one that failed
 TIDY_S: Final = 3_600.0  # between two removals of what ended long ago
 FINISH_S: Final = 5.0  # for attempts under way when the process ends
 BATCH: Final = 16  # places that are waited for before more is claimed, so that a claim is worth its transaction
-GATHER_S: Final = 0.02  # likewise, from one attempt that has ended to the next claim
+GATHER_S: Final = 0.05  # likewise, from one attempt that has ended to the next claim
 
 log = structlog.get_logger(__name__)
 
@@ -82,14 +82,15 @@ class Worker:
         sender.metrics.overdue.set(0.0 if due is None else max(0.0, (now - due).total_seconds()))
         if due is None or due > now:
             return self._poll_s if due is None else _until(due - now, self._poll_s)
+        limit = sender.free
         async with sender.database.write() as connection:
             await reap(connection, now)
-            claimed = await claim_due(connection, now, limit=sender.free, places=sender.places, lease=sender.lease)
+            claimed = await claim_due(connection, now, limit=limit, places=sender.places, lease=sender.lease)
         for one in claimed:
             sender.begin(one)
-        if claimed:
+        if len(claimed) == limit:
             return 0.0
-        await sender.progress(self._poll_s)  # something is due, but all the places that it could have are taken
+        await sender.progress(self._poll_s)  # what else is due has to wait for places, as far as there is anything
         return GATHER_S
 
 

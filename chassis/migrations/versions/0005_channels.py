@@ -85,6 +85,6 @@ def upgrade() -> None:
     op.create_index("ix_deliveries_state_channel_id_next_at_id", "deliveries", ["state", "channel_id", "next_at", "id"])
     op.create_index("ix_deliveries_org_id_id", "deliveries", ["org_id", "id"])
     op.create_index("ix_deliveries_org_id_state_id", "deliveries", ["org_id", "state", "id"])
-    op.create_index("ix_deliveries_org_id_subject", "deliveries", ["org_id", "subject"])
+    op.create_index("ix_deliveries_org_id_subject_channel_id", "deliveries", ["org_id", "subject", "channel_id"])
     op.create_index("ix_deliveries_channel_id_id", "deliveries", ["channel_id", "id"])
     op.create_index("ix_deliveries_ended_at", "deliveries", ["ended_at"])
