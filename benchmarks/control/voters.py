@@ -48,7 +48,7 @@ async def _measure(name: str, control: Served) -> None:
             await _post(session, f"{url}/approval-policies/dry-run", voter, {"action": "a.b", "targetType": "x"})
         seconds = [await _round(session, url, control.tokens[0], voters, str(number)) for number in range(ROUNDS)]
     print(
-        f"{VOTERS} voters at once on {name}: {ROUNDS} requests, each with one transition and {NEEDED} votes that counted; "
+        f"{VOTERS} voters at once on {name}: {ROUNDS} requests, each one transition and {NEEDED} votes that counted; "
         f"{statistics.median(seconds) * 1e3:.0f} ms until all had an answer ({max(seconds) * 1e3:.0f} at most)",
         flush=True,
     )
