@@ -1,8 +1,8 @@
 """What a credential grants, as the store has it at this moment.
 
 The guard looks it up for requests (`chassis.identity.bearer`), and remembers it for some seconds. Whoever changes
-something on the strength of it asks once more within his transaction (`reach_now`, `session_now`): a body may take long to arrive, and
-what was revoked meanwhile, here or in another process, must not count.
+something on the strength of it asks once more within his transaction (`reach_now`, `session_now`): a body may take long
+to arrive, and what was revoked meanwhile, here or in another process, must not count.
 """
 
 from collections.abc import Collection
@@ -88,7 +88,9 @@ async def grant_now(connection: AsyncConnection, credential_id: str, now: dateti
 
 
 async def session_now(connection: AsyncConnection, session_id: str, now: datetime, *, owing: bool) -> Grant:
-    """Of the session with this id; `owing`: also while its second factor is owed. Raises Unauthorized, FactorRequired."""
+    """Of the session with this id; `owing`: also while its second factor is owed. Raises Unauthorized,
+    FactorRequired.
+    """
     found = await session_grant(connection, session_id)
     if found is None or (found.expires_at is not None and found.expires_at <= now):
         raise Unauthorized(NOT_VALID)

@@ -16,6 +16,7 @@ from chassis.identity.tables import signing_keys
 from chassis.relational import to_milliseconds
 
 UNSEEN: Final = timedelta(days=7)
+KEPT: Final = timedelta(days=90)  # those that nobody has heard of since, for whoever looks into what was signed
 SAY_AGAIN: Final = timedelta(hours=1)
 MAX_SHOWN: Final = 100
 
@@ -35,7 +36,8 @@ class KnownKey(NamedTuple):
 
 async def publish_key(connection: AsyncConnection, key: PublicKey, now: datetime) -> bool:
     """Say that the key is in use. False when it was withdrawn, which is for good."""
-    known = signing_keys.c.kid == key.kid
+    known, old = signing_keys.c.kid == key.kid, signing_keys.c.seen_at <= now - KEPT
+    await connection.execute(signing_keys.delete().where(old, signing_keys.c.withdrawn_at.is_(None)))
     if (await connection.execute(signing_keys.update().where(known).values(seen_at=now))).rowcount == 0:
         row = {"kid": key.kid, "public_key": key.raw, "created_at": now, "seen_at": now}
         await connection.execute(signing_keys.insert().values(row))

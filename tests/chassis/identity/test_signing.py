@@ -157,6 +157,19 @@ async def test_of_too_many_keys_those_in_use_are_shown(database: Database, monke
         assert await list_keys(connection, NOW) == [old, others[-1]]
 
 
+async def test_keys_of_long_ago_are_removed_but_for_those_that_were_withdrawn(database: Database) -> None:
+    gone, withdrawn, kept, now = (Signer.of(bytes([number]) * 32).public for number in range(4))
+    later = NOW + timedelta(days=90)
+    async with database.write() as connection:
+        await publish_key(connection, gone, NOW)
+        await publish_key(connection, withdrawn, NOW)
+        await publish_key(connection, kept, NOW + timedelta(seconds=1))
+        await withdraw_key(connection, withdrawn.kid, NOW)
+        await publish_key(connection, now, later)
+        assert [key.kid for key in await list_known(connection, 10)] == [now.kid, kept.kid, withdrawn.kid]
+        assert not await publish_key(connection, withdrawn, later), "it does not come back as a new one"
+
+
 async def test_a_withdrawn_key_is_believed_no_more_whoever_says_that_it_is_in_use(database: Database) -> None:
     first, second = Signer.of(SEED).public, Signer.of(bytes(32)).public
     async with database.write() as connection:
