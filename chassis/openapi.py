@@ -192,12 +192,12 @@ class _Writer:
         }
 
     def _refusal(self, status: int, refusals: Refusals, access: Access) -> dict[str, Any]:
-        """A reference to the shared refusal, which is written at its first use. Where no credential is asked for it is
-        another one: nothing is counted there.
+        """A reference to the shared refusal, which is written at its first use. Where nothing is counted it is another
+        one, and where everything is.
         """
         name, description = _REFUSED[status]
         description = refusals.descriptions.get(status, description)
-        name = ("Public" if isinstance(access, Public) else "") + refusals.prefix + name
+        name = _counted(access, status) + refusals.prefix + name
         answer = self._answer(Answer(description, refusals.content, status), _rated(access, status))
         self._share("responses", name, answer)
         return {"$ref": _REF.format(kind="responses", name=name)}
@@ -237,10 +237,19 @@ class _Writer:
 
 
 def _rated(access: Access, status: int) -> bool:
-    """Whether an answer may tell how a limit stands: any to a good credential, and the refusal that the limit is."""
-    if status == HTTPStatus.TOO_MANY_REQUESTS:
+    """Whether an answer may tell how a limit stands: any to a good credential, any to who comes for one, and the
+    refusal that the limit is.
+    """
+    if isinstance(access, Visitor) or status == HTTPStatus.TOO_MANY_REQUESTS:
         return True
     return not isinstance(access, Public) and status != HTTPStatus.UNAUTHORIZED
+
+
+def _counted(access: Access, status: int) -> str:
+    """The beginning of the name of a refusal whose headers are others than with most routes."""
+    if isinstance(access, Public):
+        return "Public"
+    return "Visitor" if isinstance(access, Visitor) and status == HTTPStatus.UNAUTHORIZED else ""
 
 
 def _own_headers(answer: Answer) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 from openapi_spec_validator import validate
 
-from chassis.access import Access, Guards, bearer, project_key, public
+from chassis.access import Access, Guards, bearer, project_key, public, visitor
 from chassis.openapi import Endpoint, document
 from chassis.operation import Answer, Body, Operation, Parameter, Refusals, Tag, json_content
 from chassis.web import Route
@@ -170,6 +170,20 @@ def test_every_answer_to_a_good_token_tells_how_its_limit_stands() -> None:
     assert {"BadRequest", "Forbidden", "NotFound", "Conflict", "PayloadTooLarge", "InternalError"} < told
     assert set(made["paths"]["/look"]["get"]["responses"]["200"]["headers"]) == {"X-Request-Id"}
     assert rate < set(made["paths"]["/orgs/{orgSlug}/things"]["post"]["responses"]["201"]["headers"])
+
+
+def test_so_does_every_answer_to_who_comes_for_a_credential() -> None:
+    rate = {"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"}
+    come = Operation("come", THINGS, (Answer("Here."),), refused=(401,))
+    made = document("Test", "A test.", [described(MAKE, "POST"), Endpoint("GET", "/come", visitor(), "Come.", come)])
+    answers = made["paths"]["/come"]["get"]["responses"]
+    assert set(answers) == {"200", "400", "401", "429", "500", "503"}
+    assert made["paths"]["/come"]["get"]["security"] == []
+    told = made["components"]["responses"]
+    for status, answer in answers.items():
+        headers = told[answer["$ref"].rpartition("/")[2]]["headers"] if "$ref" in answer else answer["headers"]
+        assert rate <= set(headers), status
+    assert not rate & set(told["Unauthorized"]["headers"])
 
 
 def test_so_does_every_answer_to_a_good_project_key() -> None:
