@@ -48,10 +48,12 @@ from proto.identity import ROLE_SCOPES, PrincipalKind, Role
 ROLES = (Role.VIEWER, Role.MEMBER, Role.ADMIN, Role.OWNER)
 START = datetime(2026, 11, 20, tzinfo=UTC)
 PEOPLE = st.integers(0, 7)  # four people, three agents of two of them, and a service of the first agent
-CHANGES = st.sampled_from(("disable", None, *ROLES))
+CHANGES = st.sampled_from((Role.MEMBER, Role.ADMIN, Role.OWNER, Role.MEMBER, Role.VIEWER, None, "disable"))
 RECENT = st.integers(0, 2)  # the latest requests are voted on
-APPROVES = st.sampled_from((True, True, True, False))
-BALLOTS = st.lists(st.tuples(PEOPLE, st.booleans(), APPROVES), max_size=6)  # who, on behalf of his owner, what
+APPROVES = st.integers(0, 11).map(lambda drawn: drawn != 11)  # a rejection ends a request, and its story
+BALLOTS = st.lists(
+    st.tuples(PEOPLE, st.booleans(), APPROVES), min_size=1, max_size=3
+)  # who, on behalf of his owner, what
 
 
 Rights = tuple[Role | None, bool]  # what one is, and whether he is disabled
@@ -165,7 +167,7 @@ class Machine(RuleBasedStateMachine):
             self.everyone = [await self._new(connection, None) for _ in range(4)]
             self.everyone += [await self._new(connection, self.everyone[n]) for n in (0, 0, 1)]
             self.everyone.append(await self._new(connection, self.everyone[4]))
-            self.policy = (2, DECIDING_ROLES, frozenset(one.id for one in self.everyone[4:]))
+            self.policy = (3, DECIDING_ROLES, frozenset(one.id for one in self.everyone[4:]))
             self.policy_id = (await policies.create(connection, self.org.id, None, self._policy())).id
 
     async def _new(self, connection: Any, owner: Person | None) -> Person:
@@ -207,11 +209,12 @@ class Machine(RuleBasedStateMachine):
             act_chain=() if behalf is None else (person.id,),
         )
 
-    @rule(person=PEOPLE, change=CHANGES)
-    def upset(self, person: int, change: Any) -> None:
-        """Somebody is disabled, leaves, comes back, or gets another role."""
+    @rule(person=PEOPLE, change=CHANGES, ballots=BALLOTS)
+    def upset(self, person: int, change: Any, ballots: list[tuple[int, bool, bool]]) -> None:
+        """Somebody is disabled, leaves, comes back, or gets another role; then others vote."""
         self.run(self._upset(self.database, self.everyone[person], change))
         self.learn_of_upset(self.everyone[person], change)
+        self.vote(0, ballots)
 
     def learn_of_upset(self, person: Person, change: Any) -> None:
         person.role, person.disabled = (person.role, True) if change == "disable" else (change, person.disabled)
@@ -226,9 +229,11 @@ class Machine(RuleBasedStateMachine):
             if change is not None:
                 await registry.add_membership(connection, self.org.id, person.id, change)
 
-    @rule(agent=st.integers(4, 7), owner=st.integers(0, 3))
-    def hand_over(self, agent: int, owner: int) -> None:
+    @rule(agent=st.integers(4, 7), owner=st.integers(0, 3), then=st.lists(st.booleans(), max_size=3), ballots=BALLOTS)
+    def hand_over(self, agent: int, owner: int, then: list[bool], ballots: list[tuple[int, bool, bool]]) -> None:
+        """Those vote first whom it concerns: the owner of before, the one of now, and it."""
         handed, to = self.everyone[agent], self.everyone[owner]
+        concerned = [self.everyone.index(handed.owner or handed), owner, agent]
 
         async def work() -> None:
             async with self.database.write() as connection:
@@ -237,27 +242,43 @@ class Machine(RuleBasedStateMachine):
 
         self.run(work())
         handed.owner = to
+        self.vote(0, [*((n, False, approves) for n, approves in zip(concerned, then, strict=False)), *ballots])
 
     @rule(
-        minimum=st.sampled_from((2, 1, 3)),
-        roles=st.lists(st.sampled_from(DECIDING_ROLES), min_size=1, unique=True),
-        listed=st.sets(st.integers(4, 7)),
+        agent=st.integers(4, 7),
+        owner=st.integers(0, 3),
+        asks=st.booleans(),
+        then=st.lists(st.booleans(), min_size=1, max_size=3),
     )
-    def change_policy(self, minimum: int, roles: list[Role], listed: set[int]) -> None:
-        self.policy = (minimum, tuple(roles), frozenset(self.everyone[n].id for n in listed))
+    def hand_over_meanwhile(self, agent: int, owner: int, asks: bool, then: list[bool]) -> None:
+        """It asks, or approves what somebody else asks, and is handed over before the others vote."""
+        self.create(agent if asks else (owner + 1) % 4, "ghijklmn"[len(self.asked) % 8], False, [(agent, False, True)])
+        self.hand_over(agent, owner, then, [])
+
+    @rule(
+        minimum=st.sampled_from((3, 2, 4, 1)),
+        roles=st.sampled_from((DECIDING_ROLES, DECIDING_ROLES, DECIDING_ROLES[:1], DECIDING_ROLES[1:])),
+        unlisted=st.sets(st.integers(4, 7), max_size=2),
+    )
+    def change_policy(self, minimum: int, roles: tuple[Role, ...], unlisted: set[int]) -> None:
+        self.policy = (
+            minimum,
+            roles,
+            frozenset(one.id for one in self.everyone[4:]) - {self.everyone[n].id for n in unlisted},
+        )
         self.run(self._change_policy(self.database, self._policy()))
 
     async def _change_policy(self, database: Database, values: dict[str, Any]) -> None:
         async with database.write() as connection:
             await policies.change(connection, self.org.id, self.policy_id, values)
 
-    @rule(minutes=st.sampled_from((1, 30, 59, 60)))
+    @rule(minutes=st.sampled_from((1, 1, 19, 60)))
     def wait(self, minutes: int) -> None:
         self.now += timedelta(minutes=minutes)
 
     @rule(
         person=st.sampled_from((4, 5, 6, 7, 0, 1)),
-        target_id=st.sampled_from("ab"),
+        target_id=st.sampled_from("abcdef"),
         acting=st.booleans(),
         ballots=BALLOTS,
     )
@@ -292,11 +313,10 @@ class Machine(RuleBasedStateMachine):
     def is_open(self, one: Asked) -> bool:
         return one.ended is None and one.expires > self.now
 
-    @precondition(lambda self: self.asked)
     @rule(request=RECENT, ballots=BALLOTS)
     def vote(self, request: int, ballots: list[tuple[int, bool, bool]]) -> None:
         """One after the other."""
-        for ballot in ballots:
+        for ballot in ballots if self.asked else ():
             self._cast(self.asked[-1 - request % len(self.asked)], *ballot)
 
     def _cast(self, asked: Asked, person: int, acting: bool, approves: bool) -> None:
@@ -479,7 +499,7 @@ def test_no_sequence_and_no_interleaving_breaks_an_approval(migrated_url: str) -
                 made,
                 settings=settings(
                     max_examples=40 if migrated_url.startswith("sqlite") else 15,
-                    stateful_step_count=25,
+                    stateful_step_count=30,
                     deadline=None,
                     suppress_health_check=list(HealthCheck),
                 ),
