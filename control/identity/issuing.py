@@ -1,6 +1,8 @@
 """What a session hands to its user: an access token that the process signs, and the refresh token."""
 
-from collections.abc import AsyncIterator
+import math
+import time
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Literal
@@ -11,9 +13,10 @@ from aiohttp import web
 from msgspec import Meta
 
 from chassis.errors import ServiceUnavailable
+from chassis.identity.bearer import FRESH_S
 from chassis.identity.sessions import Continued
-from chassis.identity.signing import LIFETIME, Signer
-from chassis.identity.signing_keys import SAY_AGAIN, publish_key
+from chassis.identity.signing import LIFETIME, PublicKey, Signer
+from chassis.identity.signing_keys import SAY_AGAIN, list_keys, publish_key
 from chassis.identity.users import User
 from chassis.relational import Database, format_time
 from chassis.rounds import Rounds
@@ -66,7 +69,10 @@ class Issuer:
 
     signer: Signer
     database: Database
+    clock: Callable[[], float] = time.monotonic
     _said_at: datetime | None = field(default=None, init=False)
+    _believed: list[PublicKey] = field(default_factory=list, init=False)
+    _believed_until: float = field(default=-math.inf, init=False)
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
         """Say every hour that the key is in use, whether anybody logs in or not: tokens hang on it that were issued."""
@@ -90,6 +96,15 @@ class Issuer:
         self._said_at = now if believed else None
         if not believed:
             raise KeyWithdrawn
+
+    async def believed(self) -> list[PublicKey]:
+        """What tokens may be signed with, as of FRESH_S ago at most: anybody may ask. Raises DatabaseUnavailable."""
+        now = self.clock()
+        if now >= self._believed_until:
+            async with self.database.read() as connection:
+                self._believed = await list_keys(connection, datetime.now(UTC))
+            self._believed_until = now + FRESH_S
+        return self._believed
 
     def material(self, continued: Continued, user: User) -> SessionMaterial:
         """For the one who has just logged in, or goes on."""

@@ -66,6 +66,19 @@ async def test_an_access_token_is_a_jwt_that_anybody_can_verify(control: Control
     assert token.claims["exp"] - token.claims["iat"] == 900
 
 
+async def test_the_keys_are_read_once_in_five_seconds_however_often_they_are_asked_for(control: Control) -> None:
+    now = 100.0
+    issuer = Issuer(Signer.of(bytes(32)), control.checks.database, lambda: now)
+    await issuer.get_ready()
+    assert issuer.signer.public in await issuer.believed()
+    async with control.checks.database.write() as connection:
+        await connection.execute(signing_keys.delete())
+    now += 4.9
+    assert issuer.signer.public in await issuer.believed()
+    now += 0.1
+    assert issuer.signer.public not in await issuer.believed()
+
+
 async def test_the_key_is_published_before_anybody_logs_in(control: Control) -> None:
     async with asyncio.timeout(10):
         while True:
