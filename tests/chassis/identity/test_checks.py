@@ -4,13 +4,17 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+import pytest
 from aiohttp import web
 
 from chassis.errors import ApiError
 from chassis.identity import registry, telemetry_keys
-from chassis.identity.checks import Checks
+from chassis.identity.bearer import BearerGuard
+from chassis.identity.checks import Checks, _Hearing
+from chassis.identity.project_keys import ProjectKeyGuard
 from chassis.redis import open_redis
 from chassis.relational import Database
+from proto.identity import hash_secret
 from tests.chassis.identity.tenants import Tenant
 from tests.redis_server import RedisServer
 
@@ -93,3 +97,44 @@ async def subscribed(server: RedisServer, processes: int) -> bool:
 
 async def negated(said: Awaitable[bool]) -> bool:
     return not await said
+
+
+@pytest.mark.parametrize(
+    ("message", "forgotten"),
+    [
+        ("bearers ORG", {"token", "session", "project"}),
+        ("bearers org_other", set()),
+        ("sessions OWNER", {"session"}),
+        ("sessions prn_other", set()),
+        ("project PROJECT", {"key"}),
+        ("project 1", set()),
+        ("key HASH", {"key"}),
+        ("key 00", set()),
+        ("key zz", {"token", "session", "project", "key"}),
+        ("project zz", {"token", "session", "project", "key"}),
+        ("of a later release", {"token", "session", "project", "key"}),
+    ],
+)
+async def test_what_is_heard_is_asked_for_again_and_no_more(
+    bearer: BearerGuard, keys: ProjectKeyGuard, acme: Tenant, message: str, forgotten: set[str]
+) -> None:
+    key_hash = hash_secret(acme.key.secret)
+    grant = await bearer.authenticate(f"Bearer {acme.token.secret}")
+    await bearer.authorize(grant, "acme", "web", ["projects:read"])
+    bearer._sessions._keep("ses", bearer._grants._known[hash_secret(acme.token.secret)])
+    await keys.check(legacy_key=acme.key.secret)
+    for name, value in (
+        ("ORG", acme.organization.id),
+        ("OWNER", acme.owner_id),
+        ("PROJECT", str(acme.project.id)),
+        ("HASH", key_hash.hex()),
+    ):
+        message = message.replace(name, value)
+    _Hearing(bearer, keys).heard(message)
+    fresh = {
+        "token": bearer._grants.recall(hash_secret(acme.token.secret)),
+        "session": bearer._sessions.recall("ses"),
+        "project": bearer._projects.recall((acme.organization.id, "web")),
+        "key": keys._cache.recall(key_hash),
+    }
+    assert {name for name, value in fresh.items() if value is None} == forgotten
