@@ -117,7 +117,7 @@ class ChannelTold(msgspec.Struct, frozen=True, rename="camel"):
     delivered: bool
     error: Annotated[
         str | None,
-        Meta(description="`not_found`, `disabled`, `queued` when it is tried further, or what stood in the way."),
+        Meta(description="`not_found`, `disabled`, `too_many`, `queued` when it goes on, or what stood in the way."),
     ]
 
 

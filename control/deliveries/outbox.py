@@ -17,8 +17,10 @@ from control.deliveries.message import Message
 from control.deliveries.tables import MAX_SUBJECT_LENGTH, MAX_TYPE_LENGTH
 
 BUDGET_S: Final = 3.0
+MAX_CHANNELS: Final = 100  # that one message goes to: its rows are of one transaction, and other writers wait for that
 NOT_FOUND: Final = "not_found"
 DISABLED: Final = "disabled"
+TOO_MANY: Final = "too_many"
 QUEUED: Final = "queued"
 UNKNOWN_KIND: Final = "unknown"  # of a channel that there is none of
 
@@ -32,14 +34,16 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Everyone:
-    """Every enabled channel of the organization, and of the project when there is one."""
+    """Every enabled channel of the organization, and of the project when there is one: the oldest MAX_CHANNELS, further
+    ones get an error.
+    """
 
     project_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """One delivery that waits (`delivery_id`), or why there is none (`error`: `not_found`, `disabled`)."""
+    """One delivery that waits (`delivery_id`), or why there is none (`error`: one of those above)."""
 
     channel_id: str
     kind: str
@@ -77,7 +81,8 @@ async def enqueue(
         await store.end_subject(connection, org_id, message.subject, now)
     if isinstance(target, Everyone):
         found = await channels.targets(connection, org_id, channel_ids=None, project_id=target.project_id)
-        return await _queue(connection, found, message, now, until)
+        queued = await _queue(connection, found[:MAX_CHANNELS], message, now, until)
+        return queued + [Queued(one.id, one.kind, error=TOO_MANY) for one in found[MAX_CHANNELS:]]
     wanted = [one for one in dict.fromkeys(target.channel_ids) if is_channel_id(one)]
     found = await channels.targets(connection, org_id, channel_ids=wanted, project_id=None)
     queued = await _queue(connection, [one for one in found if one.enabled], message, now, until)

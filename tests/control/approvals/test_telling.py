@@ -16,8 +16,9 @@ from control.approvals.store import names
 from control.approvals.tables import approval_requests
 from control.approvals.telling import Links
 from control.audit.verify import stored
+from control.deliveries import outbox
 from control.deliveries.tables import deliveries
-from tests.control.approvals.office import REQUESTS, Office, new_channel
+from tests.control.approvals.office import ASKED, REQUESTS, Office, new_channel
 
 LINK = "https://ops.example.org/orgs/acme/approval-requests/"
 
@@ -261,3 +262,16 @@ async def test_names_of_people(office: Office) -> None:
     alice = await office.member()
     async with office.checks.database.read() as connection:
         assert await names(connection, [alice.id, "prn_none"]) == {alice.id: "Member"}
+
+
+async def test_one_message_goes_to_so_many_channels(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asked and how it ends is written in one turn each, which others wait for."""
+    monkeypatch.setattr(outbox, "MAX_CHANNELS", 2)
+    channels = [await new_channel(office.checks.database, office.acme) for _ in range(4)]
+    status, answer, _ = await office.call("POST", REQUESTS, ASKED | {"notify": True})
+    assert (status, [(one["channelId"], one["error"]) for one in answer["deliveries"]]) == (
+        201,
+        [*((id_, None) for id_ in channels[:2]), *((id_, "too_many") for id_ in channels[2:])],
+    )
+    await office.vote("reject", answer["request"], await office.member())
+    assert [told for told, _ in await messages(office)] == channels[:2] * 2
