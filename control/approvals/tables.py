@@ -69,7 +69,7 @@ approval_requests: Final = sa.Table(
     sa.Index(None, "org_id", "id"),
     _index("decided", "org_id", "status", "id", where="status <> 'PENDING'"),
     _index("noted", "org_id", "id", where="expiry_noted"),
-    _index("open", "org_id", "id", where="status = 'PENDING' AND NOT expiry_noted"),
+    _index("open", "org_id", "id", "expires_at", where="status = 'PENDING' AND NOT expiry_noted"),
     _index("same", "org_id", "requester_id", "action", "target_id", where="status = 'PENDING' AND NOT expiry_noted"),
     _index("due", "expires_at", "id", where="status = 'PENDING' AND NOT expiry_noted"),
 )

@@ -139,7 +139,7 @@ def _approval_requests() -> None:
     for name, columns, where in (
         ("decided", ["org_id", "status", "id"], "status <> 'PENDING'"),
         ("noted", ["org_id", "id"], "expiry_noted"),
-        ("open", ["org_id", "id"], waiting),
+        ("open", ["org_id", "id", "expires_at"], waiting),
         ("same", ["org_id", "requester_id", "action", "target_id"], waiting),
         ("due", ["expires_at", "id"], waiting),
     ):
