@@ -46,7 +46,7 @@ class Places:
 
     channel: int = 8
     failing: int = 1
-    organization: int = 16
+    organization: int = 32
 
 
 @dataclass(frozen=True, slots=True)

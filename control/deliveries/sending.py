@@ -29,7 +29,7 @@ from control.deliveries.message import Message
 from control.deliveries.outbox import BUDGET_S, QUEUED, Delivery, Queued
 from control.deliveries.outcome import Outcome
 
-SLOTS: Final = 64
+SLOTS: Final = 128
 TEST_SLOTS: Final = 16
 ATTEMPT_S: Final = 20.0  # whatever the other end does; the outcome has the rest of the lease to be written
 _DRAWS: Final = 1 << 20

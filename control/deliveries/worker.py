@@ -22,7 +22,7 @@ AWAY_S: Final = 2.0  # until the next round after one that failed
 TIDY_S: Final = 3_600.0  # between two removals of what ended long ago
 FINISH_S: Final = 5.0  # for attempts under way when the process ends
 BATCH: Final = 16  # places that are waited for before more is claimed, so that a claim is worth its transaction
-GATHER_S: Final = 0.05  # likewise, from one attempt that has ended to the next claim
+GATHER_S: Final = 0.01  # likewise, from one attempt that has ended to the next claim
 
 log = structlog.get_logger(__name__)
 

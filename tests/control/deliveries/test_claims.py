@@ -186,12 +186,12 @@ async def test_one_organization_takes_its_places_and_no_more_whatever_it_has(pos
         await queued(post)
     async with post.database.write() as connection:
         await store.insert(connection, [other] * 3, MESSAGE, post.clock() - HEAD_START)
-    first = await claim(post, limit=64)
+    first = await claim(post, limit=128)
     counts = [[one.org_id for one in first].count(org) for org in (post.tenant.organization.id, other.org_id)]
     assert counts == [Places().organization, 3]
-    assert await claim(post, limit=64) == []
+    assert await claim(post, limit=128) == []
     await settle(post, next(one for one in first if one.org_id != other.org_id), OK)
-    assert [one.org_id for one in await claim(post, limit=64)] == [post.tenant.organization.id]
+    assert [one.org_id for one in await claim(post, limit=128)] == [post.tenant.organization.id]
 
 
 async def test_organizations_take_turns(post: Post) -> None:

@@ -541,7 +541,7 @@ async def test_a_hanging_receiver_holds_nobody_up(post: Post, receiver: Receiver
     running = Worker(post.sender, poll_s=0.02).running()
     await anext(running)
     await receiver.until(400, 60)
-    assert len(post.sender._under_way) <= 64
+    assert len(post.sender._under_way) <= Places().organization
     await anext(running, None)
     silent.close()
     found = [one for one in await post.listed() if one.channel_id != hanging.id]
