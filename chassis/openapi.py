@@ -69,8 +69,9 @@ _REFUSED: Final[Mapping[int, tuple[str, str]]] = {
     429: (
         "RateLimited",
         (
-            "Too many requests (`rate_limited`), or the quota of the month is used (`quota_exceeded`). The headers are "
-            "of the limit that refused: those of a quota count items, and it is whole again when the next month begins."
+            "Too many requests (`rate_limited`), or a quota is used up (`quota_exceeded`): of the month, or of what may "
+            "wait at once. The headers are of the limit that refused: those of a quota count items, or what waits, and "
+            "it is whole again when the next month begins, or when something that waits comes to its end."
         ),
     ),
     500: ("InternalError", "Our fault, said without detail; the log has the rest under the request id."),

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.errors import ApiError
+from chassis.limits.limiter import Verdict
 from control.approvals.tables import OPEN, approval_requests
 from proto.errors import ErrorCode
 
@@ -15,10 +16,12 @@ MAX_OPEN_OF_ONE: Final = 1_000  # of one requester
 
 
 class TooManyOpen(ApiError):
-    """429: as many requests wait as may."""
+    """429: as many requests wait as may; the first of them for so many seconds yet. `verdict` is for the headers."""
 
-    def __init__(self, message: str, retry_after: int) -> None:
-        super().__init__(ErrorCode.QUOTA_EXCEEDED, message, retry_after=retry_after)
+    def __init__(self, most: int, of: str, seconds: int, now: datetime) -> None:
+        message = f"At most {most} requests of {of} wait at once. Decide or withdraw some."
+        super().__init__(ErrorCode.QUOTA_EXCEEDED, message, retry_after=seconds)
+        self.verdict = Verdict(most, 0, int(now.timestamp()) + seconds, seconds * 1_000_000_000)
 
 
 async def require_room(connection: AsyncConnection, org_id: str, requester_id: str, now: datetime) -> None:
@@ -33,5 +36,4 @@ async def require_room(connection: AsyncConnection, org_id: str, requester_id: s
         count = sa.select(sa.func.count(), sa.func.min(found.c.expires_at, type_=columns.expires_at.type))
         number, soonest = (await connection.execute(count.select_from(found))).one()
         if number >= most:
-            left = int((soonest - now).total_seconds()) + 1
-            raise TooManyOpen(f"At most {most} requests of {of} wait at once. Decide or withdraw some.", left)
+            raise TooManyOpen(most, of, int((soonest - now).total_seconds()) + 1, now)

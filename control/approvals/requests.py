@@ -1,7 +1,8 @@
 """`/orgs/{orgSlug}/approval-requests`: list, ask, show, approve, reject."""
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Final, cast
@@ -13,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.access import bearer, reach
 from chassis.errors import NotFound
 from chassis.identity.model import Reach
+from chassis.limits.admission import VERDICT
 from chassis.limits.limiter import LimitClass
 from chassis.operation import Answer, Body, Operation, Parameter, Tag, json_content
 from chassis.validation import Issues, bounded_int, single
@@ -33,6 +35,7 @@ from control.approvals.bodies import (
     said,
     vote_body,
 )
+from control.approvals.ceilings import TooManyOpen
 from control.approvals.model import Request, Status
 from control.approvals.telling import Links, Place
 from control.approvals.voting import Ballot, Outcome
@@ -132,7 +135,7 @@ class ApprovalRequests:
         same one waiting (200): same requester, action, target and project. Channels are told of a new one.
         """
         body = await self._new(request)
-        async with self.desk.change(request) as (connection, caller):
+        async with self.desk.change(request) as (connection, caller), _told_of_ceiling(request):
             now = self.now()  # not before it is this request's turn
             answered = await ask(connection, Asking(caller, body, self._place(caller), request_id(request), now))
         deliveries = await self.attempts.attempt(answered.queued) if answered.queued else []
@@ -203,6 +206,16 @@ class ApprovalRequests:
 
     def _place(self, caller: Reach) -> Place:
         return self.links.of(caller.org_slug)
+
+
+@asynccontextmanager
+async def _told_of_ceiling(request: web.Request) -> AsyncIterator[None]:
+    """The headers are of the limit that refused."""
+    try:
+        yield
+    except TooManyOpen as error:
+        request[VERDICT] = error.verdict
+        raise
 
 
 def _status(request: web.Request, issues: Issues) -> Status | None:

@@ -58,6 +58,9 @@ async def test_so_many_may_wait(office: Office, monkeypatch: pytest.MonkeyPatch,
         f"At most 3 requests of {of} wait at once. Decide or withdraw some.",
     )
     assert 60 < int(headers["Retry-After"]) <= 121
+    assert (headers["x-ratelimit-limit"], headers["x-ratelimit-remaining"]) == ("3", "0")
+    until = int(office.clock.now().timestamp()) + int(headers["Retry-After"])
+    assert abs(int(headers["x-ratelimit-reset"]) - until) <= 1
     assert (await office.call("POST", REQUESTS, ASKED | {"targetId": "0"}, alice.token))[0] == 200, "it waits already"
     allowed = await office.call("POST", REQUESTS, ASKED | {"action": "issue.resolve"}, alice.token)
     assert allowed[0] == 200, "nobody is asked"
