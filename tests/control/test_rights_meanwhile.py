@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 import msgspec
 import pytest
 
+import control
 from chassis.identity import registry
 from chassis.identity.tables import access_tokens
 from proto.identity import Role
@@ -37,6 +39,25 @@ CHANGES: Final[dict[str, tuple[str, str, object]]] = {
         {"action": "deploy.production", "targetType": "service", "targetId": "checkout"},
     ),
 }
+
+
+# Who opens a transaction to write by himself: visitors, who have no right that could be lost, and what runs by itself.
+BY_THEMSELVES: Final = {
+    "approvals/expiry.py",
+    "deliveries/clerk.py",
+    "deliveries/sending.py",
+    "deliveries/worker.py",
+    "desk.py",
+    "identity/invitations.py",
+    "identity/issuing.py",
+    "identity/login.py",
+}
+
+
+def test_every_other_change_is_made_by_the_desk() -> None:
+    root = Path(control.__file__).parent
+    found = {str(path.relative_to(root)) for path in root.rglob("*.py") if "atabase.write()" in path.read_text()}
+    assert found == BY_THEMSELVES
 
 
 async def sent_slowly(
