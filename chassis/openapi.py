@@ -69,7 +69,7 @@ _REFUSED: Final[Mapping[int, tuple[str, str]]] = {
     429: (
         "RateLimited",
         (
-            "Too many requests (`rate_limited`), or a quota is used up (`quota_exceeded`): of the month, or of what may "
+            "Too many requests (`rate_limited`), or a quota is used up (`quota_exceeded`): of a month, or of what may "
             "wait at once. The headers are of the limit that refused: those of a quota count items, or what waits, and "
             "it is whole again when the next month begins, or when something that waits comes to its end."
         ),
