@@ -24,6 +24,7 @@ from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.types import TypeDecorator
 
+from chassis import sqlite
 from chassis.errors import ServiceUnavailable, StartupError
 from chassis.settings import ChassisSettings
 
@@ -305,6 +306,8 @@ def _options(url: sa.URL, max_wait_s: float, *, asynchronous: bool) -> dict[str,
             options["async_creator"] = postgresql.creator(postgresql.AsyncConnection, url, max_wait_s)
         else:
             options["creator"] = postgresql.creator(postgresql.Connection, url, max_wait_s)
+    elif asynchronous:
+        options["async_creator"] = sqlite.creator(url)
     return options
 
 

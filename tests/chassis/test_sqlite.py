@@ -1,0 +1,62 @@
+"""Connections to SQLite end, whoever closes them, how often and at what moment."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from chassis.relational import Database
+from chassis.sqlite import Connection, creator
+
+
+async def opened(path: Path) -> Connection:
+    made = creator(sa.make_url(f"sqlite+aiosqlite:///{path / 'x.db'}"))()
+    await made
+    return made
+
+
+async def test_who_closes_what_was_told_to_stop_waits_for_nothing(tmp_path: Path) -> None:
+    """As a task does that is cancelled a second time while it closes its connection."""
+    connection = await opened(tmp_path)
+    closing = asyncio.create_task(connection.close())
+    await asyncio.sleep(0)
+    connection.stop()
+    async with asyncio.timeout(5):
+        await asyncio.gather(closing, return_exceptions=True)
+        await connection.close()
+
+
+async def test_whoever_is_cancelled_while_he_waits_for_the_end_takes_it_from_nobody(tmp_path: Path) -> None:
+    connection = await opened(tmp_path)
+    first, second = connection.stop(), connection.stop()
+    if first is None or second is None:
+        pytest.fail("there is an event loop")
+    first.cancel()
+    async with asyncio.timeout(5):
+        await second
+
+
+async def test_tasks_that_are_cancelled_twice_leave_nothing_that_waits(tmp_path: Path) -> None:
+    """At every step of a transaction."""
+    database = Database(f"sqlite:///{tmp_path / 'x.db'}", max_wait_s=2.0)
+    await database.start()
+
+    async def work() -> None:
+        async with database.write() as connection:
+            await connection.execute(sa.text("SELECT 1"))
+
+    before = asyncio.all_tasks()
+    for first in range(12):
+        for second in range(4):
+            task = asyncio.create_task(work())
+            for steps in (first, second):
+                for _ in range(steps):
+                    await asyncio.sleep(0.0005)
+                task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+    async with asyncio.timeout(10):
+        while left := asyncio.all_tasks() - before:
+            await asyncio.wait(left)
+        await work()
+        await database.close()
