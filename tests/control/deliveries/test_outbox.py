@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.errors import ServiceUnavailable
 from chassis.relational import DatabaseUnavailable
 from control.channels import store as channels
 from control.channels.config import EmailConfig, Kind, WebhookConfig
@@ -298,6 +299,20 @@ async def test_what_an_operator_has_to_see_to_is_counted(post: Post) -> None:
     assert (await post.one()).state is State.READY
     await worker.round()
     assert post.sender.metrics.overdue._value.get() == 0
+
+
+async def test_tests_have_places_of_their_own_and_so_many(
+    post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    channel = await post.channel(receiver.url())
+    monkeypatch.setattr(post.sender, "_slots", 0)  # whatever else is under way
+    async with post.database.write() as connection:
+        claimed = await post.sender.insert_test(connection, channel, MESSAGE)
+    assert (await post.sender.test(claimed)).ok
+    monkeypatch.setattr("control.deliveries.sending.TEST_SLOTS", 0)
+    async with post.database.write() as connection:
+        with pytest.raises(ServiceUnavailable):
+            await post.sender.insert_test(connection, channel, MESSAGE)
 
 
 async def test_a_receiver_that_hangs_costs_its_attempt_and_no_more(
