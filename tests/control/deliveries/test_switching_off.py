@@ -1,0 +1,138 @@
+"""Channels that are switched off, by people or by what their receivers do, and what becomes of their deliveries."""
+
+import pytest
+import sqlalchemy as sa
+
+from control.channels import store as channels
+from control.channels.config import WebhookConfig
+from control.channels.tables import notification_channels
+from control.deliveries import store
+from control.deliveries.claims import claim_these
+from control.deliveries.outbox import Named
+from control.deliveries.outcome import Outcome
+from control.deliveries.tables import State
+from tests.control.deliveries.conftest import MESSAGE, Post
+from tests.control.deliveries.test_outbox import ALL, FAILED, OK, claim, past_head_start, settle
+from tests.control.receiver import SECRET, Receiver
+
+
+@pytest.mark.parametrize("how", ["disabled", "deleted"])
+async def test_what_waits_for_a_channel_that_is_switched_off_is_cancelled(post: Post, how: str) -> None:
+    channel = await post.channel("http://127.0.0.1:9")
+    await post.queue()
+    past_head_start(post)
+    (claimed,) = await claim(post)
+    waiting = (await post.queue())[0].delivery_id
+    async with post.database.write() as connection:
+        if how == "disabled":
+            await channels.change(connection, post.sealer, channel, enabled=False)
+        else:
+            await channels.delete(connection, channel)
+    found = {one.id: one for one in await post.listed()}
+    assert found[str(waiting)].state is State.CANCELLED
+    assert found[str(waiting)].detail == f"The channel was {how}."
+    assert await settle(post, claimed, FAILED) == store.Settled(State.CANCELLED)  # no further attempt
+
+
+async def test_a_deleted_channel_keeps_no_config(post: Post) -> None:
+    channel = await post.channel("http://127.0.0.1:9")
+    await post.queue()
+    async with post.database.write() as connection:
+        await channels.delete(connection, channel)
+        row = (await connection.execute(sa.select(notification_channels))).one()
+    assert (row.config, row.enabled) == (None, False)
+
+
+async def test_a_deleted_channel_that_no_delivery_names_is_gone(post: Post) -> None:
+    channel, other = await post.channel("http://127.0.0.1:9"), await post.channel("http://127.0.0.1:9")
+    await post.queue(Named([other.id]))
+    async with post.database.write() as connection:
+        for one in (channel, other):
+            await channels.delete(connection, one)
+        assert list(await connection.scalars(sa.select(notification_channels.c.id))) == [other.id]
+
+
+async def test_another_config_is_another_receiver(post: Post) -> None:
+    channel = await post.channel("http://127.0.0.1:9")
+    async with post.database.write() as connection:
+        await connection.execute(
+            notification_channels.update().values(failing_since=post.clock(), off_reason="failing")
+        )
+        changed = {"name": "y"}, {"config": WebhookConfig(url="http://127.0.0.1:9/new", secret=SECRET)}
+        rows = []
+        for change in changed:
+            await channels.change(connection, post.sealer, channel, **change)
+            rows.append((await connection.execute(sa.select(notification_channels))).one())
+    assert [(row.failing_since, row.off_reason) for row in rows] == [(post.clock(), "failing"), (None, None)]
+
+
+@pytest.mark.parametrize("first", [Outcome(False, "Ours.", ours=True), Outcome(False, "Theirs.")])
+async def test_a_fault_of_ours_is_none_of_the_channel(post: Post, first: Outcome) -> None:
+    """Nothing comes through for five days; whose fault the first of them was decides whether that switches it off."""
+    channel = await post.channel("http://127.0.0.1:9")
+    for days, outcome, enabled in ((0, first, True), (5, FAILED, first.ours), (5, first, first.ours)):
+        post.clock.pass_by(days * 86_400)
+        async with post.database.write() as connection:
+            (id_,) = await store.insert(connection, [channel], MESSAGE, post.clock())
+            (claimed,) = await claim_these(connection, [id_], post.clock(), places=ALL)
+        await post.sender._clerk.settle(claimed, outcome)
+        assert (await post.found(channel)).enabled is enabled
+
+
+async def test_a_receiver_that_is_gone_switches_its_channel_off(post: Post, receiver: Receiver) -> None:
+    receiver.says(410)
+    channel = await post.channel(receiver.url())
+    await post.sender.attempt(await post.queue())
+    assert (await post.found(channel)).enabled is False
+    assert (await post.one()).state is State.DEAD
+    assert await post.queue() == []
+    async with post.database.read() as connection:
+        events = (await connection.execute(sa.text("SELECT action, data FROM audit_events"))).all()
+    assert [(event.action, "gone" in event.data) for event in events] == [("channel.disabled", True)]
+
+
+async def test_five_days_of_failures_switch_a_channel_off_and_one_success_in_between_does_not(post: Post) -> None:
+    channel = await post.channel("http://127.0.0.1:9/")
+    for days, outcome, enabled in (
+        (0, FAILED, True),
+        (4, FAILED, True),
+        (0.9, OK, True),
+        (1, FAILED, True),
+        (4.9, FAILED, True),
+        (0.1, FAILED, False),
+    ):
+        post.clock.pass_by(days * 86_400)
+        async with post.database.write() as connection:
+            (id_,) = await store.insert(connection, [channel], MESSAGE, post.clock())
+            (claimed,) = await claim_these(connection, [id_], post.clock(), places=ALL)
+        await post.sender._clerk.settle(claimed, outcome)
+        assert (await post.found(channel)).enabled is enabled
+    async with post.database.read() as connection:
+        assert await connection.scalar(sa.select(notification_channels.c.off_reason)) == "failing"
+
+
+async def test_enabling_a_channel_again_starts_anew(post: Post) -> None:
+    channel = await post.channel("http://127.0.0.1:9")
+    async with post.database.write() as connection:
+        await connection.execute(
+            notification_channels.update().values(failing_since=post.clock(), off_reason="failing", enabled=False)
+        )
+        await channels.change(connection, post.sealer, channel, enabled=True)
+        row = (await connection.execute(sa.select(notification_channels))).one()
+    assert (row.enabled, row.off_reason, row.failing_since) == (True, None, None)
+
+
+async def test_a_config_that_does_not_open_is_no_reason_to_give_up(post: Post, receiver: Receiver) -> None:
+    """An operator can bring the key back."""
+    first, second = await post.channel(receiver.url()), await post.channel(receiver.url())
+    async with post.database.write() as connection:  # moved from row to row, as only an attacker would
+        stolen = await connection.scalar(
+            sa.select(notification_channels.c.config).where(notification_channels.c.id == second.id)
+        )
+        await connection.execute(
+            notification_channels.update().where(notification_channels.c.id == first.id).values(config=stolen)
+        )
+    await post.sender.attempt(await post.queue(Named([first.id])))
+    one = await post.one()
+    assert (one.state, one.detail) == (State.READY, "The config of the channel cannot be opened.")
+    assert receiver.received == []

@@ -1,0 +1,272 @@
+"""What sends in the background: workers, what they share, and what they do when the store or a receiver will not."""
+
+import asyncio
+import socket
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from aiohttp import web
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.errors import ServiceUnavailable
+from chassis.relational import DatabaseUnavailable
+from control.channels import store as channels
+from control.channels.config import EmailConfig, Kind
+from control.channels.tables import notification_channels
+from control.deliveries import store
+from control.deliveries.claims import LEASE, Claimed, Places
+from control.deliveries.outcome import PAUSES_S
+from control.deliveries.store import HEAD_START
+from control.deliveries.tables import State
+from control.deliveries.worker import Worker
+from tests.control.deliveries.conftest import MESSAGE, Post
+from tests.control.deliveries.test_outbox import claim, past_head_start
+from tests.control.receiver import Receiver
+
+
+async def test_what_is_queued_has_a_head_start_over_workers(post: Post) -> None:
+    await post.channel("http://127.0.0.1:9")
+    await post.queue()
+    assert await claim(post) == []
+    past_head_start(post)
+    assert len(await claim(post)) == 1
+    assert await claim(post) == []
+
+
+async def test_what_an_operator_has_to_see_to_is_counted(post: Post) -> None:
+    """No mail server is configured here."""
+    async with post.database.write() as connection:
+        await channels.create(
+            connection, post.sealer, org_id=post.tenant.organization.id, project_id=None, name="x", kind=Kind.EMAIL,
+            config=EmailConfig(["ada@example.org"]), enabled=True, created_by=post.tenant.owner_id,
+        )  # fmt: skip
+    worker = Worker(post.sender)
+    await post.queue()
+    post.clock.pass_by(HEAD_START.total_seconds() + 90)
+    await worker.round()
+    await post.sender.finish(5)
+    assert 60 < post.sender.metrics.overdue._value.get() <= 90
+    assert post.sender.metrics.faults.labels("email")._value.get() == 1
+    assert (await post.one()).state is State.READY
+    await worker.round()
+    assert post.sender.metrics.overdue._value.get() == 0
+
+
+async def test_tests_have_places_of_their_own_and_so_many(
+    post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    channel = await post.channel(receiver.url())
+    monkeypatch.setattr(post.sender, "_slots", 0)  # whatever else is under way
+    async with post.database.write() as connection:
+        claimed = await post.sender.insert_test(connection, channel, MESSAGE)
+    assert (await post.sender.test(claimed)).ok
+    monkeypatch.setattr("control.deliveries.sending.TEST_SLOTS", 0)
+    async with post.database.write() as connection:
+        with pytest.raises(ServiceUnavailable):
+            await post.sender.insert_test(connection, channel, MESSAGE)
+
+
+async def test_a_receiver_that_hangs_costs_its_attempt_and_no_more(
+    post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a kind of channel does with its time, the outcome is written while the lease lasts."""
+    monkeypatch.setattr("control.deliveries.sending.ATTEMPT_S", 0.05)
+
+    async def hang(_request: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(1)
+        return web.Response(status=204)
+
+    receiver.answers = [hang]
+    await post.channel(receiver.url())
+    await post.sender.attempt(await post.queue())
+    assert ((await post.one()).state, (await post.one()).detail) == (State.READY, "The attempt took too long.")
+
+
+async def test_a_backlog_of_one_channel_is_not_sent_by_the_second(post: Post, receiver: Receiver) -> None:
+    """As soon as one place is free it is taken, not at the next look."""
+
+    async def slowly(_request: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(0.05)
+        return web.Response(status=204)
+
+    receiver.answers = [slowly]
+    channel = await post.channel(receiver.url())
+    async with post.database.write() as connection:
+        await store.insert(connection, [channel] * 60, MESSAGE, post.clock() - HEAD_START)
+    running = Worker(post.sender, poll_s=30).running()
+    await anext(running)
+    await receiver.until(60, 15)
+    await anext(running, None)
+
+
+async def test_deliveries_are_made_while_the_database_comes_and_goes(
+    post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("control.deliveries.clerk.AGAIN_S", 0.01)
+    real, failures = store.settle, iter([True, True, False])
+
+    async def flaky(*args: object) -> object:
+        if next(failures):
+            raise DatabaseUnavailable
+        return await real(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(store, "settle", flaky)
+    await post.channel(receiver.url())
+    assert (await post.sender.attempt(await post.queue()))[0].delivered is True
+    assert (await post.one()).state is State.DONE
+    assert len(receiver.received) == 1
+
+
+async def test_an_outcome_that_is_not_written_in_time_is_lost_and_the_delivery_made_again(
+    post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_args: object) -> None:
+        raise DatabaseUnavailable
+
+    await post.channel(receiver.url())
+    queued = await post.queue()
+    with monkeypatch.context() as patched:
+        patched.setattr("control.deliveries.clerk.AGAIN_S", 0.01)
+        patched.setattr(post.sender._clerk, "_patience_s", 0.05)
+        patched.setattr(store, "settle", away)
+        assert (await post.sender.attempt(queued))[0].delivered is True
+    assert (await post.one()).state is State.SENDING
+    post.clock.pass_by(LEASE.total_seconds() + 1)
+    await Worker(post.sender, poll_s=0.01).round()
+    post.clock.pass_by(PAUSES_S[0])
+    await Worker(post.sender).round()
+    await post.sender.finish(5)
+    assert ((await post.one()).state, (await post.one()).attempts) == (State.DONE, 1)
+    assert len({one.headers["webhook-id"] for one in await receiver.until(2)}) == 1
+
+
+async def test_one_outcome_that_cannot_be_written_costs_no_other(
+    post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = await post.channel(receiver.url())
+    for _ in range(5):
+        await post.channel(receiver.url())
+    real = store.settle
+
+    async def settle_but_one(connection: AsyncConnection, claimed: Claimed, *rest: Any) -> store.Settled | None:
+        if claimed.channel_id == odd.id:
+            raise ValueError("odd")
+        return await real(connection, claimed, *rest)
+
+    monkeypatch.setattr(store, "settle", settle_but_one)
+    await post.sender.attempt(await post.queue())
+    states = {one.channel_id: one.state for one in await post.listed()}
+    assert states.pop(odd.id) is State.SENDING
+    assert set(states.values()) == {State.DONE}
+
+
+async def test_a_worker_sends_what_waits_and_stops(post: Post, receiver: Receiver) -> None:
+    for _ in range(3):
+        await post.channel(receiver.url())
+    await post.queue()
+    past_head_start(post)
+    running = Worker(post.sender, poll_s=0.02).running()
+    await anext(running)
+    await receiver.until(3)
+    await post.queue()
+    past_head_start(post)
+    await receiver.until(6)
+    await anext(running, None)
+    assert {one.state for one in await post.listed()} == {State.DONE}
+    assert len({one.headers["webhook-id"] for one in receiver.received}) == 6
+
+
+async def test_several_workers_send_each_delivery_once(post: Post, receiver: Receiver) -> None:
+    for _ in range(10):
+        await post.channel(receiver.url())
+    for _ in range(10):
+        await post.queue()
+    past_head_start(post)
+    workers = [Worker(post.sender, poll_s=0.01) for _ in range(4)]
+    while any([await worker.round() == 0.0 for worker in workers]):
+        await asyncio.sleep(0)
+    await post.sender.finish(10)
+    while (await post.listed(state=State.READY)) or (await post.listed(state=State.SENDING)):
+        await asyncio.gather(*(worker.round() for worker in workers))
+        await post.sender.finish(10)
+    ids = [one.headers["webhook-id"] for one in receiver.received]
+    assert (len(ids), len(set(ids))) == (100, 100)
+
+
+async def test_a_worker_goes_on_after_a_fault(post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("control.deliveries.worker.AWAY_S", 0.01)
+    worker, faults = Worker(post.sender, poll_s=0.01), iter([ValueError("odd"), None])
+    real = worker.round
+
+    async def flaky() -> float:
+        fault = next(faults, None)
+        if fault is not None:
+            raise fault
+        return await real()
+
+    monkeypatch.setattr(worker, "round", flaky)
+    await post.channel(receiver.url())
+    await post.queue()
+    past_head_start(post)
+    running = worker.running()
+    await anext(running)
+    await receiver.until(1)
+    await anext(running, None)
+
+
+async def test_tidying_goes_on_after_a_fault(post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("control.deliveries.worker.TIDY_S", 0.01)
+    faults, real = iter([ValueError("odd"), None]), store.expire
+
+    async def flaky(connection: AsyncConnection, before: Any) -> int:
+        fault = next(faults, None)
+        if fault is not None:
+            raise fault
+        return await real(connection, before)
+
+    monkeypatch.setattr(store, "expire", flaky)
+    await post.channel(receiver.url())
+    await post.sender.attempt(await post.queue())
+    post.clock.pass_by(2 * 86_400)
+    running = Worker(post.sender, keep_days=1).running()
+    await anext(running)
+    async with asyncio.timeout(5):
+        while await post.listed():
+            await asyncio.sleep(0.01)
+    await anext(running, None)
+
+
+async def test_a_hanging_receiver_holds_nobody_up(post: Post, receiver: Receiver) -> None:
+    """Many deliveries to many channels, and as many to one that never answers: the former are all made meanwhile."""
+    silent = socket.create_server(("127.0.0.1", 0))  # takes connections, and that is all
+    hanging = await post.channel(f"http://127.0.0.1:{silent.getsockname()[1]}/")
+    good = [await post.channel(receiver.url()) for _ in range(10)]
+    async with post.database.write() as connection:
+        for _ in range(40):
+            await store.insert(connection, [hanging, *good], MESSAGE, post.clock())
+    past_head_start(post)
+    running = Worker(post.sender, poll_s=0.02).running()
+    await anext(running)
+    await receiver.until(400, 60)
+    assert len(post.sender._under_way) <= Places().organization
+    await anext(running, None)
+    silent.close()
+    found = [one for one in await post.listed() if one.channel_id != hanging.id]
+    assert {one.state for one in found} == {State.DONE}
+
+
+async def test_what_ended_long_ago_is_dropped(post: Post, receiver: Receiver) -> None:
+    gone, kept = await post.channel(receiver.url()), await post.channel(receiver.url())
+    await post.sender.attempt(await post.queue())
+    async with post.database.write() as connection:
+        await channels.delete(connection, gone)
+    (waiting,) = await post.queue()
+    worker = Worker(post.sender, keep_days=30)
+    post.clock.pass_by(30 * 86_400 - 1)
+    assert await worker.expire() == 0
+    post.clock.pass_by(2)
+    assert await worker.expire() == 2
+    assert [one.id for one in await post.listed()] == [waiting.delivery_id]
+    async with post.database.read() as connection:
+        assert list(await connection.scalars(sa.select(notification_channels.c.id))) == [kept.id]
