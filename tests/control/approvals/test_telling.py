@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 from structlog.testing import capture_logs
 
-from chassis.relational import Database, DatabaseUnavailable
+from chassis.relational import Database, DatabaseUnavailable, format_time
 from control.approvals import expiry, telling
 from control.approvals.expiry import Expiry
 from control.approvals.store import names
@@ -97,6 +97,8 @@ async def test_what_is_not_told_yet_is_not_told_after_the_end(office: Office) ->
     bob = await office.member()
     await new_channel(office.checks.database, office.acme)
     asked = await office.ask(notify=True)
+    async with office.checks.database.read() as connection:  # nor after its time, whatever is noted of that
+        assert format_time((await connection.execute(sa.select(deliveries.c.until))).scalar_one()) == asked["expiresAt"]
     await office.vote("approve", asked, bob)
     async with office.checks.database.read() as connection:
         found = sa.select(deliveries.c.type, deliveries.c.state, deliveries.c.until).order_by(deliveries.c.id)
