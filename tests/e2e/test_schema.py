@@ -182,7 +182,7 @@ def governed(product: Sluice, ada: Person) -> dict[str, list[str]]:
     invitations = [made(product, "/invitations", {"email": f"i{n}@example.org", "role": "VIEWER"}) for n in SEVERAL]
     asked = [made(product, "/approval-requests", question | {"targetId": f"t{n}"}, access) for n in SEVERAL]
     return {
-        "path.principalId": [*agents, *(Person(product, f"p{n}@example.org").id for n in SEVERAL[:3])],
+        "path.principalId": [*agents, *(Person(product, f"p{n}@example.org").id for n in SEVERAL[:2])],
         "path.keyId": [made(product, f"{web}/keys", {"name": f"k{n}"})["id"] for n in SEVERAL],
         "path.channelId": channels,
         "path.policyId": [made(product, "/approval-policies", policy | {"name": f"p{n}"})["id"] for n in SEVERAL],
@@ -190,7 +190,7 @@ def governed(product: Sluice, ada: Person) -> dict[str, list[str]]:
         "path.requestId": [one["request"]["id"] for one in asked],
         "path.deliveryId": [one["id"] for one in product.get(f"/orgs/{product.org}/deliveries").json()["data"]],
         "body.inviteToken": [one["inviteToken"] for one in invitations[4:]],
-        "body.refreshToken": [ada.session()["refreshToken"] for _ in SEVERAL],
+        "body.refreshToken": [ada.session()["refreshToken"] for _ in SEVERAL[:4]],
         "body.email": [ada.email],
         "body.password": [PASSWORD],
         "body.current": [PASSWORD],
