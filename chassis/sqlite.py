@@ -7,6 +7,7 @@ its end.
 """
 
 import asyncio
+import contextlib
 import sqlite3
 from collections.abc import Callable
 from functools import partial
@@ -34,7 +35,18 @@ class Connection(aiosqlite.Connection):
         return None if self._ended is None else asyncio.shield(self._ended)
 
 
+class _Ending(sqlite3.Connection):
+    """One that ends its transaction with itself. SQLite keeps a closed connection alive, and its lock, for as long as
+    somebody has a cursor of it: the traceback of a task that was cancelled does.
+    """
+
+    def close(self) -> None:
+        with contextlib.suppress(sqlite3.Error):  # closed already, or the file is away
+            self.rollback()
+        super().close()
+
+
 def creator(url: sa.URL) -> Callable[[], Connection]:
     """What makes an engine's connections."""
     arguments, options = url.get_dialect()().create_connect_args(url)
-    return partial(Connection, partial(sqlite3.connect, *arguments, **options))
+    return partial(Connection, partial(sqlite3.connect, *arguments, factory=_Ending, **options))

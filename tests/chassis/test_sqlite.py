@@ -37,6 +37,17 @@ async def test_whoever_is_cancelled_while_he_waits_for_the_end_takes_it_from_nob
         await second
 
 
+async def test_a_transaction_ends_with_its_connection_whoever_still_has_a_cursor(tmp_path: Path) -> None:
+    connection, other = await opened(tmp_path), await opened(tmp_path)
+    await connection.execute("BEGIN IMMEDIATE")
+    cursor = await connection.execute("VALUES (1), (2)")  # its rows are not read
+    await connection.close()
+    await other.execute("PRAGMA busy_timeout = 0")
+    await other.execute("BEGIN IMMEDIATE")
+    await other.close()
+    del cursor
+
+
 async def test_tasks_that_are_cancelled_twice_leave_nothing_that_waits(tmp_path: Path) -> None:
     """At every step of a transaction."""
     database = Database(f"sqlite:///{tmp_path / 'x.db'}", max_wait_s=2.0)
