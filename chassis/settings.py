@@ -197,7 +197,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     channel_test_rate: Annotated[
         int,
         setting(
-            "The same for tests of notification channels, which count among all requests, too; so many may come at once.",
+            "The same for tests of notification channels, which count among all requests, too. So many come at once.",
             unit="requests/min",
             zero="no limit",
             ge=0,

@@ -14,7 +14,7 @@ NAME: Final = "bootstrap.json"
 
 
 def write(path: Path, made: msgspec.Struct) -> None:
-    """A `Bootstrap`, or what else holds a secret. Raises StartupError when the file exists, which may hold the only copy
+    """A `Bootstrap`, or what else holds a secret. Raises StartupError when the file exists: it may hold the only copy
     of one, or cannot be written.
     """
     content = msgspec.json.format(msgspec.json.encode(made), indent=2) + b"\n"

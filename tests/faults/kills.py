@@ -84,7 +84,7 @@ def kill_again_and_again(site: Site, gateway: Gateway, seed: int, count: int, po
 
 
 def _live_and_die(gateway: Gateway, a_round: Round, point: Point | None, done: Kills) -> None:
-    places = {"journal": gateway.journal, "store": gateway.store_port, "own": gateway.port}
+    places: dict[str, Path | int] = {"journal": gateway.journal, "store": gateway.store_port, "own": gateway.port}
     rules = [point.rule(a_round.nth, **places)] if point else []
     gateway.begin(rules)
     if point is None:

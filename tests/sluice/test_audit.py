@@ -78,7 +78,9 @@ def test_an_export_is_checked_without_a_database(migrated_file: Path, tmp_path: 
     file.write_bytes(b"".join(lines[:2]))
     assert sluice("audit", "verify", "--file", file, "--noted", last).returncode == 1
     file.write_text("no export\n")
-    assert refusal(sluice("audit", "verify", "--file", file), 1).startswith(f"The file {file} cannot be checked as an export of an audit")
+    assert refusal(sluice("audit", "verify", "--file", file), 1).startswith(
+        f"The file {file} cannot be checked as an export of an audit"
+    )
     assert refusal(sluice("audit", "verify", "--file", tmp_path / "none"), 1).endswith("No such file or directory.")
 
 
