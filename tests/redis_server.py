@@ -10,7 +10,7 @@ import socket
 import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -19,6 +19,7 @@ import pytest
 import redis
 
 from chassis.redis import client, shared
+from tests.accepting import accepting
 
 PASSWORD: Final = "hu:sh@/?#%41 $'\\"
 _DEADLINE_S: Final = 20.0
@@ -149,35 +150,23 @@ class Slow:
 @asynccontextmanager
 async def slow(server: RedisServer) -> AsyncIterator[Slow]:
     """A way to the server on which every answer takes `delay_s` longer."""
-    tasks: set[asyncio.Task[Any]] = set()
 
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there = await asyncio.open_connection("127.0.0.1", server.port)
-        for source, target, late in ((reader, there[1], False), (there[0], writer, True)):
-            task = asyncio.create_task(carry(source, target, late))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
+    async def between(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):  # one side went; the other is told by the end of its connection
+            there_reader, there_writer = await asyncio.open_connection("127.0.0.1", server.port)
+            with closing(there_writer):
+                await asyncio.gather(carry(reader, there_writer, late=False), carry(there_reader, writer, late=True))
 
-    async def carry(source: asyncio.StreamReader, target: asyncio.StreamWriter, late: bool) -> None:
-        try:
-            while piece := await source.read(65_536):
-                if late:
-                    await asyncio.sleep(way.delay_s)
-                target.write(piece)
-        except OSError:
-            pass  # the other side went; this one is told by the end of the connection
-        finally:
-            target.close()
+    async def carry(source: asyncio.StreamReader, target: asyncio.StreamWriter, *, late: bool) -> None:
+        while piece := await source.read(65_536):
+            if late:
+                await asyncio.sleep(way.delay_s)
+            target.write(piece)
+        target.close()
 
-    accepting = await asyncio.start_server(connected, "127.0.0.1", 0)
-    way = Slow(accepting.sockets[0].getsockname()[1])
-    try:
+    async with accepting(between) as port:
+        way = Slow(port)
         yield way
-    finally:
-        accepting.close()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _free_port() -> int:

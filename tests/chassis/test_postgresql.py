@@ -16,6 +16,7 @@ from chassis.identity import registry
 from chassis.identity.tables import organizations
 from chassis.migrations import check, migrate
 from chassis.relational import SETTLED_S, Database, DatabaseUnavailable, DatabaseUnusable
+from tests.accepting import accepting
 from tests.databases import REVISIONS
 from tests.postgresql import PASSWORD, PostgreSQL, running
 
@@ -234,36 +235,25 @@ async def test_the_cancelled_leave_the_server_at_once(fragile: PostgreSQL, url: 
         assert await slugs(database) == []
 
 
+async def silent(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+    """A server that takes what it is sent and says nothing."""
+    await reader.read()
+
+
 async def test_an_address_that_accepts_and_never_answers_is_an_outage(url: str) -> None:
-    held: list[asyncio.StreamWriter] = []
-    server = await asyncio.start_server(lambda _reader, writer: held.append(writer), "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    try:
+    async with accepting(silent) as port:
         async with started(f"postgresql://u:p@127.0.0.1:{port}/x", max_wait_s=0.5) as database:
             await refused(database)
         with pytest.raises(DatabaseUnusable, match=r"cannot be used: .*timeout expired"):
             await asyncio.to_thread(check, f"postgresql://u:p@127.0.0.1:{port}/x")
-    finally:
-        for writer in held:
-            writer.close()
-        server.close()
-        await server.wait_closed()
 
 
 async def test_of_several_hosts_a_silent_one_does_not_keep_from_the_next(fragile: PostgreSQL, url: str) -> None:
-    held: list[asyncio.StreamWriter] = []
-    server = await asyncio.start_server(lambda _reader, writer: held.append(writer), "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    several = url.replace(f"127.0.0.1:{fragile.port}", "")
-    several += f"?host=127.0.0.1:{port}&host=127.0.0.1:{fragile.port}"
-    try:
+    async with accepting(silent) as port:
+        several = url.replace(f"127.0.0.1:{fragile.port}", "")
+        several += f"?host=127.0.0.1:{port}&host=127.0.0.1:{fragile.port}"
         async with started(several, max_wait_s=10.0) as database:
             assert await slugs(database) == []
-    finally:
-        for writer in held:
-            writer.close()
-        server.close()
-        await server.wait_closed()
 
 
 async def test_a_server_without_a_free_slot_is_an_outage_until_there_is_one(fragile: PostgreSQL, url: str) -> None:

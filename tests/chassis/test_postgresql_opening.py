@@ -10,6 +10,7 @@ import pytest
 
 from chassis import postgresql as driver
 from chassis.postgresql import AsyncConnection, Connection
+from tests.accepting import accepting
 
 DEADLINE_S = 30.0  # for anything that must happen; never a measure of speed
 TIMEOUT_S = 0.3
@@ -46,14 +47,9 @@ async def greeting(answer: bytes) -> AsyncIterator[tuple[int, asyncio.Event]]:
         except ConnectionError:
             pass  # it has left as well
         left.set()
-        writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    try:
-        yield server.sockets[0].getsockname()[1], left
-    finally:
-        server.close()
-        await server.wait_closed()
+    async with accepting(serve) as port:
+        yield port, left
 
 
 @pytest.mark.parametrize("open_", [opened_async, opened_blocking])
