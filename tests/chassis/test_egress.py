@@ -17,6 +17,7 @@ from structlog.testing import capture_logs
 
 from chassis.destinations import MAX_URL_LENGTH, Policy, is_public, literal, parse_url
 from chassis.egress import MAX_ANSWER, Blocked, Egress, Unreached, Unresolved
+from tests.accepting import accepting
 from tests.certificates import self_signed, server_context
 
 LOOPBACK = ipaddress.ip_network("127.0.0.0/8")
@@ -126,8 +127,6 @@ async def hello(_request: web.Request) -> web.StreamResponse:
 async def speaking(answer: bytes | None, *, hang: bool = False) -> AsyncIterator[int]:
     """A server that says `answer` to whatever comes, and closes; or hangs. Its port."""
 
-    under_way: set[asyncio.Task[None]] = set()
-
     async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             await reader.read(1)
@@ -138,16 +137,8 @@ async def speaking(answer: bytes | None, *, hang: bool = False) -> AsyncIterator
         finally:
             writer.transport.abort() if hang else writer.close()
 
-    def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(speak(reader, writer))
-        under_way.add(task)
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    yield server.sockets[0].getsockname()[1]
-    server.close()
-    for task in under_way:
-        task.cancel()
-    await asyncio.gather(*under_way, return_exceptions=True)
+    async with accepting(speak) as port:
+        yield port
 
 
 async def failure(egress: Egress, url: str) -> Unreached:

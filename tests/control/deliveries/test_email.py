@@ -23,6 +23,7 @@ from control.deliveries.kinds.told import Told
 from control.deliveries.message import Message
 from control.deliveries.outcome import Outcome
 from control.deliveries.tables import MAX_TAKEN_LENGTH
+from tests.accepting import accepting
 from tests.certificates import self_signed, server_context
 from tests.control.mail import Office, serving
 
@@ -171,11 +172,11 @@ async def test_a_server_that_hangs_is_waited_for_only_so_long(monkeypatch: pytes
 
 
 async def test_a_server_that_hangs_up_may_be_there_later() -> None:
-    async def hang_up(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.close()
+    async def hang_up(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        pass
 
-    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
-        outcome = await sent(server.sockets[0].getsockname()[1])
+    async with accepting(hang_up) as port:
+        outcome = await sent(port)
     assert outcome == operators("The connection to the mail server was lost.")
 
 
