@@ -197,7 +197,10 @@ class Database:
                     await entered.enter_async_context(self._write_turn)
                 connection = await entered.enter_async_context(self._connected(engine))
                 await connection.execution_options(**(_WRITING if writes else _READING)[engine.dialect.name])
-                await entered.enter_async_context(connection.begin())
+                if writes:
+                    await entered.enter_async_context(connection.begin())
+                else:
+                    await connection.begin()  # there is nothing to commit: giving the connection back rolls back
         except TimeoutError as error:
             self._outage.failed(f"no transaction could begin within {self._max_wait_s:g} s")
             raise DatabaseUnavailable from error
