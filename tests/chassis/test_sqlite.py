@@ -1,7 +1,9 @@
-"""Connections to SQLite end, whoever closes them, how often and at what moment."""
+"""Connections to SQLite do a statement in one order, and end, whoever closes them, how often and at what moment."""
 
 import asyncio
+import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -71,3 +73,39 @@ async def test_tasks_that_are_cancelled_twice_leave_nothing_that_waits(tmp_path:
             await asyncio.wait(left)
         await work()
         await database.close()
+
+
+async def test_a_statement_is_one_order_to_the_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read is its begin, its statements and its end."""
+    orders = []
+    execute = Connection._execute
+
+    async def counted(self: Connection, function: Any, *args: Any, **named: Any) -> Any:
+        orders.append(function)
+        return await execute(self, function, *args, **named)  # type: ignore[no-untyped-call]
+
+    database = Database(f"sqlite:///{tmp_path / 'x.db'}")
+    await database.start()
+    async with database.read():
+        pass  # the connection is made
+    monkeypatch.setattr(Connection, "_execute", counted)
+    async with database.read() as connection:
+        for number in range(2):
+            rows = await connection.execute(sa.text(f"VALUES ({number}), (9)"))
+            assert [tuple(row) for row in rows] == [(number,), (9,)]
+    assert len(orders) == 4
+    await database.close()
+
+
+async def test_a_statement_tells_what_it_did(tmp_path: Path) -> None:
+    connection = await opened(tmp_path)
+    await connection.executescript("CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT)")
+    cursor = await connection.cursor().executemany("INSERT INTO t (b) VALUES (?)", [("x",), ("y",)])
+    assert (cursor.rowcount, cursor.description, await cursor.fetchall()) == (2, None, [])
+    cursor = await connection.cursor().execute("UPDATE t SET b = ? RETURNING a", ("z",))
+    assert (cursor.rowcount, cursor.description[0][0], await cursor.fetchall()) == (2, "a", [(1,), (2,)])
+    cursor = await connection.cursor().execute("INSERT INTO t (b) VALUES ('w')")
+    assert (cursor.rowcount, cursor.lastrowid) == (1, 3)
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        await connection.cursor().execute("SELECT 1 FROM missing")
+    await connection.close()
