@@ -14,7 +14,7 @@ from aiohttp import web
 from multidict import MultiDict, MultiDictProxy
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.errors import ApiError, FactorRequired, Forbidden, Unauthorized
+from chassis.errors import ApiError, FactorRequired, Forbidden, Outlived, Unauthorized
 from chassis.identity.grants import reach_now, session_now
 from chassis.identity.model import Grant, ProjectIdentity, Reach
 from chassis.limits.admission import Admission
@@ -242,8 +242,13 @@ async def _admitted(request: web.Request, guard: BearerCheck, admission: Admissi
 
 
 async def _authenticated(request: web.Request, guard: BearerCheck, admission: Admission) -> Grant:
+    """What was good once is not charged to the address: a page that is left open asks with it again and again, and whom
+    that locked out could not even go on with the session.
+    """
     try:
         return await guard.authenticate(_only(request.headers.getall("Authorization", [])))
+    except Outlived:
+        raise
     except Unauthorized:
         await admission.charge_address(request, LimitClass.FAILED_BEARER)
         raise

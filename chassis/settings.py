@@ -230,7 +230,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
         int,
         setting(
             "Requests for want of a good access token answered 401 to one address (of IPv6 one /64), at once or spread "
-            "out; after them it is answered 429, also with a good one.",
+            "out; after them it is answered 429, also with a good one. What was good once and has expired does not "
+            "count.",
             unit="requests/min",
             zero="no limit",
             ge=0,

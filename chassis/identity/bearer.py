@@ -15,7 +15,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from chassis.errors import NotFound, Unauthorized
+from chassis.errors import NotFound, Outlived, Unauthorized
 from chassis.identity.cache import CacheMetrics, Limits, LookupCache
 from chassis.identity.grants import NOT_VALID, require_scope, session_grant, token_grant
 from chassis.identity.jwt_check import JwtCheck
@@ -57,7 +57,9 @@ class BearerGuard:
         self._writes: set[asyncio.Task[None]] = set()
 
     async def authenticate(self, authorization: str | None) -> Grant:
-        """`authorization` is the header as it came. Raises Unauthorized, ServiceUnavailable."""
+        """`authorization` is the header as it came. Raises Unauthorized (of a token that has expired, or whose session
+        has ended: Outlived), ServiceUnavailable.
+        """
         return await self._grant(_credential(authorization))
 
     async def authorize(self, grant: Grant, org_slug: str, project_slug: str | None, scopes: Collection[str]) -> Reach:
@@ -112,11 +114,13 @@ class BearerGuard:
         if is_token(credential):
             digest = hash_secret(credential)
             grant = self._grants.recall(digest) or await self._grants.get(digest)
+            if grant is None:
+                raise Unauthorized(NOT_VALID)
         else:
             session_id = await self._jwt.session_id(credential)
             grant = self._sessions.recall(session_id) or await self._sessions.get(session_id)
         if grant is None or (grant.expires_at is not None and grant.expires_at <= self._now()):
-            raise Unauthorized(NOT_VALID)
+            raise Outlived(NOT_VALID)
         return grant
 
     async def _see_project(self, org_id: str, slug: str) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from chassis.errors import Unauthorized
+from chassis.errors import Outlived, Unauthorized
 from chassis.identity.cache import CacheMetrics, Limits, LookupCache
 from chassis.identity.grants import NOT_VALID
 from chassis.identity.signing import LIFETIME, PublicKey, claimed_key, verified
@@ -41,7 +41,7 @@ class JwtCheck:
         self._checked: OrderedDict[bytes, _Checked] = OrderedDict()
 
     async def session_id(self, token: str) -> str:
-        """Raises Unauthorized for what is no token of ours, or an expired one; ServiceUnavailable."""
+        """Raises Unauthorized for what is no token of ours, Outlived for an expired one; ServiceUnavailable."""
         digest = hash_secret(token)
         checked = self._checked.get(digest)
         if checked is None:
@@ -50,7 +50,7 @@ class JwtCheck:
         elif await self._key(checked.kid) is None:
             raise Unauthorized(NOT_VALID)
         if checked.expires_at <= self._now():
-            raise Unauthorized(NOT_VALID)
+            raise Outlived(NOT_VALID)
         return checked.session_id
 
     async def close(self) -> None:

@@ -2,10 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 from aiohttp import web
 
+from chassis.identity import registry
+from chassis.identity.signing import LIFETIME
 from chassis.settings import ChassisSettings
 from proto.identity import Role, Scope
 from tests.chassis.identity.tenants import new_member_token
@@ -51,6 +54,34 @@ async def test_an_address_is_refused_after_as_many_failures_as_the_settings_say(
     status, body, headers = answer
     assert (status, body["error"]["code"]) == (429, "rate_limited")
     assert 1 <= int(headers["Retry-After"]) <= 2
+
+
+@pytest.mark.parametrize("over", ["expired", "ended"])
+async def test_a_session_that_is_over_does_not_close_the_address(control: Control, person: NewPerson, over: str) -> None:
+    """A page that is left open asks with it again and again."""
+    ada, bob = await person(), await person("bob@example.org")
+    assert (await ada.call("GET", "/auth/user"))[0] == 200
+    if over == "expired":
+        later = datetime.now(UTC) + LIFETIME
+        control.checks.bearer._jwt._now = lambda: later
+    else:
+        assert (await control.call("POST", "/auth/logout", {"refreshToken": ada.refresh}))[0] == 204
+    for _ in range(ChassisSettings().failed_bearer_rate + 10):
+        status, body, _ = await ada.call("GET", "/orgs/acme/projects")
+        assert (status, body["error"]["message"]) == (401, "The access token is not valid.")
+    assert (await control.call("POST", "/auth/refresh", {"refreshToken": bob.refresh}))[0] == 200
+    assert (await control.call("GET", "/orgs/acme/projects"))[0] == 200
+
+
+async def test_nor_does_an_access_token_that_has_expired(control: Control) -> None:
+    async with control.checks.database.write() as connection:
+        expired = await registry.create_token(
+            *(connection, control.acme.organization.id, control.acme.owner_id, "old"), expires_at=datetime.now(UTC)
+        )
+    for _ in range(ChassisSettings().failed_bearer_rate + 10):
+        status, body, _ = await control.call("GET", "/orgs/acme/projects", token=expired.secret)
+        assert (status, body["error"]["message"]) == (401, "The access token is not valid.")
+    assert (await control.call("GET", "/orgs/acme/projects"))[0] == 200
 
 
 def every_route(control: Control) -> Iterator[tuple[str, str]]:
