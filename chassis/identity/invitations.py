@@ -10,29 +10,34 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.errors import Forbidden
 from chassis.identity.minting import new_id, new_invitation
 from chassis.identity.model import Reach
 from chassis.identity.standing import any_disabled, common_scopes, standings
 from chassis.identity.tables import invitations, memberships, users
 from chassis.relational import to_milliseconds
-from proto.identity import INVITATION_PREFIX, ROLE_SCOPES, Role, hash_secret, is_token, normal_email
+from proto.identity import (
+    INVITATION_PREFIX,
+    ROLE_SCOPES,
+    PrincipalKind,
+    Role,
+    hash_secret,
+    is_token,
+    normal_email,
+)
 
 LIFETIME: Final = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """`accepted_at` or `revoked_at`, when it is one of these; else it is open until `expires_at`. `subject_id` and
-    `chain`: for whom its maker acted, and through whom.
-    """
+    """`accepted_at` or `revoked_at`, when it is one of these; else it is open until `expires_at`."""
 
     id: str
     org_id: str
     email: str
     role: Role
     created_by: str
-    subject_id: str | None
-    chain: tuple[str, ...]
     created_at: datetime
     expires_at: datetime
     accepted_at: datetime | None
@@ -47,6 +52,14 @@ class NewInvitation:
     secret: str = field(repr=False)
 
 
+def require_inviter(by: Reach) -> None:
+    """Forbidden for whatever is no person who acts for himself: what it invites would be a person, and could approve
+    what it has asked for.
+    """
+    if by.kind is not PrincipalKind.USER or by.on_behalf_of is not None:
+        raise Forbidden("People are invited by people: no agent or service invites, and nobody on behalf of another.")
+
+
 async def invite(connection: AsyncConnection, by: Reach, email: str, role: Role) -> NewInvitation:
     """An invitation in the place of open ones to the same address."""
     now = to_milliseconds(datetime.now(UTC))
@@ -59,16 +72,13 @@ async def invite(connection: AsyncConnection, by: Reach, email: str, role: Role)
         email=address,
         role=role,
         created_by=by.principal_id,
-        subject_id=by.on_behalf_of,
-        chain=by.act_chain,
         created_at=now,
         expires_at=now + LIFETIME,
         accepted_at=None,
         revoked_at=None,
     )
     secret = new_invitation()
-    row = {name: getattr(made, name) for name in Invitation.__slots__}
-    row |= {"role": role.value, "chain": list(made.chain)}
+    row = {name: getattr(made, name) for name in Invitation.__slots__} | {"role": role.value}
     await connection.execute(invitations.insert().values(**row, hash=hash_secret(secret)))
     return NewInvitation(made, secret)
 
@@ -103,15 +113,15 @@ async def revoke(connection: AsyncConnection, org_id: str, invitation_id: str) -
 
 
 async def revoke_of(connection: AsyncConnection, org_id: str, whose: sa.Select[tuple[str]], now: datetime) -> None:
-    """Those that wait and were made by one of these, or in the name of one."""
-    made = invitations.c.created_by.in_(whose) | invitations.c.subject_id.in_(whose)
+    """Those that wait and were made by one of these."""
     waiting = (invitations.c.org_id == org_id) & _open(now)
-    await connection.execute(invitations.update().where(waiting, made).values(revoked_at=now))
+    made = invitations.update().where(waiting, invitations.c.created_by.in_(whose)).values(revoked_at=now)
+    await connection.execute(made)
 
 
 async def find_open(connection: AsyncConnection, secret: str, now: datetime) -> Invitation | None:
-    """The invitation with this secret, when it can be accepted: when whoever made it, those for whom and through whom
-    he acted, and the owners of all of these may give the role as things are now.
+    """The invitation with this secret, when it can be accepted: when whoever made it may give the role as things are
+    now.
     """
     if not is_token(secret, INVITATION_PREFIX):
         return None
@@ -132,12 +142,11 @@ async def accept(connection: AsyncConnection, invitation_id: str, principal_id: 
 
 
 async def _still_given(connection: AsyncConnection, invitation: Invitation) -> bool:
-    making = [invitation.created_by, invitation.subject_id or invitation.created_by, *invitation.chain]
-    found = await standings(connection, invitation.org_id, making)
-    reach = common_scopes(found, None)
-    if reach is None or any_disabled(found) or not ROLE_SCOPES[invitation.role] <= reach:
+    found = await standings(connection, invitation.org_id, [invitation.created_by])
+    reach, maker = common_scopes(found, None), found[invitation.created_by]
+    if reach is None or any_disabled(found) or maker.kind is not PrincipalKind.USER:
         return False
-    return invitation.role is not Role.OWNER or found[invitation.created_by].role is Role.OWNER
+    return ROLE_SCOPES[invitation.role] <= reach and (invitation.role is not Role.OWNER or maker.role is Role.OWNER)
 
 
 def _open(now: datetime) -> sa.ColumnElement[bool]:
@@ -146,5 +155,4 @@ def _open(now: datetime) -> sa.ColumnElement[bool]:
 
 
 def _invitation(row: sa.RowMapping) -> Invitation:
-    found = {name: row[name] for name in Invitation.__slots__}
-    return Invitation(**found | {"role": Role(row["role"]), "chain": tuple(row["chain"])})
+    return Invitation(**{name: row[name] for name in Invitation.__slots__} | {"role": Role(row["role"])})

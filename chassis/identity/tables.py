@@ -161,8 +161,6 @@ invitations: Final = sa.Table(
     sa.Column("role", text(16), nullable=False),
     sa.Column("hash", sa.LargeBinary(32), nullable=False, unique=True),
     sa.Column("created_by", _Id, sa.ForeignKey("principals.id"), nullable=False),
-    sa.Column("subject_id", _Id, sa.ForeignKey("principals.id")),  # for whom the maker acted, as in delegations
-    sa.Column("chain", _Json, nullable=False),
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("expires_at", UtcTime, nullable=False),
     sa.Column("accepted_at", UtcTime),

@@ -131,12 +131,14 @@ class Invitations:
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Invite somebody.
 
-        Whoever holds `inviteToken` may accept it within seven days, as long as who invited him, and those for whom he
-        acts, may still give the role. It is in this answer and nowhere after. An open invitation to the same address is
-        revoked.
+        Only people invite: agents, services and tokens on somebody's behalf are answered 403. Whoever holds
+        `inviteToken` may accept it within seven days, as long as who invited him may still give the role. It is in this
+        answer and nowhere after. An open invitation to the same address is revoked.
         """
+        store.require_inviter(reach(request))
         body = await self.desk.read(request, NewInvitation)
         async with self.desk.change(request) as (connection, caller):
+            store.require_inviter(caller)
             members.require_grantable(caller, body.role)
             if await store.is_member(connection, caller.org_id, body.email):
                 raise Conflict("The organization has a member with this e-mail address.")

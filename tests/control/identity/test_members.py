@@ -7,7 +7,10 @@ import pytest
 import sqlalchemy as sa
 from argon2 import PasswordHasher
 
+from chassis.errors import Forbidden
 from chassis.identity import registry
+from chassis.identity.invitations import require_inviter
+from chassis.identity.model import Reach
 from chassis.identity.tables import access_tokens, invitations, principals, users
 from control.identity.passwords import Passwords
 from proto.identity import PrincipalKind, Role, Scope
@@ -86,24 +89,26 @@ async def test_an_invitation_is_worth_what_its_maker_may_still_give(control: Con
     assert (await control.call("POST", ACCEPT, acceptance(made["inviteToken"])))[0] == 201
 
 
-async def test_what_an_agent_invites_is_worth_what_everyone_it_depends_on_may_still_give(
-    control: Control, person: NewPerson
-) -> None:
+@pytest.mark.parametrize("kind", ["agent", "service"])
+async def test_people_are_invited_by_people(control: Control, person: NewPerson, kind: str) -> None:
+    """Else an agent makes itself a person, who approves what it asks for."""
     boss = await person("boss@example.org", "ADMIN")
-    token = await agent_token(control, boss)
-    _, made, _ = await control.call("POST", INVITATIONS, {"email": "ada@example.org", "role": "ADMIN"}, token)
-    assert (await control.call("PATCH", f"{MEMBERS}/{boss.id}", {"role": "MEMBER"}))[0] == 200
-    assert (await control.call("POST", ACCEPT, acceptance(made["inviteToken"])))[0] == 401
+    token = await worker_token(boss, kind)
+    for body in ({"email": "eve@example.org", "role": "MEMBER"}, {}):
+        status, answer, _ = await control.call("POST", INVITATIONS, body, token)
+        assert (status, answer["error"]["message"].partition(":")[0]) == (403, "People are invited by people")
+    assert len((await control.call("GET", INVITATIONS, token=token))[1]["data"]) == 1, "that of who owns it"
+    _, made, _ = await boss.call("POST", INVITATIONS, {"email": "eve@example.org", "role": "MEMBER"})
+    [worker] = (await boss.call("GET", "/orgs/acme/principals"))[1]["data"]
     async with control.checks.database.write() as connection:
-        [row] = (await connection.execute(sa.select(invitations).where(invitations.c.id == made["id"]))).mappings()
-        assert (row["subject_id"], row["chain"]) == (boss.id, [row["created_by"]])
-        another = await registry.create_principal(connection, PrincipalKind.USER, "Another")
-        await registry.add_membership(connection, control.acme.organization.id, another.id, Role.ADMIN)
-        owned = principals.update().where(principals.c.id == row["created_by"]).values(owner_id=another.id)
-        await connection.execute(owned)
-    assert (await control.call("POST", ACCEPT, acceptance(made["inviteToken"])))[0] == 401, "it was for who is none now"
-    assert (await control.call("PATCH", f"{MEMBERS}/{boss.id}", {"role": "ADMIN"}))[0] == 200
-    assert (await control.call("POST", ACCEPT, acceptance(made["inviteToken"])))[0] == 201
+        await connection.execute(invitations.update().values(created_by=worker["principalId"]))
+    assert (await control.call("POST", ACCEPT, acceptance(made["inviteToken"])))[0] == 401
+
+
+def test_on_behalf_of_another_nobody_is_invited() -> None:
+    acting = Reach("prn_1", "tok_1", "org_1", "acme", Role.OWNER, frozenset(Scope), on_behalf_of="prn_2")
+    with pytest.raises(Forbidden, match="nobody on behalf of another"):
+        require_inviter(acting)
 
 
 async def test_a_right_that_is_lost_while_a_password_is_hashed_is_lost(
@@ -125,19 +130,17 @@ async def test_a_right_that_is_lost_while_a_password_is_hashed_is_lost(
 
 async def test_whoever_is_removed_has_invited_nobody(control: Control, person: NewPerson) -> None:
     boss = await person("boss@example.org", "ADMIN")
-    token = await agent_token(control, boss)
     _, own, _ = await boss.call("POST", INVITATIONS, {"email": "ada@example.org", "role": "MEMBER"})
-    _, of_agent, _ = await control.call("POST", INVITATIONS, {"email": "bob@example.org", "role": "MEMBER"}, token)
     _, other, _ = await control.call("POST", INVITATIONS, {"email": "eve@example.org", "role": "MEMBER"})
     assert (await control.call("DELETE", f"{MEMBERS}/{boss.id}"))[0] == 204
     _, page, _ = await control.call("GET", INVITATIONS)
     states = {one["id"]: one["state"] for one in page["data"]}
-    assert [states[one["id"]] for one in (own, of_agent, other)] == ["REVOKED", "REVOKED", "OPEN"]
+    assert [states[one["id"]] for one in (own, other)] == ["REVOKED", "OPEN"]
 
 
 async def test_an_agent_that_is_removed_is_retired(control: Control, person: NewPerson) -> None:
     boss = await person("boss@example.org", "ADMIN")
-    token = await agent_token(control, boss)
+    token = await worker_token(boss)
     [agent] = (await boss.call("GET", "/orgs/acme/principals"))[1]["data"]
     assert (await control.call("DELETE", f"{MEMBERS}/{agent['principalId']}"))[0] == 204
     assert (await control.call("GET", "/orgs/acme/projects", token=token))[0] == 401
@@ -358,10 +361,10 @@ async def test_a_disabled_user_neither_logs_in_nor_goes_on(control: Control, per
         assert await connection.scalar(sa.select(users.c.principal_id)) == ada.id
 
 
-async def agent_token(control: Control, owner: Person) -> str:
-    """Of an agent with the role of an administrator, which acts on his behalf."""
-    _, agent, _ = await owner.call("POST", "/orgs/acme/principals", {"kind": "agent", "name": "x", "role": "ADMIN"})
-    path = f"/orgs/acme/principals/{agent['principalId']}/tokens"
+async def worker_token(owner: Person, kind: str = "agent") -> str:
+    """Of an agent with the role of an administrator, which acts on his behalf; or of a service."""
+    _, worker, _ = await owner.call("POST", "/orgs/acme/principals", {"kind": kind, "name": "x", "role": "ADMIN"})
+    path = f"/orgs/acme/principals/{worker['principalId']}/tokens"
     status, made, _ = await owner.call("POST", path, {"name": "x"})
     assert status == 201, made
     token: str = made["token"]
