@@ -14,6 +14,7 @@ from control.channels.ids import is_channel_id
 from control.channels.store import Channel
 from control.deliveries import store
 from control.deliveries.message import Message
+from control.deliveries.room import make_room
 from control.deliveries.tables import MAX_SUBJECT_LENGTH, MAX_TYPE_LENGTH
 
 BUDGET_S: Final = 3.0
@@ -72,6 +73,8 @@ async def enqueue(
     `until`: from then on what it tells of is over, and no attempt is made. It is over as soon as a message of the same
     subject is `resolved`: what waits of it is cancelled, and what is under way ends before that message goes out.
 
+    Channels get TOO_MANY where the organization has `room.MAX_DELIVERIES` that have not ended.
+
     Raises ValueError for a message whose type or subject is longer than its column.
     """
     if len(message.type) > MAX_TYPE_LENGTH or len(message.subject) > MAX_SUBJECT_LENGTH:
@@ -94,8 +97,10 @@ async def enqueue(
 async def _queue(
     connection: AsyncConnection, found: Sequence[Channel], message: Message, now: datetime, until: datetime | None
 ) -> list[Queued]:
-    ids = await store.insert(connection, found, message, now, until)
-    return [Queued(one.id, one.kind, id_) for one, id_ in zip(found, ids, strict=True)]
+    room = await make_room(connection, found[0].org_id, len(found)) if found else 0
+    ids = await store.insert(connection, found[:room], message, now, until)
+    queued = [Queued(one.id, one.kind, id_) for one, id_ in zip(found[:room], ids, strict=True)]
+    return queued + [Queued(one.id, one.kind, error=TOO_MANY) for one in found[room:]]
 
 
 class Attempts(Protocol):

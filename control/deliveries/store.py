@@ -19,6 +19,7 @@ from control.channels.tables import notification_channels
 from control.deliveries.claims import LEASE, OVER, Claimed, taken
 from control.deliveries.message import Message
 from control.deliveries.outcome import MAX_ATTEMPTS, Outcome, is_failing_too_long, pause
+from control.deliveries.room import MAX_DELIVERIES, forget, make_room
 from control.deliveries.tables import ENDED, State, deliveries
 
 EXPIRED_AT_ONCE: Final = 1_000
@@ -61,12 +62,14 @@ async def insert(
 
 async def insert_single(connection: AsyncConnection, channel: Channel, message: Message, now: datetime) -> Claimed:
     """A delivery of one attempt, which is the caller's from the start: a test. Raises RateLimited while the
-    organization makes TESTS_AT_ONCE others.
+    organization makes TESTS_AT_ONCE others, or has MAX_DELIVERIES that have not ended.
     """
     tests = (deliveries.c.org_id == channel.org_id) & (deliveries.c.max_attempts == 1)
     under_way = sa.select(sa.func.count()).where(tests, deliveries.c.state == State.SENDING.value)
     if (await connection.scalar(under_way) or 0) >= TESTS_AT_ONCE:
         raise RateLimited(f"The organization makes {TESTS_AT_ONCE} tests already; wait for one to end.", TEST_WAIT_S)
+    if not await make_room(connection, channel.org_id, 1):
+        raise RateLimited(f"{MAX_DELIVERIES} deliveries of the organization wait; wait for one to end.", TEST_WAIT_S)
     held = {"state": State.SENDING.value, "lease_until": now + LEASE, "claims": 1, "max_attempts": 1}
     ids = await _insert(connection, [channel], message, now, held | {"attempted_at": now})
     return (await taken(connection, ids))[0]
@@ -123,9 +126,9 @@ async def expire(connection: AsyncConnection, before: datetime) -> int:
     How many deliveries.
     """
     old = sa.select(deliveries.c.id).where(deliveries.c.ended_at < before).limit(EXPIRED_AT_ONCE)
-    removed = await connection.execute(deliveries.delete().where(deliveries.c.id.in_(old)))
+    removed = await forget(connection, old)
     await forget_deleted(connection, EXPIRED_AT_ONCE)
-    return removed.rowcount
+    return removed
 
 
 async def next_due(connection: AsyncConnection) -> datetime | None:

@@ -1,0 +1,43 @@
+"""How many deliveries the store keeps of an organization, and how those that ended are forgotten.
+
+Every function works in the caller's transaction.
+"""
+
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from control.deliveries.tables import ENDED, deliveries
+
+MAX_DELIVERIES: Final = 20_000  # of an organization, whatever has become of them
+
+
+async def make_room(connection: AsyncConnection, org_id: str, wanted: int) -> int:
+    """How many of `wanted` further deliveries the organization may have. Where it has MAX_DELIVERIES, those that ended
+    and are oldest are forgotten for them; what has not ended stays.
+    """
+    number = await connection.scalar(sa.select(sa.func.count()).where(deliveries.c.org_id == org_id)) or 0
+    free = MAX_DELIVERIES - number
+    if free < wanted:
+        free += await forget(connection, _oldest_ended(org_id, wanted - free))
+    return max(0, min(free, wanted))
+
+
+async def forget(connection: AsyncConnection, ids: sa.Select[str]) -> int:
+    """Remove these deliveries; how many there were."""
+    return (await connection.execute(deliveries.delete().where(deliveries.c.id.in_(ids)))).rowcount
+
+
+def _oldest_ended(org_id: str, limit: int) -> sa.Select[str]:
+    """Ids of deliveries, by an index of each state."""
+    found = [
+        sa.select(deliveries.c.id)
+        .where(deliveries.c.org_id == org_id, deliveries.c.state == state.value)
+        .order_by(deliveries.c.id)
+        .limit(limit)
+        .subquery()
+        for state in ENDED
+    ]
+    ended = sa.union_all(*(one.select() for one in found)).subquery("ended")
+    return sa.select(ended.c.id).order_by(ended.c.id).limit(limit)

@@ -1,0 +1,88 @@
+"""How many deliveries an organization has at most."""
+
+import pytest
+
+from chassis.errors import RateLimited
+from control.deliveries import room, store
+from control.deliveries.outbox import Everyone, Queued, enqueue
+from control.deliveries.outcome import Outcome
+from tests.chassis.identity.tenants import new_tenant
+from tests.control.deliveries.conftest import MESSAGE, Post
+from tests.control.deliveries.test_outbox import OK, claim, past_head_start, settle
+
+REFUSED = Outcome(False, "Never.", permanent=True)
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "MAX_DELIVERIES", 6)
+
+
+async def three_channels(post: Post) -> list[str]:
+    return [(await post.channel("http://127.0.0.1:9")).id for _ in range(3)]
+
+
+async def end_all(post: Post, outcome: Outcome) -> list[str]:
+    past_head_start(post)
+    claimed = await claim(post)
+    for one in claimed:
+        await settle(post, one, outcome)
+    return sorted(one.id for one in claimed)
+
+
+async def test_channels_get_no_more_while_so_many_wait(post: Post) -> None:
+    made = await three_channels(post)
+    await post.queue()
+    await post.channel("http://127.0.0.1:9")
+    queued = await post.queue()
+    assert [one.error for one in queued] == [None] * 3 + ["too_many"]
+    assert [one.channel_id for one in queued][:3] == made
+    assert await post.queue() == [Queued(one.channel_id, "webhook", error="too_many") for one in queued]
+    assert len(await post.listed()) == 6
+
+
+async def test_what_ended_longest_ago_makes_room(post: Post) -> None:
+    await three_channels(post)
+    await post.queue()
+    first = await end_all(post, REFUSED)
+    await post.queue()
+    second = await end_all(post, OK)
+    assert sorted(one.id for one in await post.listed()) == first + second
+    third = [one.delivery_id for one in await post.queue()]
+    assert None not in third
+    assert sorted(one.id for one in await post.listed()) == sorted([*second, *third])
+
+
+async def test_what_waits_is_not_forgotten(post: Post) -> None:
+    await three_channels(post)
+    waiting = [one.delivery_id for one in await post.queue()]
+    later = [one.delivery_id for one in await post.queue()]
+    assert {one.error for one in await post.queue()} == {"too_many"}
+    assert {one.id for one in await post.listed()} == {*waiting, *later}
+
+
+async def test_a_test_takes_room_too(post: Post) -> None:
+    channel = await post.channel("http://127.0.0.1:9")
+    for _ in range(6):
+        await post.queue()
+    async with post.database.write() as connection:
+        with pytest.raises(RateLimited, match="wait"):
+            await store.insert_single(connection, channel, MESSAGE, post.clock())
+    (oldest, *_) = await end_all(post, OK)
+    async with post.database.write() as connection:
+        made = await store.insert_single(connection, channel, MESSAGE, post.clock())
+    listed = {one.id for one in await post.listed()}
+    assert (len(listed), made.id in listed, oldest in listed) == (6, True, False)
+
+
+async def test_other_organizations_are_not_touched(post: Post) -> None:
+    await three_channels(post)
+    await post.queue()
+    await end_all(post, OK)
+    other = await new_tenant(post.database, "globex")
+    for _ in range(2):
+        await post.queue()
+    async with post.database.write() as connection:
+        assert await room.make_room(connection, other.organization.id, 100) == 6
+        assert await enqueue(connection, other.organization.id, Everyone(), MESSAGE) == []
+    assert len(await post.listed()) == 6
