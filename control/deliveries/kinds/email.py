@@ -8,6 +8,8 @@ import asyncio
 import html
 import socket
 import ssl
+from email import message_from_bytes
+from email.errors import MessageError
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
@@ -29,6 +31,9 @@ TIMEOUT_S: Final = 10.0  # for each answer of the server
 TOTAL_S: Final = 17.0  # from the look-up of its name to its yes
 PARTING_S: Final = 2.0
 PERMANENT: Final = 500  # SMTP codes from here on
+_POLICY: Final = SMTP.clone(cte_type="7bit")  # whatever the server can take
+_OURS: Final = ("From", "To", "Subject", "Date", "Message-ID", "References", "Auto-Submitted")
+_HEADERS: Final = sorted((*_OURS, "Content-Type", "MIME-Version"))
 
 
 async def send(config: EmailConfig, told: Told, egress: Egress, server: MailServer | None) -> Outcome:
@@ -41,7 +46,11 @@ async def send(config: EmailConfig, told: Told, egress: Egress, server: MailServ
     if not recipients.left:
         return recipients.outcome()
     try:
-        refused = await _send(compose(config, told, server.sender), recipients.left, egress, server)
+        mail = to_bytes(compose(config, told, server.sender))
+    except ValueError:
+        return Outcome(False, "No mail can be made of the message.", permanent=True)
+    try:
+        refused = await _send(mail, recipients.left, egress, server)
     except Unreached as failure:
         return _operators(f"The mail server was not reached: {failure.detail}")
     except (aiosmtplib.SMTPException, OSError) as error:  # TimeoutError among the latter
@@ -50,12 +59,12 @@ async def send(config: EmailConfig, told: Told, egress: Egress, server: MailServ
 
 
 def compose(config: EmailConfig, told: Told, sender: str) -> EmailMessage:
-    """The message; headers are folded and encoded by the standard library, which refuses line breaks in them."""
-    message, made = told.message, EmailMessage(policy=SMTP)
+    """The message; headers are folded and encoded by the standard library."""
+    message, made = told.message, EmailMessage(policy=_POLICY)
     domain = sender.rpartition("@")[2]
     made["From"] = f"Sluice <{sender}>"
     made["To"] = ", ".join(config.to)
-    made["Subject"] = cut(one_line(message.title), MAX_SUBJECT)
+    made["Subject"] = cut(undecodable(one_line(message.title)), MAX_SUBJECT)
     made["Date"] = format_datetime(told.created_at)
     made["Message-ID"] = f"<{told.id}@{domain}>"
     made["References"] = f"<{message.subject}@{domain}>"
@@ -63,6 +72,22 @@ def compose(config: EmailConfig, told: Told, sender: str) -> EmailMessage:
     made.set_content(plain(message))
     made.add_alternative(rich(message), subtype="html")
     return made
+
+
+def undecodable(text: str) -> str:
+    """Without encoded words (RFC 2047): the standard library decodes them, and writes line breaks that were in them."""
+    return text.replace("=?", "= ?")
+
+
+def to_bytes(mail: EmailMessage) -> bytes:
+    """As it is sent. ValueError unless it has each of our headers once, and no other."""
+    try:
+        raw = mail.as_bytes()
+    except MessageError as error:  # some versions of the standard library look themselves
+        raise ValueError("a header cannot be written") from error
+    if sorted(message_from_bytes(raw).keys()) != _HEADERS:
+        raise ValueError("there are headers that are not ours")
+    return raw
 
 
 def plain(message: Message) -> str:
@@ -95,13 +120,13 @@ def rich(message: Message) -> str:
     )
 
 
-async def _send(message: EmailMessage, recipients: list[str], egress: Egress, server: MailServer) -> dict[str, int]:
+async def _send(mail: bytes, recipients: list[str], egress: Egress, server: MailServer) -> dict[str, int]:
     """Whom the server refuses, with its codes. Raises Unreached, SMTPException, OSError."""
     async with asyncio.timeout(TOTAL_S) as limit:
         client = _client(server, await egress.connect(server.host, server.port), egress.tls)
         try:
             await client.connect()
-            refused, _ = await client.send_message(message, sender=server.sender, recipients=recipients)
+            refused, _ = await client.sendmail(server.sender, recipients, mail)
             limit.reschedule(None)  # it is taken, whatever comes of the parting
             await _part(client)
         except aiosmtplib.SMTPRecipientsRefused as error:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from multidict import CIMultiDict, CIMultiDictProxy
 from standardwebhooks import Webhook
 
@@ -38,7 +39,16 @@ PAGER = PagerConfig(routing_key="r" * 32)
 TEAMS = TeamsConfig(workflow_url="https://a.logic.azure.com/x")
 MAIL = EmailConfig(["ada@example.org", "bob@example.org"])
 
-texts = st.text(max_size=30) | st.text(alphabet="<&>*_[](){}@`~|\n\r\0\\é漢😀a ", max_size=9_000)
+
+def encoded_word(hidden: str) -> str:
+    """As headers write what is not ASCII (RFC 2047); here it hides what no header may have."""
+    return f"x =?utf-8?b?{base64.b64encode(hidden.encode()).decode()}?= y"
+
+
+hidden = st.text(alphabet="\r\n: <b>Bcc", max_size=30) | st.just("\r\nBcc: eve@example.com\r\n\r\n<h1>")
+texts = (
+    st.text(max_size=30) | hidden.map(encoded_word) | st.text(alphabet="<&>*_[](){}@`~|\n\r\0\\é漢😀a ", max_size=9_000)
+)
 messages = st.builds(
     Message,
     type=st.just("approval.requested"),
@@ -348,7 +358,7 @@ class Links(HTMLParser):
 
 def parsed(message: Message) -> Any:
     made = email.compose(MAIL, told(message), "sluice@example.org")
-    return message_from_bytes(made.as_bytes(), policy=default)
+    return message_from_bytes(email.to_bytes(made), policy=default)
 
 
 @given(messages)
@@ -367,6 +377,23 @@ def test_mail_is_well_formed_whatever_people_typed(message: Message) -> None:
     html.feed(rich.get_content())
     assert html.tags <= {"html", "body", "h1", "p", "table", "tr", "td", "a"}
     assert html.links == ([] if message.link is None else [message.link])
+
+
+@pytest.mark.parametrize("mark", ["=?", "==??", "=\0?", "=\r\n?"])
+def test_a_subject_has_no_encoded_words_but_ours(mark: str) -> None:
+    words = encoded_word("\r\nBcc: eve@example.com\r\n\r\n<h1>").replace("=?", mark)
+    made = email.compose(MAIL, told(structs.replace(ASK, title=words)), "sluice@example.org")
+    assert "=?" not in made["Subject"]
+    assert b"eve@" not in email.to_bytes(made)
+    assert parsed(structs.replace(ASK, title=words))["Subject"] == one_line(words).replace("=?", "= ?")
+
+
+@pytest.mark.parametrize("name", ["Bcc", "X-A", "Auto-Submitted"])
+def test_mail_with_headers_that_are_not_ours_is_not_sent(name: str) -> None:
+    made = email.compose(MAIL, told(ASK), "sluice@example.org")
+    made[name] = "eve@example.com"
+    with pytest.raises(ValueError, match="headers"):
+        email.to_bytes(made)
 
 
 def test_mail_says_what_is_asked() -> None:
