@@ -195,7 +195,8 @@ class Keys:
         async with self.desk.change(request) as (connection, caller):
             key = await _existing(connection, request)
             key_hash = await telemetry_keys.revoke_project_key(connection, key.project_id, key.id)
-            await record(connection, caller, "key.revoke", key.id, {"name": key.name}, request_id(request))
+            if (await _existing(connection, request)).revoked_at != key.revoked_at:
+                await record(connection, caller, "key.revoke", key.id, {"name": key.name}, request_id(request))
         if key_hash is not None:
             self.desk.checks.forget_key(key_hash)
         return web.Response(status=204)

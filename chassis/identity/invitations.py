@@ -46,10 +46,11 @@ class Invitation:
 
 @dataclass(frozen=True, slots=True)
 class NewInvitation:
-    """An invitation and, this once, its secret."""
+    """An invitation and, this once, its secret. `replaced`: ids of those that it takes the place of."""
 
     invitation: Invitation
     secret: str = field(repr=False)
+    replaced: tuple[str, ...] = ()
 
 
 def require_inviter(by: Reach) -> None:
@@ -65,6 +66,7 @@ async def invite(connection: AsyncConnection, by: Reach, email: str, role: Role)
     now = to_milliseconds(datetime.now(UTC))
     address = normal_email(email)
     earlier = (invitations.c.org_id == by.org_id) & (invitations.c.email == address) & _open(now)
+    replaced = tuple((await connection.execute(sa.select(invitations.c.id).where(earlier))).scalars())
     await connection.execute(invitations.update().where(earlier).values(revoked_at=now))
     made = Invitation(
         id=new_id("inv"),
@@ -80,7 +82,7 @@ async def invite(connection: AsyncConnection, by: Reach, email: str, role: Role)
     secret = new_invitation()
     row = {name: getattr(made, name) for name in Invitation.__slots__} | {"role": role.value}
     await connection.execute(invitations.insert().values(**row, hash=hash_secret(secret)))
-    return NewInvitation(made, secret)
+    return NewInvitation(made, secret, replaced)
 
 
 async def is_member(connection: AsyncConnection, org_id: str, email: str) -> bool:
@@ -103,13 +105,15 @@ async def list_invitations(
     return [_invitation(row) for row in (await connection.execute(page.limit(limit))).mappings()]
 
 
-async def revoke(connection: AsyncConnection, org_id: str, invitation_id: str) -> bool:
-    """It can be accepted no more; again changes nothing. False when there is no such invitation."""
+async def revoke(connection: AsyncConnection, org_id: str, invitation_id: str) -> bool | None:
+    """It can be accepted no more; False, and nothing, when that is so already. None when there is none of this id."""
     where = (invitations.c.org_id == org_id) & (invitations.c.id == invitation_id)
     now = to_milliseconds(datetime.now(UTC))
     unused = invitations.c.revoked_at.is_(None) & invitations.c.accepted_at.is_(None)
-    await connection.execute(invitations.update().where(where, unused).values(revoked_at=now))
-    return await connection.scalar(sa.select(invitations.c.id).where(where)) is not None
+    revoked = await connection.execute(invitations.update().where(where, unused).values(revoked_at=now))
+    if revoked.rowcount == 1:
+        return True
+    return None if await connection.scalar(sa.select(invitations.c.id).where(where)) is None else False
 
 
 async def revoke_of(connection: AsyncConnection, org_id: str, whose: sa.Select[tuple[str]], now: datetime) -> None:

@@ -143,6 +143,9 @@ class Invitations:
             if await store.is_member(connection, caller.org_id, body.email):
                 raise Conflict("The organization has a member with this e-mail address.")
             made = await store.invite(connection, caller, body.email, body.role)
+            for replaced in made.replaced:
+                by = {"replacedBy": made.invitation.id}
+                await record(connection, caller, "invitation.revoke", replaced, by, request_id(request))
             told = {"email": made.invitation.email, "role": body.role.value}
             await record(connection, caller, "invitation.create", made.invitation.id, told, request_id(request))
         shown = msgspec.structs.asdict(invitation_body(made.invitation))
@@ -157,9 +160,11 @@ class Invitations:
         if INVITATION_ID.fullmatch(invitation_id) is None:  # a path may hold what no database column takes
             raise NotFound
         async with self.desk.change(request) as (connection, caller):
-            if not await store.revoke(connection, caller.org_id, invitation_id):
+            revoked = await store.revoke(connection, caller.org_id, invitation_id)
+            if revoked is None:
                 raise NotFound
-            await record(connection, caller, "invitation.revoke", invitation_id, {}, request_id(request))
+            if revoked:
+                await record(connection, caller, "invitation.revoke", invitation_id, {}, request_id(request))
         return web.Response(status=204)
 
     async def accept(self, request: web.Request) -> web.StreamResponse:

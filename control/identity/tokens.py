@@ -181,11 +181,13 @@ class Tokens:
             raise NotFound
         async with self.desk.change(request) as (connection, caller):
             holder = await visible(connection, caller, principal_id)
-            if await store.find_token(connection, caller.org_id, holder.id, token_id) is None:
+            token = await store.find_token(connection, caller.org_id, holder.id, token_id)
+            if token is None:
                 raise NotFound
             _require_revoker(caller, holder)
-            await registry.revoke_token(connection, caller.org_id, token_id)
-            await record(connection, caller, "token.revoke", token_id, {"holder": holder.id}, request_id(request))
+            if token.revoked_at is None:
+                await registry.revoke_token(connection, caller.org_id, token_id)
+                await record(connection, caller, "token.revoke", token_id, {"holder": holder.id}, request_id(request))
         self.desk.checks.forget_bearers(caller.org_id)
         return web.Response(status=204)
 
