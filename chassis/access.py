@@ -237,14 +237,14 @@ async def _admitted(request: web.Request, guard: BearerCheck, admission: Admissi
     holder = f"{found.principal_id}@{found.org_id}"
     if limit in OF_API:
         await admission.take(request, LimitClass.API, holder)
+    if limit is LimitClass.APPROVAL and found.root_id is not None:  # a user may make as many agents as it takes
+        holder = f"{found.root_id}@{found.org_id}"
     await admission.take(request, limit, holder)
     return found
 
 
 async def _authenticated(request: web.Request, guard: BearerCheck, admission: Admission) -> Grant:
-    """What was good once is not charged to the address: a page that is left open asks with it again and again, and whom
-    that locked out could not even go on with the session.
-    """
+    """What was good once is not charged: a page left open asks with it on and on; locked out, it could not refresh."""
     try:
         return await guard.authenticate(_only(request.headers.getall("Authorization", [])))
     except Outlived:

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.errors import FactorRequired, Forbidden, NotFound, Unauthorized
 from chassis.identity.model import Grant, Reach
-from chassis.identity.standing import any_disabled, common_scopes, standings
+from chassis.identity.standing import any_disabled, common_scopes, root_of, standings
 from chassis.identity.tables import access_tokens, delegations, organizations, sessions, users
 from proto.identity import Scope
 
@@ -147,4 +147,5 @@ async def _granted(
         owner_id=holder.owner_id,
         on_behalf_of=subject_id,
         act_chain=tuple(chain or ()),
+        root_id=None if holder.owner_id is None else root_of(row.principal_id, found),
     )

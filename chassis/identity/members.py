@@ -15,11 +15,12 @@ from chassis.errors import Conflict, Forbidden
 from chassis.identity import invitations, registry, sessions
 from chassis.identity.model import Principal, Reach
 from chassis.identity.registry import Organization
-from chassis.identity.standing import standings
+from chassis.identity.standing import estate, root_of, standings
 from chassis.identity.tables import access_tokens, memberships, organizations, principals, users
 from proto.identity import MAX_ACT_CHAIN, ROLE_SCOPES, PrincipalKind, Role, Scope
 
-MAX_OWNED: Final = 200  # agents and services of one owner in one organization
+MAX_OWNED: Final = 200  # agents and services of one user in one organization, with all that these own
+MAX_WORKERS: Final = 5_000  # agents and services in one organization
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +119,8 @@ async def change_role(connection: AsyncConnection, by: Reach, member: Member, ro
 
 
 async def remove(connection: AsyncConnection, by: Reach, member: Member, now: datetime) -> None:
-    """Out of the organization, with all tokens, sessions and invitations there. What the member owns stops working; an
-    agent or service is retired. Raises Forbidden for an owner when the bearer is none; Conflict for the last one.
+    """Out of the organization, with all tokens, sessions and invitations there, and the tokens of all that the member
+    owns: they would work again when he comes back. An agent or service is retired. Raises Forbidden for an owner when the bearer is none; Conflict for the last one.
     """
     _require_changeable(by, member)
     await _require_another(connection, by.org_id, member)
@@ -136,8 +137,11 @@ async def create_worker(connection: AsyncConnection, by: Reach, kind: PrincipalK
     require_grantable(by, role)
     if role is Role.OWNER:
         raise Conflict("Agents and services cannot be owners.")
-    await _require_room(connection, by.org_id, by.principal_id)
-    if len(await standings(connection, by.org_id, [by.principal_id])) >= MAX_ACT_CHAIN:
+    owners = await standings(connection, by.org_id, [by.principal_id])
+    await _require_room(connection, by.org_id, root_of(by.principal_id, owners), 1)
+    if await _count_workers(connection, by.org_id) >= MAX_WORKERS:
+        raise Conflict(f"An organization has at most {MAX_WORKERS} agents and services.")
+    if len(owners) >= MAX_ACT_CHAIN:
         raise Conflict(f"At most {MAX_ACT_CHAIN} principals own each other in a row.")
     made = await registry.create_principal(connection, kind, name, by.principal_id)
     await registry.add_membership(connection, by.org_id, made.id, role)
@@ -163,9 +167,12 @@ async def hand_over(connection: AsyncConnection, org_id: str, worker: Member, ow
     """
     if worker.owner_id == owner.id:
         return
-    await _require_room(connection, org_id, owner.id)
+    found = await standings(connection, org_id, [worker.id, owner.id])
+    if root_of(worker.id, found) != root_of(owner.id, found):
+        more = await _count_workers(connection, org_id, estate(worker.id))
+        await _require_room(connection, org_id, root_of(owner.id, found), more)
     await connection.execute(principals.update().where(principals.c.id == worker.id).values(owner_id=owner.id))
-    await _disarm(connection, org_id, _estate(worker.id), now)
+    await _disarm(connection, org_id, estate(worker.id), now)
 
 
 async def retire_worker(connection: AsyncConnection, org_id: str, worker_id: str, now: datetime) -> None:
@@ -176,7 +183,7 @@ async def retire_worker(connection: AsyncConnection, org_id: str, worker_id: str
 
 async def _expel(connection: AsyncConnection, org_id: str, principal_id: str, now: datetime) -> None:
     await registry.remove_membership(connection, org_id, principal_id)
-    await _disarm(connection, org_id, sa.select(principals.c.id).where(principals.c.id == principal_id), now)
+    await _disarm(connection, org_id, estate(principal_id), now)
     await sessions.end_all(connection, principal_id, now, org_id=org_id)
 
 
@@ -188,20 +195,22 @@ async def _disarm(connection: AsyncConnection, org_id: str, whose: sa.Select[tup
     await invitations.revoke_of(connection, org_id, whose, now)
 
 
-def _estate(worker_id: str) -> sa.Select[tuple[str]]:
-    """Its id, and of all that it owns, and what that owns."""
-    own = sa.select(principals.c.id).where(principals.c.id == worker_id).cte("estate", recursive=True)
-    return sa.select(own.union(sa.select(principals.c.id).join(own, principals.c.owner_id == own.c.id)).c.id)
+async def _require_room(connection: AsyncConnection, org_id: str, root_id: str, more: int) -> None:
+    """For `more` agents and services of a user: his own, and those that they own, for each could own as many again."""
+    if await _count_workers(connection, org_id, estate(root_id)) + more > MAX_OWNED:
+        raise Conflict(f"A user owns at most {MAX_OWNED} agents and services, with all that these own.")
 
 
-async def _require_room(connection: AsyncConnection, org_id: str, owner_id: str) -> None:
-    owned = (
+async def _count_workers(connection: AsyncConnection, org_id: str, whose: sa.Select[tuple[str]] | None = None) -> int:
+    """Agents and services in the organization, of these principals or (None) all."""
+    found = (
         sa.select(sa.func.count())
-        .select_from(principals.join(memberships, memberships.c.principal_id == principals.c.id))
-        .where(principals.c.owner_id == owner_id, memberships.c.org_id == org_id)
+        .select_from(memberships.join(principals, principals.c.id == memberships.c.principal_id))
+        .where(memberships.c.org_id == org_id, principals.c.kind != PrincipalKind.USER.value)
     )
-    if (await connection.scalar(owned) or 0) >= MAX_OWNED:
-        raise Conflict(f"A principal owns at most {MAX_OWNED} agents and services.")
+    if whose is not None:
+        found = found.where(memberships.c.principal_id.in_(whose))
+    return await connection.scalar(found) or 0
 
 
 def _require_changeable(by: Reach, member: Member) -> None:

@@ -20,7 +20,8 @@ class Principal:
 class Grant:
     """What the store says about a valid token or session. `role` is None when its holder, one for whom it acts, or an
     owner of these is not a member any more. Of a session `token_id` is the session's id, and `owes_factor` says that
-    its user has yet to show the second factor.
+    its user has yet to show the second factor. `root_id`: the user at the end of the row of its holder's owners, None
+    when it has none.
     """
 
     token_id: str
@@ -34,6 +35,7 @@ class Grant:
     owner_id: str | None = None
     on_behalf_of: str | None = None
     act_chain: tuple[str, ...] = ()
+    root_id: str | None = None
     is_session: bool = False
     owes_factor: bool = False
 

@@ -64,6 +64,19 @@ def with_owners(ids: Iterable[str], found: Mapping[str, Standing]) -> frozenset[
     return frozenset(every)
 
 
+def root_of(principal_id: str, found: Mapping[str, Standing]) -> str:
+    """Who is at the end of the row of its owners, as `found` has them: a user, who may be the principal itself."""
+    while (owner := found[principal_id].owner_id) is not None:
+        principal_id = owner
+    return principal_id
+
+
+def estate(owner_id: str) -> sa.Select[tuple[str]]:
+    """Its id, and of all that it owns, in whatever organization, and what that owns."""
+    own = sa.select(principals.c.id).where(principals.c.id == owner_id).cte("estate", recursive=True)
+    return sa.select(own.union(sa.select(principals.c.id).join(own, principals.c.owner_id == own.c.id)).c.id)
+
+
 def any_disabled(found: Mapping[str, Standing]) -> bool:
     """Whether what depends on all of them works no more."""
     return any(standing.disabled for standing in found.values())

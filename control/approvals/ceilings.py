@@ -7,12 +7,13 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.errors import ApiError
+from chassis.identity.standing import estate, root_of, standings
 from chassis.limits.limiter import Verdict
 from control.approvals.tables import OPEN, approval_requests
 from proto.errors import ErrorCode
 
 MAX_OPEN: Final = 10_000  # of an organization
-MAX_OPEN_OF_ONE: Final = 1_000  # of one requester
+MAX_OPEN_OF_ONE: Final = 1_000  # of one user, with all that he owns
 
 
 class TooManyOpen(ApiError):
@@ -25,10 +26,13 @@ class TooManyOpen(ApiError):
 
 
 async def require_room(connection: AsyncConnection, org_id: str, requester_id: str, now: datetime) -> None:
-    """Raises TooManyOpen; a place becomes free when a request is decided, and at the latest when one expires."""
+    """Raises TooManyOpen; a place becomes free when a request is decided, and at the latest when one expires. What a
+    user's agents and services ask for counts as his: of them he may make as many as it takes.
+    """
     columns = approval_requests.c
+    root_id = root_of(requester_id, await standings(connection, org_id, [requester_id]))
     for most, of, mine in (
-        (MAX_OPEN_OF_ONE, "a requester", columns.requester_id == requester_id),
+        (MAX_OPEN_OF_ONE, "a user and all that he owns", columns.requester_id.in_(estate(root_id))),
         (MAX_OPEN, "an organization", sa.true()),
     ):
         waiting = (columns.org_id == org_id, mine, OPEN, columns.expires_at > now)

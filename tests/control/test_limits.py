@@ -57,7 +57,9 @@ async def test_an_address_is_refused_after_as_many_failures_as_the_settings_say(
 
 
 @pytest.mark.parametrize("over", ["expired", "ended"])
-async def test_a_session_that_is_over_does_not_close_the_address(control: Control, person: NewPerson, over: str) -> None:
+async def test_a_session_that_is_over_does_not_close_the_address(
+    control: Control, person: NewPerson, over: str
+) -> None:
     """A page that is left open asks with it again and again."""
     ada, bob = await person(), await person("bob@example.org")
     assert (await ada.call("GET", "/auth/user"))[0] == 200

@@ -1,9 +1,11 @@
 """However much has been asked, a question and a list look at few rows (SQLite's plans), and so many may wait."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
+from chassis.identity.members import retire_worker
 from chassis.identity.model import Reach
 from chassis.relational import Database
 from control.approvals import ceilings, store
@@ -12,9 +14,11 @@ from control.approvals.bodies import NewRequest
 from control.approvals.expiry import Expiry
 from control.approvals.model import Status
 from control.approvals.telling import Links
-from proto.identity import ROLE_SCOPES, Role
+from control.settings import ControlSettings
+from proto.identity import ROLE_SCOPES, PrincipalKind, Role
 from tests.chassis.identity.tenants import new_tenant
-from tests.control.approvals.office import ASKED, REQUESTS, Office
+from tests.control.approvals.office import ASKED, REQUESTS, Office, new_machine, new_member
+from tests.control.conftest import serving
 from tests.control.plans import Plans
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
@@ -45,7 +49,9 @@ async def test_questions_lists_and_expiry_look_at_what_is_wanted_alone(sqlite: D
     assert not [one for seen in plans.values() for one in seen if one.startswith("SCAN") or "B-TREE" in one]
 
 
-@pytest.mark.parametrize(("of", "name"), [("a requester", "MAX_OPEN_OF_ONE"), ("an organization", "MAX_OPEN")])
+@pytest.mark.parametrize(
+    ("of", "name"), [("a user and all that he owns", "MAX_OPEN_OF_ONE"), ("an organization", "MAX_OPEN")]
+)
 async def test_so_many_may_wait(office: Office, monkeypatch: pytest.MonkeyPatch, of: str, name: str) -> None:
     monkeypatch.setattr(ceilings, name, 3)
     alice, bob = await office.member(), await office.member()
@@ -65,8 +71,34 @@ async def test_so_many_may_wait(office: Office, monkeypatch: pytest.MonkeyPatch,
     allowed = await office.call("POST", REQUESTS, ASKED | {"action": "issue.resolve"}, alice.token)
     assert allowed[0] == 200, "nobody is asked"
     others = await office.call("POST", REQUESTS, ASKED | {"targetId": "3"}, bob.token)
-    assert others[0] == (201 if of == "a requester" else 429)
+    assert others[0] == (201 if name == "MAX_OPEN_OF_ONE" else 429)
     assert (await office.vote("approve", first, bob))[0] == 200
     await office.ask(alice, targetId="3")
     office.clock.seconds += 24 * 3600
     await office.ask(alice, targetId="4")
+
+
+async def test_what_agents_ask_for_counts_as_their_users(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    """He may make as many as it takes, and so may they; a retired one still counts."""
+    monkeypatch.setattr(ceilings, "MAX_OPEN_OF_ONE", 3)
+    alice, bob = await office.member(), await office.member()
+    agent = await office.machine(alice)
+    deep, service = await office.machine(agent), await office.machine(agent, PrincipalKind.SERVICE)
+    for number, by in enumerate((alice, agent, deep)):
+        await office.ask(by, targetId=str(number))
+    async with office.checks.database.write() as connection:
+        await retire_worker(connection, office.acme.organization.id, deep.id, office.now())
+    for by in (alice, agent, service):
+        status, refusal, _ = await office.call("POST", REQUESTS, ASKED | {"targetId": "3"}, by.token)
+        assert (status, refusal["error"]["code"]) == (429, "quota_exceeded")
+    await office.ask(await office.machine(bob), targetId="3")
+
+
+async def test_agents_ask_as_often_as_their_user_may(migrated_url: str, tmp_path: Path) -> None:
+    async with serving(migrated_url, tmp_path, ControlSettings(), approval_rate=1, approval_burst=3) as control:
+        database, acme = control.checks.database, control.acme
+        alice, bob = await new_member(database, acme), await new_member(database, acme)
+        agent = await new_machine(database, acme, alice.id, PrincipalKind.AGENT)
+        deep = await new_machine(database, acme, agent.id, PrincipalKind.AGENT)
+        for by, expected in ((alice, 400), (agent, 400), (deep, 400), (deep, 429), (alice, 429), (bob, 400)):
+            assert (await control.call("POST", REQUESTS, {}, by.token))[0] == expected

@@ -134,10 +134,9 @@ async def test_an_agent_reaches_no_further_than_its_owner_and_stops_with_him(
     assert (await control.call("GET", keys, token=made["token"]))[0] == 403
     assert (await control.call("GET", "/orgs/acme/projects", token=made["token"]))[0] == 200
     assert (await control.call("DELETE", f"/orgs/acme/members/{ada.id}"))[0] == 204
-    assert (await control.call("GET", "/orgs/acme/projects", token=made["token"]))[0] == 404
+    assert (await control.call("GET", "/orgs/acme/projects", token=made["token"]))[0] == 401
     change = {"ownerPrincipalId": control.acme.owner_id}
     assert (await control.call("PATCH", f"{PRINCIPALS}/{agent['principalId']}", change))[0] == 200
-    assert (await control.call("GET", "/orgs/acme/projects", token=made["token"]))[0] == 401, "what it had is over"
     _, fresh, _ = await control.call("POST", f"{PRINCIPALS}/{agent['principalId']}/tokens", {"name": "x"})
     assert (await control.call("GET", keys, token=fresh["token"]))[0] == 200
 
@@ -280,6 +279,40 @@ async def test_what_one_owns_is_bounded(control: Control, person: NewPerson, mon
     assert (await ada.call("POST", PRINCIPALS, {"kind": "agent", "name": "x"}))[0] == 201
     assert (await control.call("DELETE", f"/orgs/acme/members/{agents[1]['principalId']}"))[0] == 204
     assert (await control.call("PATCH", given, {"ownerPrincipalId": ada.id}))[0] == 200
+
+
+async def test_what_agents_own_counts_as_their_users(
+    control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each of them owned as many again."""
+    ada, bob = await person(), await person("bob@example.org")
+    monkeypatch.setattr(members_store, "MAX_OWNED", 2)
+    body = {"kind": "agent", "name": "x"}
+    first = await new_agent(ada)
+    _, token, _ = await ada.call("POST", f"{PRINCIPALS}/{first['principalId']}/tokens", {"name": "x"})
+    status, second, _ = await control.call("POST", PRINCIPALS, body, token["token"])
+    assert status == 201
+    assert (await control.call("POST", PRINCIPALS, body, token["token"]))[0] == 409
+    assert (await ada.call("POST", PRINCIPALS, body))[0] == 409
+    own = await new_agent(bob)
+    given = {"ownerPrincipalId": bob.id}
+    assert (await control.call("PATCH", f"{PRINCIPALS}/{first['principalId']}", given))[0] == 409, "two come with it"
+    up = {"ownerPrincipalId": ada.id}
+    assert (await control.call("PATCH", f"{PRINCIPALS}/{second['principalId']}", up))[0] == 200, "they were his before"
+    assert (await bob.call("DELETE", f"{PRINCIPALS}/{own['principalId']}"))[0] == 204
+    assert (await control.call("PATCH", f"{PRINCIPALS}/{first['principalId']}", given))[0] == 200
+
+
+async def test_what_an_organization_has_is_bounded(
+    control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada, bob = await person(), await person("bob@example.org")
+    monkeypatch.setattr(members_store, "MAX_WORKERS", 2)
+    made = await new_agent(ada)
+    await new_agent(bob)
+    assert (await bob.call("POST", PRINCIPALS, {"kind": "service", "name": "x"}))[0] == 409
+    assert (await ada.call("DELETE", f"{PRINCIPALS}/{made['principalId']}"))[0] == 204
+    assert (await bob.call("POST", PRINCIPALS, {"kind": "service", "name": "x"}))[0] == 201
 
 
 async def test_what_one_owns_elsewhere_counts_there(
