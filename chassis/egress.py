@@ -3,8 +3,9 @@
 `TCPConnector(resolver=...)` alone would be no guard, for addresses written as numbers never reach a resolver. The
 socket factory sees every final address: after DNS, for each of several addresses, whatever its notation. Redirects are
 not followed, cookies and proxies of the environment not used, answers read up to MAX_ANSWER bytes and for a limited
-time. Failures say in general words what happened; neither an address nor a byte of an answer is in them. A name that
-leads nowhere and one that leads to a forbidden place fail alike: which inner names there are is nobody's business.
+time (`chassis.bounded` has what precedes and surrounds them). Failures say in general words what happened; neither an
+address nor a byte of an answer is in them. A name that leads nowhere and one that leads to a forbidden place fail
+alike: which inner names there are is nobody's business.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 from multidict import CIMultiDictProxy
 
+from chassis.bounded import BoundedConnector
 from chassis.destinations import Policy, literal, parse_url
 
 CONNECT_S: Final = 5.0  # for each address of a name
@@ -95,7 +97,7 @@ class Egress:
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
         """Open the client; close it at the end."""
-        connector = aiohttp.TCPConnector(
+        connector = BoundedConnector(
             resolver=self._resolver,
             socket_factory=self._socket,
             ssl=self.tls,
