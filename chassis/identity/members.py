@@ -120,7 +120,8 @@ async def change_role(connection: AsyncConnection, by: Reach, member: Member, ro
 
 async def remove(connection: AsyncConnection, by: Reach, member: Member, now: datetime) -> None:
     """Out of the organization, with all tokens, sessions and invitations there, and the tokens of all that the member
-    owns: they would work again when he comes back. An agent or service is retired. Raises Forbidden for an owner when the bearer is none; Conflict for the last one.
+    owns: they would work again when he comes back. An agent or service is retired. Raises Forbidden for an owner when
+    the bearer is none; Conflict for the last one.
     """
     _require_changeable(by, member)
     await _require_another(connection, by.org_id, member)
