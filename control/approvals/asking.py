@@ -65,7 +65,7 @@ async def ask(connection: AsyncConnection, asking: Asking) -> Answered:
     requester = await store.party(connection, caller)
     waiting = await store.find_open(connection, caller.org_id, requester, asked, asking.now)
     if waiting is not None:
-        return Answered(rule, waiting)
+        return Answered(rule, waiting, queued=await _tell(connection, asking, waiting))
     await require_room(connection, caller.org_id, caller.principal_id, asking.now)
     ttl = rule.ttl_minutes if body.ttl_minutes is msgspec.UNSET else body.ttl_minutes
     made = await store.ask(connection, caller.org_id, requester, asked, rule, store.expiry(asking.now, ttl), asking.now)
@@ -89,14 +89,15 @@ def decision_body(answered: Answered, deliveries: list[Delivery], now: datetime)
     )
 
 
-async def _tell(connection: AsyncConnection, asking: Asking, made: Request) -> Sequence[Queued]:
+async def _tell(connection: AsyncConnection, asking: Asking, request: Request) -> Sequence[Queued]:
+    """Of a request that waited already those are told that were not."""
     channel_ids, notify = asking.body.channel_ids, asking.body.notify
     if notify is msgspec.UNSET:
         notify = channel_ids is not msgspec.UNSET
     if not notify:
         return ()
-    target = Everyone(made.project_id) if channel_ids is msgspec.UNSET else Named([*dict.fromkeys(channel_ids)])
-    return await telling.tell_asked(connection, made, target, asking.place, asking.now)
+    target = Everyone(request.project_id) if channel_ids is msgspec.UNSET else Named([*dict.fromkeys(channel_ids)])
+    return await telling.tell_asked(connection, request, target, asking.place, asking.now)
 
 
 async def _record_verdict(connection: AsyncConnection, asking: Asking, rule: Rule) -> None:

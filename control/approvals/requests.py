@@ -132,7 +132,8 @@ class ApprovalRequests:
         """Ask whether an action is allowed.
 
         ALLOW and DENY are answers, and no request is made. ASK makes one that waits for people (201), or finds the
-        same one waiting (200): same requester, action, target and project. Channels are told of a new one.
+        same one waiting (200): same requester, action, target and project. Channels are told of it once, and
+        `deliveries` has those that this question tells, or cannot.
         """
         body = await self._new(request)
         async with self.desk.change(request) as (connection, caller), _told_of_ceiling(request):

@@ -11,6 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from control.approvals import store
 from control.approvals.bodies import request_body
 from control.approvals.model import Request, Status
+from control.channels import store as channels
+from control.channels.ids import is_channel_id
 from control.deliveries import outbox
 from control.deliveries.message import Fact, Message, Severity
 from control.deliveries.outbox import Everyone, Named, Queued
@@ -63,14 +65,19 @@ class Links:
 async def tell_asked(
     connection: AsyncConnection, request: Request, target: Named | Everyone, place: Place, now: datetime
 ) -> list[Queued]:
-    """Queue a message for each channel of the target, and note those that are to be told how it ends."""
+    """Queue a message for each channel of the target that was not told before, and note those that are to be told how
+    it ends. In all that are `outbox.MAX_CHANNELS`: the end is told in one transaction.
+    """
     names = await store.names(connection, people(request))
     message = asked(request, place, names, now)
+    further: list[Queued] = []
+    if request.told_channel_ids:
+        target, further = await _untold(connection, request, target)
     queued = await outbox.enqueue(connection, request.org_id, target, message, until=request.expires_at)
     told = [one.channel_id for one in queued if one.delivery_id is not None]
     if told:
-        await store.set_told(connection, request, told)
-    return queued
+        await store.set_told(connection, request, [*request.told_channel_ids, *told])
+    return queued + further
 
 
 async def tell_ended(connection: AsyncConnection, request: Request, place: Place, now: datetime) -> None:
@@ -79,6 +86,25 @@ async def tell_ended(connection: AsyncConnection, request: Request, place: Place
         names = await store.names(connection, people(request))
         message = ended(request, place, names, now)
         await outbox.enqueue(connection, request.org_id, Named(request.told_channel_ids), message)
+
+
+async def _untold(
+    connection: AsyncConnection, request: Request, target: Named | Everyone
+) -> tuple[Named, list[Queued]]:
+    """Of a target those that were not told and for which there is room, and the answers for the rest of them."""
+    if isinstance(target, Everyone):
+        found = await channels.targets(connection, request.org_id, channel_ids=None, project_id=target.project_id)
+        wanted = [one.id for one in found]
+    else:
+        wanted = list(target.channel_ids)
+        known = [one for one in wanted if is_channel_id(one)]
+        found = await channels.targets(connection, request.org_id, channel_ids=known, project_id=None)
+    kinds = {one.id: one.kind for one in found if one.enabled}
+    untold = [one for one in wanted if one not in request.told_channel_ids]
+    room = outbox.MAX_CHANNELS - len(request.told_channel_ids)
+    beyond = [one for one in untold if one in kinds][room:]
+    further = [Queued(one, kinds[one], error=outbox.TOO_MANY) for one in beyond]
+    return Named([one for one in untold if one not in beyond]), further
 
 
 def asked(request: Request, place: Place, names: Mapping[str, str], now: datetime) -> Message:

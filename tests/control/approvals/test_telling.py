@@ -17,7 +17,7 @@ from control.approvals.tables import approval_requests
 from control.approvals.telling import Links
 from control.audit.verify import stored
 from control.deliveries import outbox
-from control.deliveries.tables import deliveries
+from control.deliveries.tables import deliveries, delivery_messages
 from tests.control.approvals.office import ASKED, REQUESTS, Office, new_channel
 
 LINK = "https://ops.example.org/orgs/acme/approval-requests/"
@@ -26,8 +26,9 @@ LINK = "https://ops.example.org/orgs/acme/approval-requests/"
 async def messages(office: Office) -> list[tuple[str, dict[str, Any]]]:
     """Channel and message of every delivery, oldest first."""
     async with office.checks.database.read() as connection:
-        found = sa.select(deliveries.c.channel_id, deliveries.c.message).order_by(deliveries.c.id)
-        return [(row.channel_id, msgspec.json.decode(row.message)) for row in await connection.execute(found)]
+        found = sa.select(deliveries.c.channel_id, delivery_messages.c.message).join(delivery_messages)
+        rows = await connection.execute(found.order_by(deliveries.c.id))
+        return [(row.channel_id, msgspec.json.decode(row.message)) for row in rows]
 
 
 async def stop(running: AsyncIterator[None]) -> None:
@@ -277,3 +278,42 @@ async def test_one_message_goes_to_so_many_channels(office: Office, monkeypatch:
     )
     await office.vote("reject", answer["request"], await office.member())
     assert sorted(told for told, _ in await messages(office)) == sorted(channels[:2] * 2)
+
+
+async def test_asking_again_tells_those_that_were_not_told(office: Office) -> None:
+    database = office.checks.database
+    first, second = [await new_channel(database, office.acme) for _ in range(2)]
+    disabled = await new_channel(database, office.acme, enabled=False)
+    asked = await office.ask(targetId="again")
+
+    async def again(**body: Any) -> list[tuple[str, str | None]]:
+        status, answer, _ = await office.call("POST", REQUESTS, ASKED | {"targetId": "again"} | body)
+        assert (status, answer["request"]["id"]) == (200, asked["id"])
+        return [(one["channelId"], one["error"]) for one in answer["deliveries"]]
+
+    assert await again() == []
+    assert await again(channelIds=[first, disabled, "none"]) == [
+        (first, None),
+        (disabled, "disabled"),
+        ("none", "not_found"),
+    ]
+    assert await again(channelIds=[first, disabled]) == [(disabled, "disabled")]
+    assert await again(notify=True) == [(second, None)]
+    assert await again(notify=True) == []
+    assert sorted(told for told, _ in await messages(office)) == sorted([first, second])
+    await office.vote("reject", asked, await office.member())
+    assert sorted(told for told, _ in await messages(office)) == sorted([first, second] * 2)
+
+
+async def test_a_request_is_told_to_so_many_channels_however_often_it_is_asked(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "MAX_CHANNELS", 2)
+    channels = [await new_channel(office.checks.database, office.acme) for _ in range(4)]
+    await office.ask(channelIds=channels[:1])
+    for body in ({"notify": True}, {"channelIds": channels}):
+        _, answer, _ = await office.call("POST", REQUESTS, ASKED | body)
+    assert [(one["channelId"], one["error"]) for one in answer["deliveries"]] == [
+        (id_, "too_many") for id_ in channels[2:]
+    ]
+    assert [told for told, _ in await messages(office)] == channels[:2]
