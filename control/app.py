@@ -38,7 +38,7 @@ def service(
     sealer = Sealer(sealing)
     telling = assemble(settings, checks.database, sealer, metrics)
     desk = Desk(checks, cursors, settings.max_body_bytes, chassis.body_timeout_s)
-    projects, keys = Projects(desk), Keys(desk, chassis.base_url)
+    projects, keys = Projects(desk), Keys(desk, chassis.base_url, chassis.otlp_rate)
     links = Links(chassis.base_url, settings.page_url.rstrip("/"))
     approvals = ApprovalRequests(desk, telling.sender, links)
     policies, audit = Policies(desk), Audit(desk)

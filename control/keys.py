@@ -16,6 +16,7 @@ from chassis.identity import telemetry_keys
 from chassis.identity.model import Reach
 from chassis.operation import Answer, Body, Operation, Parameter, Tag, json_content
 from chassis.relational import format_time
+from chassis.validation import Issues
 from chassis.web import Route, json_response, request_id
 from control.audit.record import record
 from control.desk import Desk
@@ -25,7 +26,10 @@ from proto.identity import MAX_KEY_RATE, Scope, format_dsn
 
 DAY_MINUTES: Final = 24 * 60
 MAX_GRACE_MINUTES: Final = 30 * DAY_MINUTES
-Rate = Annotated[int, Meta(ge=0, le=MAX_KEY_RATE)]
+MAX_KEYS: Final = 100  # of a project, that work; rotation, whose old keys work on for a while, may double them
+Rate = Annotated[
+    int, Meta(ge=1, le=MAX_KEY_RATE, description="Requests per second; no more than keys have by the settings.")
+]
 
 _KEY_ID: Final = re.compile(r"key_[0-9a-z]{26}")
 
@@ -57,7 +61,10 @@ class ProjectKey(msgspec.Struct, frozen=True, rename="camel"):
     name: Name
     hint: Annotated[str, Meta(description="The last four characters of the secret.")]
     enabled: bool
-    rate: Annotated[int | None, Meta(description="Requests per second. Null: that of the settings, 0: no limit.")]
+    rate: Annotated[
+        int | None,
+        Meta(description="Requests per second. Null: that of the settings, 0: no limit, which the operator gives."),
+    ]
     created_at: Moment
     revoked_at: Annotated[Moment | None, Meta(description="It works until then, which may be a time to come.")]
 
@@ -84,6 +91,7 @@ CREATE: Final = Operation(
     TAG,
     (Answer("The key, with its secret.", json_content(MadeKey), 201),),
     body=Body(json_content(NewKey), example={"name": "checkout in production"}),
+    refused=(409,),
 )
 _ID: Final = Parameter("keyId", "path", Annotated[str, Meta(min_length=1)], "The key.")
 CHANGE: Final = Operation(
@@ -106,10 +114,13 @@ REVOKE: Final = Operation("revokeKey", TAG, (Answer("It is revoked.", status=204
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The handlers, with what they need. `base_url` is the address that DSNs carry."""
+    """The handlers, with what they need. `base_url` is the address that DSNs carry, `most` the requests per second that
+    a key has by the settings (0: no limit).
+    """
 
     desk: Desk
     base_url: str
+    most: int = 0
 
     def routes(self) -> list[Route]:
         """Every route of this resource with its scope."""
@@ -137,10 +148,11 @@ class Keys:
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Create a key.
 
-        Its secret is in this answer and nowhere after.
+        Its secret is in this answer and nowhere after. 409 where as many keys of the project work as may.
         """
         body = await self.desk.read(request, NewKey)
         async with self.desk.change(request) as (connection, caller):
+            await telemetry_keys.require_room(connection, _project_id(caller), MAX_KEYS)
             made = await telemetry_keys.create_project_key(
                 connection, caller.org_id, _project_id(caller), body.name, caller.principal_id
             )
@@ -150,10 +162,11 @@ class Keys:
     async def change(self, request: web.Request) -> web.StreamResponse:
         """Change a key.
 
-        One that is switched off, or has another rate, is so in this process at once, in others within five seconds.
+        One that is switched off, or has another rate, is so in this process at once, in others within five seconds. A
+        rate beyond that of the settings is given by the operator alone.
         """
         await self._see(request)
-        body = await self.desk.read(request, KeyChange)
+        body = await self._read_change(request)
         async with self.desk.change(request) as (connection, caller):
             key = await _existing(connection, request)
             key_hash = await _change(connection, caller, key, body)
@@ -176,6 +189,7 @@ class Keys:
             key = await _existing(connection, request)
             if key.revoked_at is not None:
                 raise Conflict("The key is revoked, or rotated already.")
+            await telemetry_keys.require_room(connection, key.project_id, 2 * MAX_KEYS)
             ends_at = now + timedelta(minutes=body.grace_minutes)
             key_hash = await telemetry_keys.revoke_project_key(connection, key.project_id, key.id, ends_at)
             made = await telemetry_keys.create_project_key(
@@ -205,6 +219,17 @@ class Keys:
         """A key that is none is said before what is wrong with the body. Raises NotFound."""
         async with self.desk.database.read() as connection:
             await _existing(connection, request)
+
+    async def _read_change(self, request: web.Request) -> KeyChange:
+        """Raises BadRequest, for a rate that only the operator gives, too."""
+        issues = Issues()
+        body = await self.desk.read_mended(request, KeyChange, {}, issues)
+        if body is not None and isinstance(body.rate, int) and 0 < self.most < body.rate:
+            issues.add("body.rate", f"Must be at most {self.most}, as keys have by the settings.", "too_large")
+        issues.raise_if_any("The request body is not valid.")
+        if body is None:
+            raise TypeError("a body that is none has issues")
+        return body
 
     def _made(self, made: telemetry_keys.NewProjectKey) -> web.Response:
         shown = msgspec.structs.asdict(key_body(made.key))

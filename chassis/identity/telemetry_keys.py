@@ -10,6 +10,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.errors import Conflict
 from chassis.identity.minting import new_id, new_project_key
 from chassis.identity.registry import checked_name, now, up_to
 from chassis.identity.tables import project_keys
@@ -120,6 +121,13 @@ async def set_key_rate(connection: AsyncConnection, org_id: str, key_id: str, ra
     values = {"rate": None if rate is None else up_to(MAX_KEY_RATE, rate)}
     await connection.execute(project_keys.update().where(where).values(values))
     return await connection.scalar(sa.select(project_keys.c.hash).where(where))
+
+
+async def require_room(connection: AsyncConnection, project_id: int, most: int) -> None:
+    """Raises Conflict where `most` keys of the project work."""
+    found = sa.select(sa.func.count()).where(project_keys.c.project_id == project_id, works_at(now()))
+    if (await connection.scalar(found) or 0) >= most:
+        raise Conflict(f"At most {most} keys of a project work. Revoke some.")
 
 
 async def list_rated_keys(connection: AsyncConnection, org_id: str, limit: int) -> list[ProjectKey]:

@@ -1,13 +1,18 @@
 """Project keys over HTTP."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from chassis.errors import Unauthorized
+from chassis.identity import telemetry_keys
+from chassis.settings import ChassisSettings
+from control import keys
+from control.settings import ControlSettings
 from proto.identity import Role, is_project_key, parse_dsn
 from tests.chassis.identity.tenants import new_member_token
-from tests.control.conftest import Control
+from tests.control.conftest import Control, serving
 
 KEYS = "/orgs/acme/projects/web/keys"
 
@@ -51,7 +56,7 @@ async def test_a_key_is_renamed_switched_off_and_on_and_given_a_rate(control: Co
     shown = {name: value for name, value in made.items() if name not in ("key", "dsn")}
     assert (shown["rate"], shown["enabled"]) == (None, True)
     await control.checks.project_keys.check(legacy_key=secret)
-    for change in ({"name": "Web"}, {"enabled": False}, {}, {"enabled": True, "rate": 0}, {"rate": 7}, {"rate": None}):
+    for change in ({"name": "Web"}, {"enabled": False}, {}, {"enabled": True, "rate": 1}, {"rate": 7}, {"rate": None}):
         status, changed, _ = await control.call("PATCH", path, change)
         shown |= change
         assert (status, changed) == (200, shown)
@@ -69,6 +74,9 @@ async def test_a_key_is_renamed_switched_off_and_on_and_given_a_rate(control: Co
         ({"name": ""}, [("body.name", "too_short")]),
         ({"enabled": 1}, [("body.enabled", "type")]),
         ({"rate": -1}, [("body.rate", "too_small")]),
+        ({"rate": 0}, [("body.rate", "too_small")]),
+        ({"rate": 5_001}, [("body.rate", "too_large")]),
+        ({"rate": 5_001, "name": ""}, [("body.name", "too_short"), ("body.rate", "too_large")]),
         ({"rate": 10_000_001}, [("body.rate", "too_large")]),
         ({"rate": 1.5, "hint": "x"}, [("body.rate", "type"), ("body.hint", "unknown_field")]),
     ],
@@ -79,9 +87,39 @@ async def test_a_bad_change_names_its_fields(control: Control, body: object, iss
     assert [(issue["path"], issue["code"]) for issue in answer["error"]["details"]] == issues
 
 
-async def test_bounds_of_rates_are_inclusive(control: Control) -> None:
-    for rate in (0, 10_000_000):
-        assert (await control.call("PATCH", f"{KEYS}/{control.acme.key.key.id}", {"rate": rate}))[0] == 200
+async def test_a_rate_beyond_that_of_the_settings_is_the_operators(control: Control) -> None:
+    one = f"{KEYS}/{control.acme.key.key.id}"
+    for rate in (1, ChassisSettings().otlp_rate):
+        assert (await control.call("PATCH", one, {"rate": rate}))[0] == 200
+    async with control.checks.database.write() as connection:
+        await telemetry_keys.set_key_rate(connection, control.acme.organization.id, control.acme.key.key.id, 10_000_000)
+    status, key, _ = await control.call("PATCH", one, {"name": "Web"})
+    assert (status, key["rate"]) == (200, 10_000_000), "what he gave stays"
+    assert (await control.call("PATCH", one, {"rate": 9_000_000}))[0] == 400
+    assert (await control.call("POST", f"{one}/rotate", {}))[1]["rate"] == 10_000_000
+
+
+async def test_where_keys_have_no_limit_any_rate_holds_one_lower(migrated_url: str, tmp_path: Path) -> None:
+    async with serving(migrated_url, tmp_path, ControlSettings(), otlp_rate=0) as control:
+        for rate, expected in ((0, 400), (1, 200), (10_000_000, 200), (10_000_001, 400)):
+            path = f"{KEYS}/{control.acme.key.key.id}"
+            assert (await control.call("PATCH", path, {"rate": rate}))[0] == expected
+
+
+async def test_keys_of_a_project_are_bounded(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has a rate, so many of them have any."""
+    monkeypatch.setattr(keys, "MAX_KEYS", 2)
+    _, made, _ = await control.call("POST", KEYS, {"name": "2"})
+    status, refusal, _ = await control.call("POST", KEYS, {"name": "3"})
+    assert (status, refusal["error"]["code"]) == (409, "conflict")
+    for expected in (201, 201, 409):
+        status, rotated, _ = await control.call("POST", f"{KEYS}/{made['id']}/rotate", {})
+        made = rotated if status == 201 else made
+        assert status == expected, "those that were rotated work for a day yet"
+    assert (await control.call("DELETE", f"{KEYS}/{made['id']}"))[0] == 204
+    assert (await control.call("POST", KEYS, {"name": "3"}))[0] == 409, "three work"
+    await control.call("POST", "/orgs/acme/projects", {"slug": "other", "name": "Other"})
+    assert (await control.call("POST", "/orgs/acme/projects/other/keys", {"name": "1"}))[0] == 201
 
 
 async def test_a_rotated_key_works_beside_the_new_one_for_as_long_as_was_said(control: Control) -> None:
