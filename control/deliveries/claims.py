@@ -17,25 +17,29 @@ from control.channels.config import Kind
 from control.channels.tables import notification_channels
 from control.deliveries.message import Message
 from control.deliveries.outcome import MAX_ATTEMPTS, pause_again
-from control.deliveries.tables import State, deliveries
+from control.deliveries.tables import State, deliveries, delivery_messages
 
 LEASE: Final = timedelta(seconds=60)  # an attempt ends within 20 s; its outcome has the rest to be written
 OVER: Final = "What it tells of is over."
 INTERRUPTED: Final = "The attempt was interrupted."
 
-_TAKEN: Final = sa.select(
-    deliveries.c.id,
-    deliveries.c.org_id,
-    deliveries.c.channel_id,
-    deliveries.c.message,
-    deliveries.c.attempts,
-    deliveries.c.max_attempts,
-    deliveries.c.claims,
-    deliveries.c.taken,
-    deliveries.c.created_at,
-    notification_channels.c.kind,
-    notification_channels.c.config,
-).join_from(deliveries, notification_channels, notification_channels.c.id == deliveries.c.channel_id)
+_TAKEN: Final = (
+    sa.select(
+        deliveries.c.id,
+        deliveries.c.org_id,
+        deliveries.c.channel_id,
+        delivery_messages.c.message,
+        deliveries.c.attempts,
+        deliveries.c.max_attempts,
+        deliveries.c.claims,
+        deliveries.c.taken,
+        deliveries.c.created_at,
+        notification_channels.c.kind,
+        notification_channels.c.config,
+    )
+    .join_from(deliveries, notification_channels, notification_channels.c.id == deliveries.c.channel_id)
+    .join(delivery_messages, delivery_messages.c.id == deliveries.c.message_id)
+)
 
 
 @dataclass(frozen=True, slots=True)

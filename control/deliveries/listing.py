@@ -13,16 +13,17 @@ from chassis.relational import to_milliseconds
 from control.channels.config import Kind
 from control.channels.tables import notification_channels
 from control.deliveries.message import Message
-from control.deliveries.tables import ENDED, State, deliveries
+from control.deliveries.tables import ENDED, State, deliveries, delivery_messages
 
 _COLUMNS: Final = (
     *(
         deliveries.c[name]
         for name in (
-            "id", "org_id", "channel_id", "type", "subject", "message", "state", "attempts", "max_attempts", "detail",
+            "id", "org_id", "channel_id", "type", "subject", "state", "attempts", "max_attempts", "detail",
             "failed", "permanent", "retry_after_s", "created_at", "attempted_at", "next_at", "ended_at", "until",
         )
     ),
+    delivery_messages.c.message,
     notification_channels.c.kind,
     notification_channels.c.project_id,
 )  # fmt: skip
@@ -116,9 +117,9 @@ async def repeat(connection: AsyncConnection, delivery: Listed) -> None:
 
 
 def _select() -> sa.Select[*tuple[Any, ...]]:
-    return sa.select(*_COLUMNS).join_from(
-        deliveries, notification_channels, notification_channels.c.id == deliveries.c.channel_id
-    )
+    of_channel = notification_channels.c.id == deliveries.c.channel_id
+    found = sa.select(*_COLUMNS).join_from(deliveries, notification_channels, of_channel)
+    return found.join(delivery_messages, delivery_messages.c.id == deliveries.c.message_id)
 
 
 def _listed(row: sa.RowMapping) -> Listed:

@@ -8,7 +8,7 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from control.deliveries.tables import ENDED, deliveries
+from control.deliveries.tables import ENDED, deliveries, delivery_messages
 
 MAX_DELIVERIES: Final = 20_000  # of an organization, whatever has become of them
 
@@ -25,8 +25,14 @@ async def make_room(connection: AsyncConnection, org_id: str, wanted: int) -> in
 
 
 async def forget(connection: AsyncConnection, ids: sa.Select[str]) -> int:
-    """Remove these deliveries; how many there were."""
-    return (await connection.execute(deliveries.delete().where(deliveries.c.id.in_(ids)))).rowcount
+    """Remove these deliveries, and the messages that are of no other; how many deliveries there were."""
+    removed = deliveries.delete().where(deliveries.c.id.in_(ids)).returning(deliveries.c.message_id)
+    message_ids = list(await connection.scalars(removed))
+    if message_ids:
+        named = sa.exists().where(deliveries.c.message_id == delivery_messages.c.id)
+        unused = delivery_messages.c.id.in_(set(message_ids)) & ~named
+        await connection.execute(delivery_messages.delete().where(unused))
+    return len(message_ids)
 
 
 def _oldest_ended(org_id: str, limit: int) -> sa.Select[str]:

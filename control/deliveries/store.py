@@ -20,7 +20,7 @@ from control.deliveries.claims import LEASE, OVER, Claimed, taken
 from control.deliveries.message import Message
 from control.deliveries.outcome import MAX_ATTEMPTS, Outcome, is_failing_too_long, pause
 from control.deliveries.room import MAX_DELIVERIES, forget, make_room
-from control.deliveries.tables import ENDED, State, deliveries
+from control.deliveries.tables import ENDED, State, deliveries, delivery_messages
 
 EXPIRED_AT_ONCE: Final = 1_000
 HEAD_START: Final = timedelta(seconds=2)  # of who has inserted deliveries over those who look for some
@@ -142,10 +142,14 @@ async def next_due(connection: AsyncConnection) -> datetime | None:
 async def _insert(
     connection: AsyncConnection, channels: Sequence[Channel], message: Message, now: datetime, more: dict[str, Any]
 ) -> list[str]:
+    if not channels:
+        return []
+    stored = {"id": new_id("msg"), "message": msgspec.json.encode(message).decode()}
+    await connection.execute(delivery_messages.insert().values(stored))
     row = {
         "type": message.type,
         "subject": message.subject,
-        "message": msgspec.json.encode(message).decode(),
+        "message_id": stored["id"],
         "attempts": 0,
         "max_attempts": MAX_ATTEMPTS,
         "claims": 0,
@@ -154,8 +158,7 @@ async def _insert(
         "created_at": now,
     } | more
     rows = [row | {"id": new_id("dlv"), "org_id": channel.org_id, "channel_id": channel.id} for channel in channels]
-    if rows:
-        await connection.execute(deliveries.insert(), rows)
+    await connection.execute(deliveries.insert(), rows)
     return [str(one["id"]) for one in rows]
 
 

@@ -1,4 +1,6 @@
-"""The table of deliveries: one message to one channel, from the transaction that caused it to its end."""
+"""The table of deliveries, each of one message to one channel from the transaction that caused it to its end, and that
+of the messages.
+"""
 
 from enum import StrEnum
 from typing import Final
@@ -26,6 +28,14 @@ class State(StrEnum):
 
 ENDED: Final = (State.DONE, State.DEAD, State.CANCELLED)
 
+# One that goes to many channels is stored once, and removed with the last of its deliveries.
+delivery_messages: Final = sa.Table(
+    "delivery_messages",
+    metadata,
+    sa.Column("id", text(32), primary_key=True),
+    sa.Column("message", sa.Text, nullable=False),  # JSON of `message.Message`
+)
+
 deliveries: Final = sa.Table(
     "deliveries",
     metadata,
@@ -34,7 +44,7 @@ deliveries: Final = sa.Table(
     sa.Column("channel_id", text(32), sa.ForeignKey("notification_channels.id"), nullable=False),
     sa.Column("type", text(MAX_TYPE_LENGTH), nullable=False),
     sa.Column("subject", text(MAX_SUBJECT_LENGTH), nullable=False),
-    sa.Column("message", sa.Text, nullable=False),  # JSON of `message.Message`
+    sa.Column("message_id", text(32), sa.ForeignKey("delivery_messages.id"), nullable=False),
     sa.Column("state", text(16), nullable=False),
     sa.Column("attempts", sa.Integer, nullable=False),  # that came to an outcome
     sa.Column("max_attempts", sa.Integer, nullable=False),  # 1: a test
@@ -59,5 +69,6 @@ deliveries: Final = sa.Table(
     sa.Index(None, "org_id", "state", "id"),
     sa.Index(None, "org_id", "subject", "channel_id"),
     sa.Index(None, "channel_id", "id"),
+    sa.Index(None, "message_id"),
     sa.Index(None, "ended_at"),
 )

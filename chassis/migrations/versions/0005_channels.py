@@ -52,13 +52,19 @@ def upgrade() -> None:
         postgresql_where=sa.text("deleted_at IS NOT NULL"),
     )
     op.create_table(
+        "delivery_messages",
+        sa.Column("id", text(32), nullable=False),
+        sa.Column("message", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_delivery_messages"),
+    )
+    op.create_table(
         "deliveries",
         sa.Column("id", text(32), nullable=False),
         sa.Column("org_id", text(32), nullable=False),
         sa.Column("channel_id", text(32), nullable=False),
         sa.Column("type", text(64), nullable=False),
         sa.Column("subject", text(64), nullable=False),
-        sa.Column("message", sa.Text, nullable=False),
+        sa.Column("message_id", text(32), nullable=False),
         sa.Column("state", text(16), nullable=False),
         sa.Column("attempts", sa.Integer, nullable=False),
         sa.Column("max_attempts", sa.Integer, nullable=False),
@@ -77,6 +83,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_deliveries"),
         sa.ForeignKeyConstraint(["org_id"], ["organizations.id"], name="fk_deliveries_org_id"),
         sa.ForeignKeyConstraint(["channel_id"], ["notification_channels.id"], name="fk_deliveries_channel_id"),
+        sa.ForeignKeyConstraint(["message_id"], ["delivery_messages.id"], name="fk_deliveries_message_id"),
         sa.CheckConstraint("state IN ('READY', 'SENDING', 'DONE', 'DEAD', 'CANCELLED')", name="ck_deliveries_state"),
         sa.CheckConstraint("(state = 'READY') = (next_at IS NOT NULL)", name="ck_deliveries_next_at"),
         sa.CheckConstraint("(state = 'SENDING') = (lease_until IS NOT NULL)", name="ck_deliveries_lease_until"),
@@ -87,4 +94,5 @@ def upgrade() -> None:
     op.create_index("ix_deliveries_org_id_state_id", "deliveries", ["org_id", "state", "id"])
     op.create_index("ix_deliveries_org_id_subject_channel_id", "deliveries", ["org_id", "subject", "channel_id"])
     op.create_index("ix_deliveries_channel_id_id", "deliveries", ["channel_id", "id"])
+    op.create_index("ix_deliveries_message_id", "deliveries", ["message_id"])
     op.create_index("ix_deliveries_ended_at", "deliveries", ["ended_at"])

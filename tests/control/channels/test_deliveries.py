@@ -273,7 +273,7 @@ async def test_configs_are_nowhere_in_clear(
     out, err = capfd.readouterr()
     tables = []
     async with control.checks.database.read() as connection:
-        for table in ("notification_channels", "deliveries", "audit_events"):
+        for table in ("notification_channels", "deliveries", "delivery_messages", "audit_events"):
             tables += [bytes(str(row), "utf-8") for row in await connection.execute(sa.text(f"SELECT * FROM {table}"))]
     files = contents(tmp_path)
     for secret in (password, SECRET, SECRET.removeprefix("whsec_")):

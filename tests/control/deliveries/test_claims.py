@@ -305,6 +305,8 @@ async def test_other_subjects_and_other_organizations_go_on(post: Post) -> None:
     ("SELECT id FROM deliveries WHERE org_id = 'x' AND channel_id = 'y' ORDER BY id DESC", "channel_id_id"),
     ("SELECT id FROM deliveries WHERE org_id = 'x' ORDER BY id DESC", "org_id_id"),
     ("UPDATE deliveries SET until = '' WHERE org_id = 'x' AND subject = 'y'", "org_id_subject_channel_id"),
+    ("DELETE FROM delivery_messages AS m WHERE NOT EXISTS (SELECT 1 FROM deliveries WHERE message_id = m.id)",
+     "message_id"),
     ("DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries WHERE ended_at < 'x' LIMIT 1000)", "ended_at"),
 ])  # fmt: skip
 def test_what_is_asked_of_deliveries_has_its_index(migrated_file: Path, sql: str, index: str) -> None:

@@ -1,11 +1,16 @@
 """How many deliveries an organization has at most."""
 
+import json
+from datetime import timedelta
+
 import pytest
+import sqlalchemy as sa
 
 from chassis.errors import RateLimited
 from control.deliveries import room, store
 from control.deliveries.outbox import Everyone, Queued, enqueue
 from control.deliveries.outcome import Outcome
+from control.deliveries.tables import deliveries, delivery_messages
 from tests.chassis.identity.tenants import new_tenant
 from tests.control.deliveries.conftest import MESSAGE, Post
 from tests.control.deliveries.test_outbox import OK, claim, past_head_start, settle
@@ -50,7 +55,7 @@ async def test_what_ended_longest_ago_makes_room(post: Post) -> None:
     assert sorted(one.id for one in await post.listed()) == first + second
     third = [one.delivery_id for one in await post.queue()]
     assert None not in third
-    assert sorted(one.id for one in await post.listed()) == sorted([*second, *third])
+    assert {one.id for one in await post.listed()} == {*second, *third}
 
 
 async def test_what_waits_is_not_forgotten(post: Post) -> None:
@@ -86,3 +91,37 @@ async def test_other_organizations_are_not_touched(post: Post) -> None:
         assert await room.make_room(connection, other.organization.id, 100) == 6
         assert await enqueue(connection, other.organization.id, Everyone(), MESSAGE) == []
     assert len(await post.listed()) == 6
+
+
+async def test_a_message_is_stored_once_and_as_long_as_a_delivery_names_it(post: Post) -> None:
+    await three_channels(post)
+    (kept, *_), (_, *others) = await post.queue(), await post.queue()
+    assert len(await stored(post)) == 2
+    ids = [str(one.delivery_id) for one in others]
+    async with post.database.write() as connection:
+        assert await room.forget(connection, sa.select(deliveries.c.id).where(deliveries.c.id.in_(ids))) == 2
+    assert len(await stored(post)) == 2
+    async with post.database.write() as connection:
+        assert await room.forget(connection, sa.select(deliveries.c.id).where(deliveries.c.id != kept.delivery_id)) == 3
+        assert await room.forget(connection, sa.select(deliveries.c.id).where(deliveries.c.id == "dlv_x")) == 0
+    assert [json.loads(one)["title"] for one in await stored(post)] == [MESSAGE.title]
+    assert (await post.one()).title == MESSAGE.title
+
+
+async def test_a_message_to_nobody_is_not_stored(post: Post) -> None:
+    await post.queue()
+    assert await stored(post) == []
+
+
+async def test_messages_go_with_the_history(post: Post) -> None:
+    await three_channels(post)
+    await post.queue()
+    await end_all(post, OK)
+    async with post.database.write() as connection:
+        assert await store.expire(connection, post.clock() + timedelta(1)) == 3
+    assert await stored(post) == []
+
+
+async def stored(post: Post) -> list[str]:
+    async with post.database.read() as connection:
+        return list(await connection.scalars(sa.select(delivery_messages.c.message)))
