@@ -1,6 +1,7 @@
 """Which places of the internet tenants may name: addresses, URLs, and what an operator permits besides. Pure."""
 
 import ipaddress
+import re
 import socket
 from dataclasses import dataclass
 from typing import Final
@@ -8,6 +9,8 @@ from typing import Final
 from yarl import URL
 
 MAX_URL_LENGTH: Final = 2_048
+_MAX_NAME_LENGTH: Final = 253  # of a host, as DNS has it
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*\.?")
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -46,6 +49,10 @@ class Policy:
     ports: frozenset[int] = frozenset({80, 443})
     http: bool = False  # whether URLs may be http:// too
 
+    def may_permit(self, port: int) -> bool:
+        """Whether there is any address that permits the port."""
+        return port in self.ports or bool(self.allowed)
+
     def permits(self, address: str, port: int) -> bool:
         """`address` is a number, as a socket has it."""
         found = _plain(ipaddress.ip_address(address.partition("%")[0]))
@@ -81,16 +88,23 @@ def parse_url(text: str, *, http: bool) -> URL:
         raise ValueError(f"Must be a URL of at most {MAX_URL_LENGTH} characters, without spaces.")
     try:
         url = URL(text)
-        port = url.port
+        port, host = url.port, url.host  # of an international name only the latter fails
     except ValueError as error:
         raise ValueError("Must be a URL.") from error
-    if url.scheme not in (("http", "https") if http else ("https",)) or not url.host:
+    if url.scheme not in (("http", "https") if http else ("https",)) or not host:
         raise ValueError(f"Must be a URL that starts with {scheme} and a host.")
+    if literal(host) is None and not _is_name(url.raw_host or ""):
+        raise ValueError("Must have the name of a host, or an address.")
     if url.user is not None or url.password is not None:
         raise ValueError("Must have no user name or password in it.")
     if not port:
         raise ValueError("Must have a port from 1 to 65535, or none.")
     return url.with_fragment(None)
+
+
+def _is_name(host: str) -> bool:
+    """Whether there can be such a host: no label of its name is empty, and none has other characters."""
+    return len(host.removesuffix(".")) <= _MAX_NAME_LENGTH and _NAME.fullmatch(host) is not None
 
 
 def _plain(address: Address) -> Address:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
+from yarl import URL
 
 from chassis.destinations import Policy, literal, parse_url
 from chassis.validation import Issues, decode_json
@@ -74,11 +75,21 @@ class _Given:
         except ValueError as error:
             self.fault(name, str(error), "format")
             return
-        host, address = (url.host or "").lower().rstrip("."), literal(url.host or "")
-        if address is not None and not self.rules.policy.permits(str(address), url.port or 0):
-            self.fault(name, "Must be a public address.", "not_allowed")
-        elif kind is not None and not _is_host_of(host, (*PLATFORM_HOSTS[kind], *self.rules.hosts)):
-            self.fault(name, f"Must be a URL of {' or '.join(PLATFORM_HOSTS[kind])}.", "not_allowed")
+        refusal = self._refusal(url, kind)
+        if refusal is not None:
+            self.fault(name, refusal, "not_allowed")
+
+    def _refusal(self, url: URL, kind: Kind | None) -> str | None:
+        """Why nothing may be sent there."""
+        policy, port, host = self.rules.policy, url.port or 0, url.host or ""
+        address = literal(host)
+        if not policy.may_permit(port):
+            return f"Must have the port {' or '.join(map(str, sorted(policy.ports)))}."
+        if address is not None and not policy.permits(str(address), port):
+            return "Must be a public address."
+        if kind is not None and not _is_host_of(host.lower().rstrip("."), (*PLATFORM_HOSTS[kind], *self.rules.hosts)):
+            return f"Must be a URL of {' or '.join(PLATFORM_HOSTS[kind])}."
+        return None
 
 
 def _check_chat_a(given: _Given) -> None:
