@@ -22,7 +22,7 @@ from chassis.identity.jwt_check import JwtCheck
 from chassis.identity.model import Grant, Reach
 from chassis.identity.tables import access_tokens, projects
 from chassis.relational import Database, DatabaseUnavailable
-from proto.identity import hash_secret, is_slug, is_token
+from proto.identity import Scope, hash_secret, is_slug, is_token
 
 FRESH_S: Final = 5.0
 LIMITS: Final = Limits(fresh_s=FRESH_S)
@@ -64,10 +64,12 @@ class BearerGuard:
 
     async def authorize(self, grant: Grant, org_slug: str, project_slug: str | None, scopes: Collection[str]) -> Reach:
         """What the token's holder may do at the place of a path, where one of the scopes is needed. Raises NotFound,
-        Forbidden, ServiceUnavailable.
+        Forbidden, ServiceUnavailable. Whether there is such a project is told to who reads projects, or may go on.
         """
         if grant.role is None or grant.org_slug != org_slug:
             raise NotFound
+        if Scope.PROJECTS_READ not in grant.scopes:
+            require_scope(grant.scopes, scopes)
         project_id = None if project_slug is None else await self._see_project(grant.org_id, project_slug)
         require_scope(grant.scopes, scopes)
         return Reach(

@@ -231,3 +231,22 @@ async def test_what_is_not_there_is_told_before_what_is_not_allowed(control: Con
         assert statuses in ([200, 404], [403, 404]), (method, path)
         statuses = [(await answered(control, method, where, None, blind))[0] for where in (there, nowhere)]
         assert statuses == [403, 403], (method, path)
+
+
+async def test_projects_are_not_probed_by_who_may_not_read_them(control: Control) -> None:
+    """He is told of the scope that he lacks, whether there is such a project or not; who may read them, of that."""
+    acme, database = control.acme, control.checks.database
+    _, blind = await new_member_token(database, acme, Role.OWNER, frozenset({Scope.APPROVALS_READ}))
+    _, reader = await new_member_token(database, acme, Role.OWNER, frozenset({Scope.PROJECTS_READ}))
+    _, writer = await new_member_token(database, acme, Role.OWNER, frozenset({Scope.KEYS_READ}))
+    for project, status in (("web", 403), ("none", 404), ("No-slug", 404)):
+        path = f"/orgs/acme/projects/{project}/keys"
+        assert (await control.call("GET", path, token=blind))[0] == 403
+        assert (await control.call("GET", path, token=reader))[0] == status
+        assert (await control.call("GET", path, token=writer))[0] == (200 if status == 403 else 404)
+    below = [(method, path) for method, path in routes(control) if "{projectSlug}" in path]
+    for method, path in below:
+        there, nowhere = (filled(path, "acme", project, NOWHERE) for project in ("web", "none"))
+        answers = [await answered(control, method, where, {}, blind) for where in (there, nowhere)]
+        assert answers[0] == answers[1], (method, path)
+        assert answers[0][0] == 403
