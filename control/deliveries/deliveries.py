@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.access import bearer, reach
 from chassis.errors import NotFound
+from chassis.identity.grants import require_scope
 from chassis.identity.model import Reach
 from chassis.limits.limiter import LimitClass
 from chassis.operation import Answer, Operation, Parameter, Tag, json_content
@@ -65,7 +66,7 @@ class DeliveryPage(msgspec.Struct, rename="camel"):
 
 
 # Who may know what messages tell of, by the first word of their type.
-_READ_BY: Final = {"approval": Scope.APPROVALS_READ, "channel": Scope.CHANNELS_READ}
+_READ_BY: Final = {"approval": frozenset({Scope.APPROVALS_READ}), "channel": frozenset({Scope.CHANNELS_READ})}
 
 TAG: Final = Tag("deliveries", "Messages to channels: what became of them.")
 _FILTERS: Final = (
@@ -124,7 +125,8 @@ class Deliveries:
 
         A receiver that keeps the ids that it has seen takes it for the same message. 409 while it goes on, for a test,
         when what it tells of is over, and for a channel that is disabled or deleted. A channel of the whole
-        organization takes an administrator. It counts as a test of the channel.
+        organization takes an administrator, and what tells of approvals the scope that reads them. It counts as a test
+        of the channel.
         """
         async with self.desk.database.read() as connection:
             found = await _repeatable_by(reach(request), connection, request)
@@ -141,7 +143,7 @@ class Deliveries:
 
 def delivery_body(caller: Reach, one: Listed) -> StoredDelivery:
     """As the API shows it to the caller."""
-    tells = _READ_BY.get(one.type.partition(".")[0]) in caller.scopes
+    tells = not _read_by(one).isdisjoint(caller.scopes)
     return StoredDelivery(
         id=one.id,
         org_id=one.org_id,
@@ -159,6 +161,11 @@ def delivery_body(caller: Reach, one: Listed) -> StoredDelivery:
         next_attempt_at=_moment(one.next_at),
         ended_at=_moment(one.ended_at),
     )
+
+
+def _read_by(one: Listed) -> frozenset[Scope]:
+    """Scopes of which one shows what it tells."""
+    return _READ_BY.get(one.type.partition(".")[0], frozenset())
 
 
 def _moment(time: Any) -> str | None:
@@ -189,8 +196,11 @@ async def _see(connection: AsyncConnection, request: web.Request) -> Listed:
 
 
 async def _repeatable_by(caller: Reach, connection: AsyncConnection, request: web.Request) -> Listed:
-    """The delivery of the path, for who may have it sent again. Raises NotFound, Forbidden."""
+    """The delivery of the path, for who may have it sent again, and knows what it tells: its channel may lead to
+    another receiver by now. Raises NotFound, Forbidden.
+    """
     found = await _see(connection, request)
+    require_scope(caller.scopes, _read_by(found))
     if found.project_id is None:
         require_administrator(caller)
     return found

@@ -106,6 +106,23 @@ async def test_what_tells_of_approvals_is_for_who_may_read_them(control: Control
         assert shown[tested["deliveryId"]] == (channel_id, "Test of the channel On call")
 
 
+async def test_what_tells_of_approvals_is_sent_again_by_who_may_read_them(control: Control, receiver: Receiver) -> None:
+    """A token for channels alone leads the channel to a receiver of its own, and is sent nothing of before."""
+    channel_id = await channel(control, receiver, "project")
+    path = f"{DELIVERIES}/{await told(control, channel_id)}/redeliver"
+    scopes = READER | {Scope.CHANNELS_WRITE}
+    _, blind = await new_member_token(control.checks.database, control.acme, Role.ADMIN, scopes)
+    more = scopes | {Scope.APPROVALS_READ}
+    _, seeing = await new_member_token(control.checks.database, control.acme, Role.ADMIN, more)
+    change = {"config": {"url": receiver.url("/mine"), "secret": SECRET}}
+    assert (await control.call("PATCH", f"{CHANNELS}/{channel_id}", change, token=blind))[0] == 200
+    status, answer, _ = await control.call("POST", path, token=blind)
+    assert (status, answer["error"]["code"]) == (403, "forbidden")
+    assert "approvals:read" in answer["error"]["message"]
+    assert (await control.call("POST", path, token=seeing))[0] == 202
+    assert (await receiver.until(2))[-1].path == "/mine"
+
+
 async def test_an_empty_cursor_is_the_first_page(control: Control) -> None:
     made = await create(control)
     for path in (CHANNELS, DELIVERIES):
