@@ -188,20 +188,20 @@ async def cast(
     await connection.execute(approval_votes.insert().values(row))
 
 
-async def approving(connection: AsyncConnection, request: Request) -> list[Consent]:
-    """Of those who may decide as things are now; owners of then and of now are in their circles."""
+async def approving(connection: AsyncConnection, request: Request) -> dict[str, Consent]:
+    """By principal, of those who may decide as things are now; owners of then and of now are in their circles."""
     approve = (approval_votes.c.request_id == request.id) & (approval_votes.c.verdict == Verdict.APPROVE.value)
     votes = [
         (row, acting_ids(row.principal_id, row.on_behalf_of, row.act_chain))
         for row in await connection.execute(sa.select(approval_votes).where(approve))
     ]
     found = await standings(connection, request.org_id, {one for _, acting in votes for one in acting})
-    approvals = []
+    approvals = {}
     for row, acting in votes:
         lineage = {one: found[one] for one in with_owners(acting, found)}
         kind = PrincipalKind(row.kind)
         if request.may_decide(row.principal_id, kind, lineage.values()):
-            approvals.append(Consent(kind, frozenset({*row.circle, *lineage})))
+            approvals[row.principal_id] = Consent(kind, frozenset({*row.circle, *lineage}))
     return approvals
 
 

@@ -40,7 +40,8 @@ async def approve(connection: AsyncConnection, ballot: Ballot) -> Outcome:
     """An approval; the one that makes it enough decides the request.
 
     Raises NotFound; Conflict for a request that is decided or expired; Forbidden for one's own, and for who may not
-    decide it. Again by the same principal, before or after the request is approved: the same answer, nothing written.
+    decide it. Again by the same principal, before or after the request is approved: the same answer, nothing written;
+    but while it waits, a vote that counts no more, as it was cast, is cast anew.
     """
     request, voter = await _read(connection, ballot)
     earlier = await store.own_vote(connection, request, voter.principal_id)
@@ -49,14 +50,15 @@ async def approve(connection: AsyncConnection, ballot: Ballot) -> Outcome:
     _require_open(request, ballot.now)
     _require_another(request, voter)
     await _require_deciding(connection, request, voter)
-    if earlier is None:
+    stands = earlier is not None and await _counts(connection, request, voter)
+    if not stands:
         await store.cast(connection, request, voter, Verdict.APPROVE, ballot.reason, ballot.caller.token_id, ballot.now)
     tally = await _counted(connection, request)
-    if earlier is None:
+    if not stands:
         await _tell_audit(connection, ballot, "approval_request.vote", request, tally)
     if tally.enough:
         request = await _decide(connection, ballot, request, Status.APPROVED, tally)
-    return Outcome(request, tally, idempotent=earlier is not None and not tally.enough, decided=tally.enough)
+    return Outcome(request, tally, idempotent=stands and not tally.enough, decided=tally.enough)
 
 
 async def reject(connection: AsyncConnection, ballot: Ballot) -> Outcome:
@@ -119,7 +121,16 @@ async def _require_deciding(connection: AsyncConnection, request: Request, voter
 
 
 async def _counted(connection: AsyncConnection, request: Request) -> Tally:
-    return count_votes(request.min_approvers, request.circle, await store.approving(connection, request))
+    approving = await store.approving(connection, request)
+    return count_votes(request.min_approvers, request.circle, approving.values())
+
+
+async def _counts(connection: AsyncConnection, request: Request, voter: Party) -> bool:
+    """Whether his earlier approval does. That of a machine may not, though it may decide: it was cast for somebody who
+    has left since, or while it belonged to who asks now.
+    """
+    consent = (await store.approving(connection, request)).get(voter.principal_id)
+    return consent is not None and consent.counts(request.circle)
 
 
 def _final(request: Request) -> Tally:

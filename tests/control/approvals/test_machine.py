@@ -358,11 +358,12 @@ class Machine(RuleBasedStateMachine):
             asked.ended = Status.REJECTED
             assert (outcome.idempotent, outcome.decided, outcome.request.status) == (False, True, Status.REJECTED)
             return
-        earlier = voter.id in asked.votes
-        asked.votes.setdefault(voter.id, Vote(voter, behalf, circle(voter, behalf)))
+        stands = any(one is asked.votes.get(voter.id) for one in asked.counted())
+        if not stands:
+            asked.votes[voter.id] = Vote(voter, behalf, circle(voter, behalf))
         assert (outcome.tally.approvals, outcome.tally.independent) == (asked.approvals(), asked.independent())
         assert outcome.tally.enough == outcome.decided == asked.enough()
-        assert outcome.idempotent == (earlier and not outcome.decided)
+        assert outcome.idempotent == (stands and not outcome.decided)
         if outcome.decided:
             asked.ended = Status.APPROVED
             assert outcome.request.decider_id == voter.id
@@ -431,7 +432,9 @@ class Machine(RuleBasedStateMachine):
             might = self.ever(before, now, partial(asked.may, known[id_], behalf))
             if row.verdict == "APPROVE":
                 assert id_ in earlier or (might and not asked.own(known[id_], behalf))
-                asked.votes[id_] = earlier.get(id_) or Vote(known[id_], behalf, circle(known[id_], behalf))
+                vote = Vote(known[id_], behalf, circle(known[id_], behalf))
+                asked.votes[id_] = vote if vote.circle_then == {*row.circle} else earlier[id_]
+                assert asked.votes[id_].circle_then == {*row.circle}
             else:
                 asked.votes["rejecter"] = Vote(known[id_], behalf, frozenset())
                 assert id_ in circle(asked.by, asked.behalf) or might or "rejecter" in earlier

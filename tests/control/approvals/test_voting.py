@@ -216,6 +216,25 @@ async def test_an_agent_that_comes_to_those_who_ask_counts_no_more(office: Offic
     assert (status, standing(answer)) == (200, ("PENDING", 1, 1, True, False))
 
 
+async def test_a_vote_that_counts_no_more_is_cast_anew(office: Office) -> None:
+    """A machine approved while it belonged to somebody to whom then what asks was handed."""
+    alice, bob, carol, dave = [await office.member() for _ in range(4)]
+    asking, machine = await office.machine(alice), await office.machine(bob)
+    await office.policy(minApprovers=2, machineApproverIds=[machine.id])
+    asked = await office.ask(asking)
+    assert standing((await office.vote("approve", asked, machine))[1]) == ("PENDING", 1, 1, True, False)
+    for handed, owner in ((asking, bob), (machine, carol)):
+        async with office.checks.database.write() as connection:
+            own = principals.c.id == handed.id
+            await connection.execute(principals.update().where(own).values(owner_id=owner.id))
+    for idempotent in (False, True):
+        status, answer = await office.vote("approve", asked, machine)
+        assert (status, standing(answer)) == (200, ("PENDING", 1, 1, True, idempotent))
+    assert standing((await office.vote("approve", asked, dave))[1])[:2] == ("APPROVED", 2)
+    votes = await office.audit(action="approval_request.vote")
+    assert [event["actorPrincipalId"] for event in votes] == [machine.id, machine.id, dave.id]
+
+
 async def test_roles_that_decide_are_the_policys(office: Office) -> None:
     await office.policy(approverRoles=["ADMIN", "OWNER"])
     requester, member, admin = await office.member(), await office.member(), await office.member(Role.ADMIN)
