@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.errors import Forbidden
+from chassis.identity.descent import minting_token
 from chassis.identity.minting import new_id, new_invitation
 from chassis.identity.model import Reach
 from chassis.identity.standing import any_disabled, common_scopes, standings
@@ -80,7 +81,9 @@ async def invite(connection: AsyncConnection, by: Reach, email: str, role: Role)
         revoked_at=None,
     )
     secret = new_invitation()
+    with_token = await minting_token(connection, by)
     row = {name: getattr(made, name) for name in Invitation.__slots__} | {"role": role.value}
+    row["minted_with"] = None if with_token is None else with_token.id
     await connection.execute(invitations.insert().values(**row, hash=hash_secret(secret)))
     return NewInvitation(made, secret, replaced)
 

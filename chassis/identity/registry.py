@@ -16,6 +16,7 @@ from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.errors import Conflict
+from chassis.identity.descent import Ended, end_line
 from chassis.identity.minting import new_id, new_project_id, new_token
 from chassis.identity.model import Principal
 from chassis.identity.tables import access_tokens, memberships, organizations, principals, projects
@@ -212,8 +213,10 @@ async def create_token(
     *,
     scopes: Iterable[Scope] | None = None,
     expires_at: datetime | None = None,
+    minted_with: str | None = None,
 ) -> NewToken:
-    """A personal access token pinned to the organization; `scopes` None: all that the holder's role has.
+    """A personal access token pinned to the organization; `scopes` None: all that the holder's role has. It ends with
+    the token `minted_with`.
 
     ValueError for a name that is none. Whether the caller may hand out that much is the caller's rule.
     """
@@ -228,17 +231,18 @@ async def create_token(
         "scopes": None if scopes is None else sorted(scope.value for scope in scopes),
         "expires_at": expires_at,
         "created_at": now(),
+        "minted_with": minted_with,
     }
     await connection.execute(access_tokens.insert().values(row))
     return NewToken(str(row["id"]), secret)
 
 
-async def revoke_token(connection: AsyncConnection, org_id: str, token_id: str) -> bool:
-    """End the token for good; revoking again changes nothing. False when there is no such token."""
+async def revoke_token(connection: AsyncConnection, org_id: str, token_id: str) -> Ended | None:
+    """End the token for good, and what was made with it; again changes nothing. None when there is no such token."""
     where = (access_tokens.c.org_id == org_id) & (access_tokens.c.id == token_id)
-    live = access_tokens.c.revoked_at.is_(None)
-    await connection.execute(access_tokens.update().where(where, live).values(revoked_at=now()))
-    return await connection.scalar(sa.select(access_tokens.c.id).where(where)) is not None
+    if await connection.scalar(sa.select(access_tokens.c.id).where(where)) is None:
+        return None
+    return await end_line(connection, org_id, token_id, now())
 
 
 async def _insert_slug(connection: AsyncConnection, table: sa.Table, row: dict[str, Any]) -> None:

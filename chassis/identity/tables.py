@@ -123,7 +123,9 @@ access_tokens: Final = sa.Table(
     sa.Column("last_used_at", UtcTime),
     sa.Column("revoked_at", UtcTime),
     sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("minted_with", _Id),  # a token; NULL: in a session. No foreign key, as SQLite adds none to a table
     sa.Index(None, "org_id", "principal_id", "id"),
+    sa.Index(None, "org_id", "minted_with"),
 )
 
 # What a principal of kind user logs in with, whichever organizations it is in.
@@ -161,6 +163,7 @@ invitations: Final = sa.Table(
     sa.Column("role", text(16), nullable=False),
     sa.Column("hash", sa.LargeBinary(32), nullable=False, unique=True),
     sa.Column("created_by", _Id, sa.ForeignKey("principals.id"), nullable=False),
+    sa.Column("minted_with", _Id, sa.ForeignKey("access_tokens.id")),  # NULL: in a session
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("expires_at", UtcTime, nullable=False),
     sa.Column("accepted_at", UtcTime),
@@ -168,6 +171,7 @@ invitations: Final = sa.Table(
     sa.Column("revoked_at", UtcTime),
     one_of("role", Role),
     sa.Index(None, "org_id", "id"),
+    sa.Index(None, "minted_with"),
 )
 
 # A family of refresh tokens: it ends as a whole.

@@ -1,9 +1,9 @@
 """Personal access tokens as their holders manage them: who may mint what for whom, and on whose behalf it then acts.
 
-A token is minted for oneself, or for an agent or service that one owns, and never reaches further or longer than the
-token that it is minted with. One that a user mints for his agent acts on his behalf (RFC 8693): whatever the agent does
-with it says so, as do the tokens that it mints in turn. One for a service speaks for the service alone, unless whoever
-mints it acts for somebody already.
+A token is minted for oneself, or for an agent or service that one owns; it never reaches further or longer than the
+token that it is minted with, and is revoked with that. One that a user mints for his agent acts on his behalf (RFC
+8693): whatever the agent does with it says so, as do the tokens that it mints in turn. One for a service speaks for the
+service alone, unless whoever mints it acts for somebody already.
 
 Every function works within the transaction of its caller.
 """
@@ -11,13 +11,14 @@ Every function works within the transaction of its caller.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.errors import Conflict, Forbidden
 from chassis.identity import registry
+from chassis.identity.descent import minting_token
 from chassis.identity.members import Member
 from chassis.identity.model import Reach
 from chassis.identity.registry import NewToken
@@ -70,20 +71,33 @@ async def mint(
     """A token for `holder`. Raises Forbidden for somebody else's, and for scopes beyond the bearer's reach; Conflict
     for one too many, and for too long an act chain.
     """
-    if by.principal_id not in (holder.id, holder.owner_id):
-        raise Forbidden("Tokens are minted for oneself, or for an agent or service that one owns.")
+    require_mintable(by, holder)
     delegation = delegated(by, holder)
-    own = await _minting_token(connection, by)
+    own = await minting_token(connection, by)
     granted = _granted(by, scopes, unrestricted=own is None or own.scopes is None)
     if own is not None and own.expires_at is not None:
         expires_at = own.expires_at if expires_at is None else min(expires_at, own.expires_at)
     await _require_room(connection, by.org_id, holder.id)
-    made = await registry.create_token(connection, by.org_id, holder.id, name, scopes=granted, expires_at=expires_at)
+    made = await registry.create_token(
+        connection,
+        by.org_id,
+        holder.id,
+        name,
+        scopes=granted,
+        expires_at=expires_at,
+        minted_with=None if own is None else own.id,
+    )
     if delegation is not None:
         row = {"token_id": made.id, "org_id": by.org_id, "created_at": _now()}
         row |= {"subject_id": delegation.subject_id, "chain": list(delegation.chain)}
         await connection.execute(delegations.insert().values(row))
     return made
+
+
+def require_mintable(by: Reach, holder: Member) -> None:
+    """Forbidden for somebody else's tokens."""
+    if by.principal_id not in (holder.id, holder.owner_id):
+        raise Forbidden("Tokens are minted for oneself, or for an agent or service that one owns.")
 
 
 def delegated(by: Reach, holder: Member) -> Delegation | None:
@@ -116,14 +130,6 @@ async def find_token(connection: AsyncConnection, org_id: str, principal_id: str
         (await connection.execute(_TOKENS.where(of_principal, access_tokens.c.id == token_id))).mappings().one_or_none()
     )
     return None if row is None else _token(row)
-
-
-async def _minting_token(connection: AsyncConnection, by: Reach) -> sa.Row[*tuple[Any, ...]] | None:
-    """Scopes and expiry of the token that mints; None for a session, which has all of its user's for as long as that
-    lasts.
-    """
-    found = sa.select(access_tokens.c.scopes, access_tokens.c.expires_at).where(access_tokens.c.id == by.token_id)
-    return (await connection.execute(found)).one_or_none()
 
 
 def _granted(by: Reach, scopes: Iterable[Scope] | None, *, unrestricted: bool) -> frozenset[Scope] | None:

@@ -12,6 +12,7 @@ from chassis.access import bearer, reach
 from chassis.errors import Forbidden, NotFound
 from chassis.identity import registry
 from chassis.identity import tokens as store
+from chassis.identity.descent import Ended
 from chassis.identity.members import Member
 from chassis.identity.model import Reach
 from chassis.operation import Answer, Body, Operation, Parameter, json_content
@@ -117,7 +118,8 @@ class Tokens:
     async def revoke(self, request: web.Request) -> web.StreamResponse:
         """Revoke one of one's tokens.
 
-        It stops working in this process at once, in others within five seconds. Again: the same answer.
+        So are the tokens that were created with it, what was created with those, and open invitations made with any of
+        them. They stop working in this process at once, in others within five seconds. Again: the same answer.
         """
         return await self._revoke(request, reach(request).principal_id)
 
@@ -139,7 +141,8 @@ class Tokens:
     async def revoke_of(self, request: web.Request) -> web.StreamResponse:
         """Revoke a token of a principal.
 
-        Of what one owns, and with `members:write` of everybody; but those of owners are revoked by owners alone.
+        Of what one owns, and with `members:write` of everybody; but those of owners are revoked by owners alone. What
+        was created with it ends with it, as with one's own.
         """
         return await self._revoke(request, request.match_info["principalId"])
 
@@ -155,7 +158,8 @@ class Tokens:
     async def _create(self, request: web.Request, principal_id: str) -> web.StreamResponse:
         caller = reach(request)
         async with self.desk.database.read() as connection:
-            await visible(connection, caller, principal_id)  # 404 comes before what is wrong with the body
+            holder = await visible(connection, caller, principal_id)
+        store.require_mintable(caller, holder)  # 404 and 403 come before what is wrong with the body
         body = await self.desk.read(request, NewToken)
         days = body.expires_in_days
         expires_at = None if days is None else datetime.now(UTC) + timedelta(days=days)
@@ -186,8 +190,9 @@ class Tokens:
                 raise NotFound
             _require_revoker(caller, holder)
             if token.revoked_at is None:
-                await registry.revoke_token(connection, caller.org_id, token_id)
-                await record(connection, caller, "token.revoke", token_id, {"holder": holder.id}, request_id(request))
+                ended = await registry.revoke_token(connection, caller.org_id, token_id)
+                told = {"holder": holder.id} | _with_it(ended)
+                await record(connection, caller, "token.revoke", token_id, told, request_id(request))
         self.desk.checks.forget_bearers(caller.org_id)
         return web.Response(status=204)
 
@@ -216,6 +221,11 @@ def _require_revoker(caller: Reach, holder: Member) -> None:
         raise Forbidden("Tokens of an owner are revoked by owners.")
     if Scope.MEMBERS_WRITE not in caller.scopes:
         raise Forbidden(f"Tokens of others are revoked with the scope {Scope.MEMBERS_WRITE}.")
+
+
+def _with_it(ended: Ended | None) -> dict[str, int]:
+    """How much ended with a token, as the audit tells it; nothing of what there was none of."""
+    return {} if ended is None else {name: count for name, count in ended._asdict().items() if count > 0}
 
 
 def _moment(time: datetime | None) -> str | None:

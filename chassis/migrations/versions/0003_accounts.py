@@ -19,6 +19,8 @@ def _json() -> sa.types.TypeEngine[Any]:
 
 
 def upgrade() -> None:
+    op.add_column("access_tokens", sa.Column("minted_with", text(32)))
+    op.create_index("ix_access_tokens_org_id_minted_with", "access_tokens", ["org_id", "minted_with"])
     _users()
     _recovery_codes()
     _invitations()
@@ -68,6 +70,7 @@ def _invitations() -> None:
         sa.Column("role", text(16), nullable=False),
         sa.Column("hash", sa.LargeBinary(32), nullable=False),
         sa.Column("created_by", text(32), nullable=False),
+        sa.Column("minted_with", text(32)),
         sa.Column("created_at", UtcTime, nullable=False),
         sa.Column("expires_at", UtcTime, nullable=False),
         sa.Column("accepted_at", UtcTime),
@@ -76,11 +79,13 @@ def _invitations() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_invitations"),
         sa.ForeignKeyConstraint(["org_id"], ["organizations.id"], name="fk_invitations_org_id"),
         sa.ForeignKeyConstraint(["created_by"], ["principals.id"], name="fk_invitations_created_by"),
+        sa.ForeignKeyConstraint(["minted_with"], ["access_tokens.id"], name="fk_invitations_minted_with"),
         sa.ForeignKeyConstraint(["accepted_by"], ["principals.id"], name="fk_invitations_accepted_by"),
         sa.UniqueConstraint("hash", name="uq_invitations_hash"),
         sa.CheckConstraint("role IN ('VIEWER', 'BILLING', 'MEMBER', 'ADMIN', 'OWNER')", name="ck_invitations_role"),
     )
     op.create_index("ix_invitations_org_id_id", "invitations", ["org_id", "id"])
+    op.create_index("ix_invitations_minted_with", "invitations", ["minted_with"])
 
 
 def _sessions() -> None:

@@ -11,7 +11,7 @@ from chassis.identity.model import Reach
 from proto.identity import ROLE_SCOPES, PrincipalKind, Role, Scope, is_token
 from tests.chassis.identity.tenants import new_member_token
 from tests.control.conftest import Control
-from tests.control.identity.conftest import NewPerson, Person
+from tests.control.identity.conftest import PASSWORD, NewPerson, Person
 
 TOKENS = "/orgs/acme/tokens"
 PRINCIPALS = "/orgs/acme/principals"
@@ -174,6 +174,39 @@ async def test_a_token_is_revoked_by_its_holder_the_owner_and_administrators(
     _, page, _ = await ada.call("GET", path)
     assert all(one["revokedAt"] is not None for one in page["data"])
     assert [one["id"] for one in page["data"]] == sorted((one["id"] for one in made), reverse=True)
+
+
+async def test_what_a_token_has_made_ends_with_it(control: Control, person: NewPerson) -> None:
+    """Else whoever has copied it makes himself another before it is revoked."""
+    ada = await person(role="ADMIN")
+    _, first, _ = await ada.call("POST", TOKENS, {"name": "first"})
+    _, beside, _ = await ada.call("POST", TOKENS, {"name": "beside"})
+    _, second, _ = await control.call("POST", TOKENS, {"name": "second"}, first["token"])
+    agent = await new_agent(ada)
+    path = f"{PRINCIPALS}/{agent['principalId']}/tokens"
+    _, deep, _ = await control.call("POST", path, {"name": "deep"}, second["token"])
+    _, deeper, _ = await control.call("POST", TOKENS, {"name": "deeper"}, deep["token"])
+    invited = {}
+    for name, token in (("Eve", second["token"]), ("Bob", ada.access), ("Kim", beside["token"])):
+        body = {"email": f"{name}@example.org", "role": "MEMBER"}
+        invited[name] = (await control.call("POST", "/orgs/acme/invitations", body, token))[1]["inviteToken"]
+    for _ in range(2):
+        assert (await ada.call("DELETE", f"{TOKENS}/{first['id']}"))[0] == 204
+    for token, expected in ((first, 401), (second, 401), (deep, 401), (deeper, 401), (beside, 200)):
+        assert (await control.call("GET", "/orgs/acme/projects", token=token["token"]))[0] == expected
+    assert (await ada.call("GET", "/orgs/acme/projects"))[0] == 200, "what made it stays"
+    for name, expected in (("Eve", 401), ("Bob", 201), ("Kim", 201)):
+        accepted = {"inviteToken": invited[name], "name": name, "password": PASSWORD}
+        assert (await control.call("POST", "/auth/invitations/accept", accepted))[0] == expected
+    _, page, _ = await control.call("GET", "/orgs/acme/audit", params={"objectId": first["id"]})
+    assert page["data"][0]["data"] == {"holder": ada.id, "tokens": 3, "invitations": 1}
+
+
+async def test_what_a_session_has_made_stays_when_it_is_over(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    _, made, _ = await ada.call("POST", TOKENS, {"name": "x"})
+    assert (await control.call("POST", "/auth/logout", {"refreshToken": ada.refresh}))[0] == 204
+    assert (await control.call("GET", "/orgs/acme/projects", token=made["token"]))[0] == 200
 
 
 async def test_tokens_of_owners_are_revoked_by_owners(control: Control) -> None:
