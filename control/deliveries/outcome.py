@@ -13,7 +13,8 @@ PAUSES_S: Final = (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
 MAX_ATTEMPTS: Final = len(PAUSES_S) + 1
 JITTER: Final = 0.2  # of a pause, up or down, so that those who failed together do not come back together
 MAX_RETRY_AFTER_S: Final = 86_400
-OFF_AFTER: Final = timedelta(days=5)  # in which nothing came through
+OFF_AFTER: Final = timedelta(days=5)  # in which nothing came through, and much was tried
+SILENCE: Final = timedelta(days=2)  # without a failure, after which it is not known that nothing comes through
 _GONE: Final = 410
 _PASSING: Final = frozenset({408, 409, 425, 429})  # besides 5xx
 _SECONDS: Final = re.compile(r"[0-9]{1,9}")
@@ -86,6 +87,15 @@ def pause(attempts: int, wanted_s: int | None, draw: float) -> timedelta:
 def pause_again(attempts: int) -> timedelta:
     """Until an attempt that was interrupted after `attempts` others is made again: as long as before it."""
     return pause(max(attempts, 1), None, 0.5)
+
+
+def failing_from(since: datetime | None, failed_at: datetime | None, now: datetime) -> datetime:
+    """Since when a channel fails that fails now: what was `since` then, and failed last at `failed_at`, counts where no
+    more than SILENCE lies between.
+    """
+    if since is None or failed_at is None or now - failed_at > SILENCE:
+        return now
+    return since
 
 
 def is_failing_too_long(failing_since: datetime | None, now: datetime) -> bool:

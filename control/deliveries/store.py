@@ -18,7 +18,7 @@ from control.channels.store import Channel, forget_deleted
 from control.channels.tables import notification_channels
 from control.deliveries.claims import LEASE, OVER, Claimed, taken
 from control.deliveries.message import Message
-from control.deliveries.outcome import MAX_ATTEMPTS, Outcome, is_failing_too_long, pause
+from control.deliveries.outcome import MAX_ATTEMPTS, Outcome, failing_from, is_failing_too_long, pause
 from control.deliveries.room import MAX_DELIVERIES, forget, make_room
 from control.deliveries.tables import ENDED, State, deliveries, delivery_messages
 
@@ -42,6 +42,7 @@ class _Standing:
 
     enabled: bool
     failing_since: datetime | None
+    failed_at: datetime | None
     until: datetime | None
 
 
@@ -111,14 +112,10 @@ async def settle(
         "taken": outcome.taken or claimed.taken,
     }
     await connection.execute(deliveries.update().where(deliveries.c.id == claimed.id).values(values))
-    if claimed.is_test:
-        return Settled(state)  # a test says nothing of the traffic
-    since = _failing_since(claimed, outcome, standing, now)
-    if since != standing.failing_since:
-        where = notification_channels.c.id == claimed.channel_id
-        await connection.execute(notification_channels.update().where(where).values(failing_since=since))
-    failing = standing.enabled and not outcome.ours and is_failing_too_long(since, now)
-    return Settled(state, channel_failing=failing)
+    if outcome.ours or (claimed.is_test and not outcome.ok):
+        return Settled(state)  # which says nothing of the receiver, or nothing of the traffic
+    since = await _note(connection, claimed, outcome, standing, now)
+    return Settled(state, channel_failing=standing.enabled and is_failing_too_long(since, now))
 
 
 async def expire(connection: AsyncConnection, before: datetime) -> int:
@@ -164,10 +161,9 @@ async def _insert(
 
 async def _standing(connection: AsyncConnection, claimed: Claimed) -> _Standing | None:
     """None when the claim is not the last one any more: a later one has a higher number."""
-    columns = (notification_channels.c.enabled, notification_channels.c.failing_since, deliveries.c.until)
-    found = sa.select(*columns).join_from(
-        deliveries, notification_channels, notification_channels.c.id == deliveries.c.channel_id
-    )
+    channel = notification_channels.c
+    columns = (channel.enabled, channel.failing_since, channel.failed_at, deliveries.c.until)
+    found = sa.select(*columns).join_from(deliveries, notification_channels, channel.id == deliveries.c.channel_id)
     ours = (
         deliveries.c.id == claimed.id,
         deliveries.c.state == State.SENDING.value,
@@ -186,9 +182,15 @@ def _next_state(claimed: Claimed, outcome: Outcome, standing: _Standing, now: da
     return State.READY if standing.enabled and not over else State.CANCELLED
 
 
-def _failing_since(claimed: Claimed, outcome: Outcome, standing: _Standing, now: datetime) -> datetime | None:
-    """Since when nothing has come through to the channel."""
-    if outcome.ours:
-        return standing.failing_since
+async def _note(
+    connection: AsyncConnection, claimed: Claimed, outcome: Outcome, standing: _Standing, now: datetime
+) -> datetime | None:
+    """Write since when nothing comes through to the channel, and when that was last seen; the former."""
     came_through = outcome.ok or outcome.taken not in ("", claimed.taken)
-    return None if came_through else standing.failing_since or now
+    if came_through and standing.failing_since is None:
+        return None
+    since = None if came_through else failing_from(standing.failing_since, standing.failed_at, now)
+    values = {"failing_since": since, "failed_at": None if came_through else now}
+    where = notification_channels.c.id == claimed.channel_id
+    await connection.execute(notification_channels.update().where(where).values(values))
+    return since

@@ -23,6 +23,7 @@ def upgrade() -> None:
         sa.Column("config", sa.LargeBinary),
         sa.Column("off_reason", text(16)),
         sa.Column("failing_since", UtcTime),
+        sa.Column("failed_at", UtcTime),
         sa.Column("created_by", text(32)),
         sa.Column("created_at", UtcTime, nullable=False),
         sa.Column("updated_at", UtcTime, nullable=False),
