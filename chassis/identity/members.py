@@ -105,11 +105,17 @@ def require_grantable(by: Reach, role: Role) -> None:
         raise Forbidden(f"The role {role} reaches further than this access token does.")
 
 
+def require_changeable(by: Reach, member: Member) -> None:
+    """Forbidden for an owner when the bearer is none."""
+    if member.role is Role.OWNER and by.role is not Role.OWNER:
+        raise Forbidden("Only an owner changes or removes an owner.")
+
+
 async def change_role(connection: AsyncConnection, by: Reach, member: Member, role: Role) -> None:
     """Raises Forbidden for what the bearer may not give or take; Conflict for the last owner, and for an agent or
     service that would be one.
     """
-    _require_changeable(by, member)
+    require_changeable(by, member)
     require_grantable(by, role)
     if role is Role.OWNER and member.kind is not PrincipalKind.USER:
         raise Conflict("Agents and services cannot be owners.")
@@ -123,7 +129,7 @@ async def remove(connection: AsyncConnection, by: Reach, member: Member, now: da
     owns: they would work again when he comes back. An agent or service is retired. Raises Forbidden for an owner when
     the bearer is none; Conflict for the last one.
     """
-    _require_changeable(by, member)
+    require_changeable(by, member)
     await _require_another(connection, by.org_id, member)
     if member.kind is PrincipalKind.USER:
         await _expel(connection, by.org_id, member.id, now)
@@ -212,11 +218,6 @@ async def _count_workers(connection: AsyncConnection, org_id: str, whose: sa.Sel
     if whose is not None:
         found = found.where(memberships.c.principal_id.in_(whose))
     return await connection.scalar(found) or 0
-
-
-def _require_changeable(by: Reach, member: Member) -> None:
-    if member.role is Role.OWNER and by.role is not Role.OWNER:
-        raise Forbidden("Only an owner changes or removes an owner.")
 
 
 async def _require_another(

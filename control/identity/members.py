@@ -105,7 +105,8 @@ class Members:
         """
         caller = reach(request)
         async with self.desk.database.read() as connection:
-            await existing(connection, caller.org_id, request.match_info["principalId"])  # 404 comes before 400
+            found = await existing(connection, caller.org_id, request.match_info["principalId"])
+        store.require_changeable(caller, found)  # 404 and 403 come before 400
         body = await self.desk.read(request, RoleChange)
         async with self.desk.change(request) as (connection, caller):
             found = await existing(connection, caller.org_id, request.match_info["principalId"])

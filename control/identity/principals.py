@@ -120,7 +120,8 @@ class Principals:
         """
         caller = reach(request)
         async with self.desk.database.read() as connection:
-            await visible_worker(connection, caller, request.match_info["principalId"])  # 404 comes before 400
+            found = await visible_worker(connection, caller, request.match_info["principalId"])
+        _require_manager(caller, found)  # 404 and 403 come before 400
         body = await self.desk.read(request, PrincipalChange)
         async with self.desk.change(request) as (connection, caller):
             found = await visible_worker(connection, caller, request.match_info["principalId"])
