@@ -32,9 +32,7 @@ notification_channels: Final = sa.Table(
     sa.Column("enabled", sa.Boolean, nullable=False),
     sa.Column("config", sa.LargeBinary, info={"sealed": True}),  # NULL: deleted
     sa.Column("off_reason", text(16)),
-    sa.Column(
-        "failing_since", UtcTime
-    ),  # the first failure after which nothing came through, without a long silence since
+    sa.Column("failing_since", UtcTime),  # the first failure after which nothing came through, and no silence was long
     sa.Column("failed_at", UtcTime),  # the last one
     sa.Column("created_by", text(32), sa.ForeignKey("principals.id")),
     sa.Column("created_at", UtcTime, nullable=False),
