@@ -49,7 +49,7 @@ class Connection(aiosqlite.Connection):
 
 
 class Cursor:
-    """As much of an `aiosqlite.Cursor` as the dialect uses for statements whose rows are fetched as a whole."""
+    """As much of an `aiosqlite.Cursor` as the dialect uses. All rows are in memory, those of streams too."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -69,6 +69,12 @@ class Cursor:
 
     async def fetchall(self) -> list[Any]:
         return self._done.rows
+
+    async def fetchmany(self, size: int | None = None) -> list[Any]:
+        rows = self._done.rows
+        taken = rows[: size or self.arraysize]
+        del rows[: len(taken)]
+        return taken
 
     async def close(self) -> None:
         """Nothing is open."""

@@ -106,6 +106,12 @@ async def test_a_statement_tells_what_it_did(tmp_path: Path) -> None:
     assert (cursor.rowcount, cursor.description[0][0], await cursor.fetchall()) == (2, "a", [(1,), (2,)])
     cursor = await connection.cursor().execute("INSERT INTO t (b) VALUES ('w')")
     assert (cursor.rowcount, cursor.lastrowid) == (1, 3)
+    cursor = await connection.cursor().execute("SELECT b FROM t ORDER BY a")
+    assert [await cursor.fetchmany(2), await cursor.fetchmany(2), await cursor.fetchmany()] == [
+        [("z",), ("z",)],
+        [("w",)],
+        [],
+    ]
     with pytest.raises(sqlite3.OperationalError, match="no such table"):
         await connection.cursor().execute("SELECT 1 FROM missing")
     await connection.close()
