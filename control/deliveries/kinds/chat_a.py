@@ -66,7 +66,7 @@ def judge(config: ChatAConfig, reply: Reply, now: datetime) -> Outcome:
         return outcome
     try:
         answer = msgspec.json.decode(reply.body, type=_BotAnswer)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Outcome(False, "The platform's answer cannot be understood.")
     if answer.ok:
         return outcome

@@ -58,7 +58,7 @@ def judge(_config: ChatBConfig, reply: Reply, now: datetime) -> Outcome:
         return outcome
     try:
         wait = msgspec.json.decode(reply.body, type=_Busy).retry_after
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return outcome
     seconds = clamped(wait) if math.isfinite(wait) else None
     return Outcome(False, outcome.detail, retry_after_s=seconds)

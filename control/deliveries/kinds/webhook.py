@@ -15,29 +15,21 @@ from msgspec import UNSET
 
 from chassis.relational import format_time
 from control.channels.config import WebhookConfig, secret_bytes
-from control.deliveries.kinds.told import Request, Told
+from control.deliveries.kinds.told import Request, Told, cut
+from control.deliveries.message import Fact, Message
 
+MAX_BYTES: Final = 20_000  # Standard Webhooks recommends it; more only where what is for programs takes it
+MAX_FACTS: Final = 20  # where it is shortened
+_SHORTER: Final = (500, 50)  # characters of a text, the second where the first is not enough
 _VERSION: Final = "v1"
 
 
 def request(config: WebhookConfig, told: Told) -> Request:
-    """`{"type", "timestamp", "data"}`; `data` is the message, and what it has for programs."""
-    message = told.message
-    shown = {
-        "subject": message.subject,
-        "title": message.title,
-        "text": message.text,
-        "severity": message.severity,
-        "resolved": message.resolved,
-        "facts": message.facts,
-        "link": message.link,
-    }
-    payload = {
-        "type": message.type,
-        "timestamp": format_time(told.created_at),
-        "data": message.data | {"message": shown},
-    }
-    body = msgspec.json.encode(payload)
+    """Where the body would be too large, what it shows people is shortened; what it has for programs is whole."""
+    body = _body(told, told.message)
+    for length in _SHORTER:
+        if len(body) > MAX_BYTES:
+            body = _body(told, _shortened(told.message, length))
     ours = {
         "Content-Type": "application/json",
         "webhook-id": told.id,
@@ -45,6 +37,29 @@ def request(config: WebhookConfig, told: Told) -> Request:
         "webhook-signature": signatures(config, told.id, told.now, body),
     }
     return Request(config.url, body, {**config.headers, **ours})
+
+
+def _body(told: Told, shown: Message) -> bytes:
+    """`{"type", "timestamp", "data"}`; `data` is the message, and what it has for programs."""
+    people = {
+        "subject": shown.subject,
+        "title": shown.title,
+        "text": shown.text,
+        "severity": shown.severity,
+        "resolved": shown.resolved,
+        "facts": shown.facts,
+        "link": shown.link,
+    }
+    return msgspec.json.encode(
+        {"type": shown.type, "timestamp": format_time(told.created_at), "data": shown.data | {"message": people}}
+    )
+
+
+def _shortened(message: Message, length: int) -> Message:
+    """Each of its texts."""
+    facts = tuple(Fact(cut(fact.name, length), cut(fact.value, length)) for fact in message.facts[:MAX_FACTS])
+    title, text = cut(message.title, length), cut(message.text, length)
+    return msgspec.structs.replace(message, title=title, text=text, facts=facts)
 
 
 def signatures(config: WebhookConfig, id_: str, at: datetime, body: bytes) -> str:

@@ -31,6 +31,7 @@ from control.deliveries.message import Fact, Message, Severity
 from tests.control.receiver import SECRET
 
 NOW = datetime(2026, 11, 21, 12, 30, 1, tzinfo=UTC)
+NESTED = b'{"x":' + b"[" * 30_000
 NOTHING = CIMultiDictProxy(CIMultiDict[str]())
 CHAT_A = ChatAConfig(webhook_url="https://hooks.slack.com/services/x")
 BOT = ChatAConfig(bot_token="xoxb-1", channel="#ops")
@@ -101,7 +102,9 @@ def test_signed_bodies_are_verified_by_the_package_of_the_standard(message: Mess
     )
     payload = Webhook(SECRET).verify(made.body, made.headers)
     assert (payload["type"], payload["timestamp"]) == (message.type, "2026-11-21T12:30:01.000Z")
-    assert payload["data"]["message"]["title"] == message.title
+    title = payload["data"]["message"]["title"]
+    assert title in (message.title, cut(message.title, 500), cut(message.title, 50))
+    assert len(made.body) <= 20_000
     assert (made.headers["X-Team"], made.headers["webhook-id"]) == ("ops", "dlv_1")
 
 
@@ -133,6 +136,21 @@ def test_a_signed_body_holds_the_message_and_the_data() -> None:
         },
     }
     assert made.headers["webhook-timestamp"] == str(int(NOW.timestamp()))
+
+
+@pytest.mark.parametrize(
+    ("letter", "shown", "most"), [("a", 4_096, 20_000), ('"', 500, 20_000), ("é", 500, 20_000), ("😀", 50, 32_768)]
+)
+def test_a_large_body_shows_people_less_and_has_all_for_programs(letter: str, shown: int, most: int) -> None:
+    """As large as an approval request can be."""
+    summary, reason, target = letter * 2_000, letter * 4_096, letter * 500
+    whole = {"request": {"targetId": target, "reason": reason, "payload": {"summary": summary}}}
+    facts = tuple(Fact("Asked by", letter * 200) for _ in range(3))
+    large = structs.replace(ASK, title=f"Approved: x on y {target}", text=reason, facts=facts, data=whole)
+    body = webhook.request(WebhookConfig(url="https://example.org/x", secret=SECRET), told(large)).body
+    data = json.loads(body)["data"]
+    assert len(body) <= most
+    assert (data["request"], data["message"]["text"]) == (whole["request"], cut(reason, shown))
 
 
 # chat-a
@@ -208,6 +226,7 @@ def test_a_bot_writes_to_its_channel() -> None:
         (200, b'{"ok":false,"error":"service_unavailable"}', False, False),
         (200, b"<html>", False, False),
         (200, b"\xff", False, False),
+        (200, NESTED, False, False),
         (429, b"", False, False),
         (500, b"", False, False),
         (403, b"", False, True),
@@ -260,6 +279,7 @@ def test_embeds_of_chat_b_keep_the_limits_and_mention_nobody(message: Message) -
     [
         (b'{"retry_after": 64.57}', 65), (b'{"retry_after": 0.2}', 1), (b'{"retry_after": 1e30}', 86_400),
         (b"{}", 9), (b"x", 9), (b"\xff", 9),
+        (NESTED, 9),
     ],
 )  # fmt: skip
 def test_chat_b_tells_the_wait_in_its_body(body: bytes, seconds: int) -> None:
