@@ -16,7 +16,7 @@ from chassis.errors import ServiceUnavailable
 from chassis.identity.bearer import FRESH_S
 from chassis.identity.sessions import Continued
 from chassis.identity.signing import LIFETIME, PublicKey, Signer
-from chassis.identity.signing_keys import SAY_AGAIN, list_keys, publish_key
+from chassis.identity.signing_keys import SAY_AGAIN, find_key, list_keys, publish_key
 from chassis.identity.users import User
 from chassis.relational import Database, format_time
 from chassis.rounds import Rounds
@@ -71,6 +71,7 @@ class Issuer:
     database: Database
     clock: Callable[[], float] = time.monotonic
     _said_at: datetime | None = field(default=None, init=False)
+    _sure_until: float = field(default=-math.inf, init=False)
     _believed: list[PublicKey] = field(default_factory=list, init=False)
     _believed_until: float = field(default=-math.inf, init=False)
 
@@ -82,10 +83,11 @@ class Issuer:
         await rounds.close()
 
     async def get_ready(self) -> None:
-        """To be called before tokens are issued: from then on their signature is known everywhere. Raises KeyWithdrawn,
-        DatabaseUnavailable.
+        """To be called before tokens are issued, and before anything is spent for them: from then on their signature is
+        known everywhere, and was believed FRESH_S ago. Raises KeyWithdrawn, DatabaseUnavailable.
         """
-        if self._said_at is None or datetime.now(UTC) - self._said_at >= SAY_AGAIN:
+        said = self._said_at is not None and datetime.now(UTC) - self._said_at < SAY_AGAIN
+        if not said or not await self._is_sure():
             await self.publish()
 
     async def publish(self) -> None:
@@ -94,8 +96,19 @@ class Issuer:
         async with self.database.write() as connection:
             believed = await publish_key(connection, self.signer.public, now)
         self._said_at = now if believed else None
+        self._sure_until = self.clock() + FRESH_S if believed else -math.inf
         if not believed:
             raise KeyWithdrawn
+
+    async def _is_sure(self) -> bool:
+        """Whether the key of this process is believed, as of FRESH_S ago at most."""
+        now = self.clock()
+        if now >= self._sure_until:
+            async with self.database.read() as connection:
+                if await find_key(connection, self.signer.public.kid, datetime.now(UTC)) is None:
+                    return False
+            self._sure_until = now + FRESH_S
+        return True
 
     async def believed(self) -> list[PublicKey]:
         """What tokens may be signed with, as of FRESH_S ago at most: anybody may ask. Raises DatabaseUnavailable."""

@@ -1,5 +1,6 @@
 """`/auth`: log in, go on with a session, end it; and the keys that access tokens are signed with."""
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
@@ -22,7 +23,7 @@ from control.audit.record import Actor, record
 from control.desk import Desk
 from control.identity.attempts import Attempts, NotRecognized
 from control.identity.factors import Factors
-from control.identity.issuing import Issuer, SessionMaterial
+from control.identity.issuing import Issuer, KeyWithdrawn, SessionMaterial
 from control.identity.passwords import Passwords
 from control.identity.shapes import Email, GivenCode, GivenPassword, GivenSecret
 from control.names import Slug
@@ -153,7 +154,8 @@ class Logins:
 
     async def keys(self, _request: web.Request) -> web.StreamResponse:
         """List the public keys of access tokens."""
-        await self.issuer.get_ready()
+        with suppress(KeyWithdrawn):  # those of other processes are good yet
+            await self.issuer.get_ready()
         found = await self.issuer.believed()
         headers = {"Cache-Control": "public, max-age=300"}
         return json_response({"keys": [key.jwk() for key in found]}, headers=headers)

@@ -103,6 +103,40 @@ async def test_a_process_whose_key_was_withdrawn_starts_no_session(control: Cont
     assert (await ada.call("GET", "/auth/user"))[0] == 401
 
 
+async def test_a_process_notices_within_five_seconds_that_its_key_was_withdrawn(control: Control) -> None:
+    """And not within an hour, when it says again that the key is in use."""
+    now = 100.0
+    issuer = Issuer(Signer.of(bytes(32)), control.checks.database, lambda: now)
+    await issuer.get_ready()
+    async with control.checks.database.write() as connection:
+        await connection.execute(signing_keys.update().values(withdrawn_at=datetime.now(UTC)))
+    now += 4.9
+    await issuer.get_ready()
+    now += 0.1
+    with pytest.raises(KeyWithdrawn):
+        await issuer.get_ready()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service that is started after this asks each time whether its key is believed."""
+    monkeypatch.setattr("control.identity.issuing.FRESH_S", 0.0)
+
+
+async def test_nor_does_a_session_go_on_and_its_token_is_not_spent(
+    impatient: None, control: Control, person: NewPerson
+) -> None:
+    ada = await person()
+    async with control.checks.database.write() as connection:
+        await connection.execute(signing_keys.update().values(withdrawn_at=datetime.now(UTC)))
+    status, answer, _ = await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh})
+    assert (status, answer["error"]["message"]) == (503, "The key that sessions are signed with was withdrawn.")
+    assert (await ada.login())[0] == 503
+    assert (await control.call("GET", "/auth/keys"))[:2] == (200, {"keys": []})
+    async with control.checks.database.read() as connection:
+        assert (await connection.execute(sa.select(refresh_tokens.c.used_at))).scalars().all() == [None]
+
+
 async def test_a_session_reaches_what_its_users_role_has(control: Control, person: NewPerson) -> None:
     ada = await person(role="VIEWER")
     assert (await ada.call("GET", "/orgs/acme/projects"))[0] == 200
