@@ -2,8 +2,10 @@
 
 Limits: header 150 characters, section 3 000, ten fields of 2 000, label of a button 75, text 4 000
 (api.slack.com/reference/block-kit/blocks). Of mrkdwn `&`, `<` and `>` are escaped, which leaves no links and mentions.
+Platforms that know no blocks (Mattermost) show the text, as Markdown: its mentions and links are broken up.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
@@ -26,6 +28,8 @@ MAX_FIELD: Final = 2_000
 MAX_FIELDS: Final = 10  # of a section
 MAX_SECTIONS_OF_FIELDS: Final = 4
 _MAX_FACT_NAME: Final = 100
+_LIVE: Final = re.compile(r"[@#~\]]|:(?=\S)|www(?=\.)", re.IGNORECASE)  # what mentions and links of Markdown need
+_NO_WIDTH: Final = "\u200b"
 
 # What the platform answers a bot with a 200; anything else that is not ok is no fault that passes.
 _PASSING: Final = frozenset({"ratelimited", "service_unavailable", "internal_error", "fatal_error", "request_timeout"})
@@ -88,12 +92,17 @@ def card(message: Message) -> dict[str, Any]:
     if message.link is not None:
         label = {"type": "plain_text", "text": cut(message.link_label, 75)}
         blocks.append({"type": "actions", "elements": [{"type": "button", "text": label, "url": message.link}]})
-    return {"text": cut(escaped(one_line(message.title)), MAX_TEXT), "blocks": blocks}
+    return {"text": cut(escaped(inert(one_line(message.title))), MAX_TEXT), "blocks": blocks}
 
 
 def escaped(text: str) -> str:
     """Text that makes no link and no mention."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def inert(text: str) -> str:
+    """The same to look at, and no mention and no link in Markdown."""
+    return _LIVE.sub(rf"\g<0>{_NO_WIDTH}", text)
 
 
 def _line(fact: Fact) -> str:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from datetime import UTC, datetime
 from email import message_from_bytes
 from email.policy import default
@@ -48,7 +49,9 @@ def encoded_word(hidden: str) -> str:
 
 hidden = st.text(alphabet="\r\n: <b>Bcc", max_size=30) | st.just("\r\nBcc: eve@example.com\r\n\r\n<h1>")
 texts = (
-    st.text(max_size=30) | hidden.map(encoded_word) | st.text(alphabet="<&>*_[](){}@`~|\n\r\0\\é漢😀a ", max_size=9_000)
+    st.text(max_size=30)
+    | hidden.map(encoded_word)
+    | st.text(alphabet="<&>*_[](){}@`~|#:/w.\n\r\0\\é漢😀a ", max_size=9_000)
 )
 messages = st.builds(
     Message,
@@ -203,6 +206,26 @@ def test_cards_of_chat_a_keep_the_limits(message: Message) -> None:
         fields = block.get("fields", [])
         assert len(fields) <= 10
         assert all(1 <= len(each["text"]) <= 2_000 and "<" not in each["text"] for each in fields)
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "@channel", "@all and @here", "[Approve here](https://evil.example)", "![x](//evil.example)", "[x][y]",
+        "[x]: y",
+        "https://evil.example", "www.evil.example", "WWW.evil.example", "mailto:eve@example.com", "~town-square",
+        "#tag",
+    ],
+)  # fmt: skip
+def test_the_text_beside_the_blocks_mentions_nobody_and_links_nowhere(typed: str) -> None:
+    text = chat_a.card(structs.replace(ASK, title=f"Approve: {typed} on 10:30?"))["text"]
+    assert text.replace("\u200b", "") == f"Approve: {typed} on 10:30?"
+    assert not re.search(r"[@~#]\w|\][(\[:]|:[\w/]|www\.", text, re.IGNORECASE)
+
+
+@given(messages)
+def test_cards_of_chat_a_have_nothing_live_in_their_text(message: Message) -> None:
+    assert not re.search(r"[@~#]\w|\][(\[:]|://|www\.", chat_a.card(message)["text"], re.IGNORECASE)
 
 
 def test_a_bot_writes_to_its_channel() -> None:
