@@ -19,7 +19,8 @@ class BoundedConnector(aiohttp.TCPConnector):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._factory = partial[ResponseHandler](_Bounded, loop=self._loop)
+        protocol: type[ResponseHandler] = _Bounded
+        self._factory = partial(protocol, loop=self._loop)
 
 
 class _Bounded(ResponseHandler):
