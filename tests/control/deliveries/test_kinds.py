@@ -1,37 +1,26 @@
 """Messages as the platforms take them, held to the limits that the platforms document, whatever people typed."""
 
-import base64
 import json
 import re
-from datetime import UTC, datetime
-from email import message_from_bytes
-from email.policy import default
-from html.parser import HTMLParser
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 from multidict import CIMultiDict, CIMultiDictProxy
-from standardwebhooks import Webhook
 
 from chassis.egress import Reply
 from control.channels.config import (
     ChatAConfig,
     ChatBConfig,
-    EmailConfig,
     PagerConfig,
     TeamsConfig,
-    WebhookConfig,
 )
-from control.deliveries.kinds import chat_a, chat_b, email, pager, teams, webhook
-from control.deliveries.kinds.mail_server import MailServer
-from control.deliveries.kinds.told import Told, cut, one_line
-from control.deliveries.message import Fact, Message, Severity
-from tests.control.receiver import SECRET
+from control.deliveries.kinds import chat_a, chat_b, pager, teams
+from control.deliveries.kinds.told import cut, one_line
+from control.deliveries.message import Message, Severity
+from tests.control.deliveries.samples import ASK, NOW, messages, told
 
-NOW = datetime(2026, 11, 21, 12, 30, 1, tzinfo=UTC)
 NESTED = b'{"x":' + b"[" * 30_000
 NOTHING = CIMultiDictProxy(CIMultiDict[str]())
 CHAT_A = ChatAConfig(webhook_url="https://hooks.slack.com/services/x")
@@ -39,121 +28,6 @@ BOT = ChatAConfig(bot_token="xoxb-1", channel="#ops")
 CHAT_B = ChatBConfig(webhook_url="https://discord.com/api/webhooks/x")
 PAGER = PagerConfig(routing_key="r" * 32)
 TEAMS = TeamsConfig(workflow_url="https://a.logic.azure.com/x")
-MAIL = EmailConfig(["ada@example.org", "bob@example.org"])
-
-
-def encoded_word(hidden: str) -> str:
-    """As headers write what is not ASCII (RFC 2047); here it hides what no header may have."""
-    return f"x =?utf-8?b?{base64.b64encode(hidden.encode()).decode()}?= y"
-
-
-hidden = st.text(alphabet="\r\n: <b>Bcc", max_size=30) | st.just("\r\nBcc: eve@example.com\r\n\r\n<h1>")
-texts = (
-    st.text(max_size=30)
-    | hidden.map(encoded_word)
-    | st.text(alphabet="<&>*_[](){}@`~|#:/w.\n\r\0\\é漢😀a ", max_size=9_000)
-)
-messages = st.builds(
-    Message,
-    type=st.just("approval.requested"),
-    subject=st.just("apr_1"),
-    title=texts,
-    text=texts,
-    facts=st.lists(st.builds(Fact, texts, texts), max_size=60).map(tuple),
-    severity=st.sampled_from(Severity),
-    resolved=st.booleans(),
-    link=st.none() | st.just("https://sluice.example.org/x?a=b&c=d"),
-)
-
-
-def told(message: Message) -> Told:
-    return Told("dlv_1", message, NOW, NOW)
-
-
-ASK = Message(
-    type="approval.requested",
-    subject="apr_1",
-    title="Approve release.rollback of checkout?",
-    text="Errors rose <b>after</b> *v42* & <@U1> said so",
-    facts=(Fact("Requested by", "deploy-bot"), Fact("Risk", "HIGH")),
-    severity=Severity.WARNING,
-    link="https://sluice.example.org/a",
-    link_label="Decide",
-    data={"requestId": "apr_1"},
-)
-
-
-# webhook
-
-
-def test_our_signature_is_that_of_the_standard() -> None:
-    """The vector of Standard Webhooks."""
-    config = WebhookConfig(url="https://example.org", secret="whsec_plJ3nmyCDGBKInavdOK15jsl")
-    at = datetime.fromtimestamp(1_731_705_121, UTC)
-    body = b'{"event_type":"ping","data":{"success":true}}'
-    assert webhook.signatures(config, "msg_loFOjxBNrRLzqYUf", at, body) == (
-        "v1,rAvfW3dJ/X/qxhsaXPOyyCGmRKsaKWcsNccKXlIktD0="
-    )
-
-
-@given(messages)
-def test_signed_bodies_are_verified_by_the_package_of_the_standard(message: Message) -> None:
-    now = datetime.now(UTC)
-    made = webhook.request(
-        WebhookConfig(url="https://example.org", secret=SECRET, headers={"X-Team": "ops"}),
-        Told("dlv_1", message, NOW, now),
-    )
-    payload = Webhook(SECRET).verify(made.body, made.headers)
-    assert (payload["type"], payload["timestamp"]) == (message.type, "2026-11-21T12:30:01.000Z")
-    title = payload["data"]["message"]["title"]
-    assert title in (message.title, cut(message.title, 500), cut(message.title, 50))
-    assert len(made.body) <= 20_000
-    assert (made.headers["X-Team"], made.headers["webhook-id"]) == ("ops", "dlv_1")
-
-
-def test_while_a_secret_changes_both_sign() -> None:
-    new = "whsec_" + base64.b64encode(b"n" * 32).decode()
-    config = WebhookConfig(url="https://example.org", secret=new, previous_secret=SECRET)
-    made = webhook.request(config, Told("dlv_1", ASK, NOW, datetime.now(UTC)))
-    for secret in (new, SECRET):
-        Webhook(secret).verify(made.body, made.headers)
-    assert made.headers["webhook-signature"].count("v1,") == 2
-
-
-def test_a_signed_body_holds_the_message_and_the_data() -> None:
-    made = webhook.request(WebhookConfig(url="https://example.org/x", secret=SECRET), told(ASK))
-    assert json.loads(made.body) == {
-        "type": "approval.requested",
-        "timestamp": "2026-11-21T12:30:01.000Z",
-        "data": {
-            "requestId": "apr_1",
-            "message": {
-                "subject": "apr_1",
-                "title": ASK.title,
-                "text": ASK.text,
-                "severity": "warning",
-                "resolved": False,
-                "facts": [{"name": "Requested by", "value": "deploy-bot"}, {"name": "Risk", "value": "HIGH"}],
-                "link": "https://sluice.example.org/a",
-            },
-        },
-    }
-    assert made.headers["webhook-timestamp"] == str(int(NOW.timestamp()))
-
-
-@pytest.mark.parametrize(
-    ("letter", "shown", "most"), [("a", 4_096, 20_000), ('"', 500, 20_000), ("é", 500, 20_000), ("😀", 50, 32_768)]
-)
-def test_a_large_body_shows_people_less_and_has_all_for_programs(letter: str, shown: int, most: int) -> None:
-    """As large as an approval request can be."""
-    summary, reason, target = letter * 2_000, letter * 4_096, letter * 500
-    whole = {"request": {"targetId": target, "reason": reason, "payload": {"summary": summary}}}
-    facts = tuple(Fact("Asked by", letter * 200) for _ in range(3))
-    large = structs.replace(ASK, title=f"Approved: x on y {target}", text=reason, facts=facts, data=whole)
-    body = webhook.request(WebhookConfig(url="https://example.org/x", secret=SECRET), told(large)).body
-    data = json.loads(body)["data"]
-    assert len(body) <= most
-    assert (data["request"], data["message"]["text"]) == (whole["request"], cut(reason, shown))
 
 
 # chat-a
@@ -383,104 +257,7 @@ def test_a_card_of_teams_shows_what_is_asked() -> None:
     assert card["body"][2]["facts"][1] == {"title": "Risk", "value": "HIGH"}
 
 
-# e-mail
-
-
-class Links(HTMLParser):
-    """Tags and links of an HTML text."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.links: list[str | None] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.links += [value for name, value in attrs if name == "href"]
-
-
-def parsed(message: Message) -> Any:
-    made = email.compose(MAIL, told(message), "sluice@example.org")
-    return message_from_bytes(email.to_bytes(made), policy=default)
-
-
-@given(messages)
-def test_mail_is_well_formed_whatever_people_typed(message: Message) -> None:
-    mail = parsed(message)
-    assert mail["To"] == "ada@example.org, bob@example.org"
-    assert mail["From"] == "Sluice <sluice@example.org>"
-    assert mail["Message-ID"] == "<dlv_1@example.org>"
-    assert len(mail["Subject"]) <= 200
-    assert sorted({name.lower() for name in mail}) == sorted(
-        ["from", "to", "subject", "date", "message-id", "references", "auto-submitted", "content-type", "mime-version"]
-    )
-    plain, rich = mail.iter_parts()
-    assert (plain.get_content_type(), rich.get_content_type()) == ("text/plain", "text/html")
-    html = Links()
-    html.feed(rich.get_content())
-    assert html.tags <= {"html", "body", "h1", "p", "table", "tr", "td", "a"}
-    assert html.links == ([] if message.link is None else [message.link])
-
-
-@pytest.mark.parametrize("mark", ["=?", "==??", "=\0?", "=\r\n?"])
-def test_a_subject_has_no_encoded_words_but_ours(mark: str) -> None:
-    words = encoded_word("\r\nBcc: eve@example.com\r\n\r\n<h1>").replace("=?", mark)
-    made = email.compose(MAIL, told(structs.replace(ASK, title=words)), "sluice@example.org")
-    assert "=?" not in made["Subject"]
-    assert b"eve@" not in email.to_bytes(made)
-    assert parsed(structs.replace(ASK, title=words))["Subject"] == one_line(words).replace("=?", "= ?")
-
-
-@pytest.mark.parametrize("name", ["Bcc", "X-A", "Auto-Submitted"])
-def test_mail_with_headers_that_are_not_ours_is_not_sent(name: str) -> None:
-    made = email.compose(MAIL, told(ASK), "sluice@example.org")
-    made[name] = "eve@example.com"
-    with pytest.raises(ValueError, match="headers"):
-        email.to_bytes(made)
-
-
-def test_mail_says_what_is_asked() -> None:
-    plain, _ = parsed(ASK).iter_parts()
-    assert plain.get_content().replace("\r\n", "\n") == (
-        "Approve release.rollback of checkout?\n\n"
-        "Errors rose <b>after</b> *v42* & <@U1> said so\n\n"
-        "Requested by: deploy-bot\n"
-        "Risk:         HIGH\n\n"
-        "Decide: https://sluice.example.org/a\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("url", "server"),
-    [
-        ("smtp://mail.example.org", ("mail.example.org", 587, False, None, None)),
-        ("smtp://mail.example.org:25/", ("mail.example.org", 25, False, None, None)),
-        ("smtps://a%40b:p%2Fq@mail.example.org", ("mail.example.org", 465, True, "a@b", "p/q")),
-    ],
-)
-def test_a_mail_server_is_a_url(url: str, server: tuple[Any, ...]) -> None:
-    found = MailServer.parse(url, "sluice@example.org")
-    assert (found.host, found.port, found.implicit_tls, found.user, found.password) == server
-    assert "p/q" not in repr(found)
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "mail",
-        "http://mail",
-        "smtp://",
-        "smtp://h:0x",
-        "smtp://h:99999",
-        "smtp://h/path",
-        "smtp://h?a=b",
-        "smtp://u:secret#x@h",
-    ],
-)
-def test_what_is_no_mail_server_is_not_quoted(url: str) -> None:
-    with pytest.raises(ValueError, match="must be smtp://") as raised:
-        MailServer.parse(url, "sluice@example.org")
-    assert "secret" not in str(raised.value)
+# texts
 
 
 @given(st.text(max_size=50), st.integers(1, 60))
