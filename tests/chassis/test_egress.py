@@ -1,7 +1,6 @@
 """The way out: what is reached, and what an other end may do to us."""
 
 import asyncio
-import contextlib
 import ipaddress
 import socket
 import ssl
@@ -16,25 +15,12 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from structlog.testing import capture_logs
 
-from chassis.bounded import MAX_RECEIVED
 from chassis.destinations import Policy
 from chassis.egress import MAX_ANSWER, Blocked, Egress, Unreached, Unresolved
-from tests.accepting import accepting
 from tests.certificates import self_signed, server_context
-
-LOOPBACK = ipaddress.ip_network("127.0.0.0/8")
-HERE = Policy((LOOPBACK,), http=True)
+from tests.chassis.going_out import HERE, failure, opened, speaking
 
 UNSPECIFIED = "0.0.0.0"  # noqa: S104  # an address to refuse
-
-
-@asynccontextmanager
-async def opened(policy: Policy = HERE, **options: Any) -> AsyncIterator[Egress]:
-    egress = Egress(policy, **options)
-    running = egress.running()
-    await anext(running)
-    yield egress
-    await anext(running, None)
 
 
 @asynccontextmanager
@@ -51,30 +37,6 @@ async def serving(
 
 async def hello(_request: web.Request) -> web.StreamResponse:
     return web.Response(text="hello", headers={"X": "y"})
-
-
-@asynccontextmanager
-async def speaking(answer: bytes | None, *, hang: bool = False) -> AsyncIterator[int]:
-    """A server that says `answer` to whatever comes, and closes; or hangs. Its port."""
-
-    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await reader.read(1)
-            if answer is not None:
-                writer.write(answer)
-                await writer.drain()
-            await asyncio.sleep(60 if hang else 0)
-        finally:
-            writer.transport.abort() if hang else writer.close()
-
-    async with accepting(speak) as port:
-        yield port
-
-
-async def failure(egress: Egress, url: str) -> Unreached:
-    with pytest.raises(Unreached) as raised:
-        await egress.post(url, b"x", {})
-    return raised.value
 
 
 async def test_an_answer_comes_with_its_status_and_head() -> None:
@@ -213,59 +175,6 @@ async def test_a_huge_answer_is_read_so_far() -> None:
 
     async with serving(huge) as server, opened() as egress:
         assert len((await egress.post(str(server.make_url("/")), b"", {})).body) == MAX_ANSWER
-
-
-@asynccontextmanager
-async def flooding(begin: bytes, again: bytes) -> AsyncIterator[tuple[int, list[int]]]:
-    """A server that says `begin` and then `again` for as long as it is listened to. Its port; how many bytes it said,
-    as the one item of a list.
-    """
-    said = [0]
-
-    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read(1)
-        writer.write(begin)
-        with contextlib.suppress(OSError):
-            while said[0] < 100 * MAX_RECEIVED:
-                writer.write(again)
-                await writer.drain()
-                said[0] += len(again)
-        writer.transport.abort()
-
-    async with accepting(speak) as port:
-        yield port, said
-
-
-CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-
-
-async def test_answers_before_the_answer_are_not_read_without_end() -> None:
-    async with flooding(b"", b"HTTP/1.1 103 Early Hints\r\n\r\n" * 1_000) as (port, said), opened() as egress:
-        lost = await failure(egress, f"http://127.0.0.1:{port}/")
-    assert (lost.detail, lost.permanent) == ("The connection was lost.", False)
-    assert said[0] < 100 * MAX_RECEIVED
-
-
-@pytest.mark.parametrize(
-    ("begin", "again"),
-    [
-        (CHUNKED + b"1;", b"a" * 10_000),
-        (CHUNKED, b"1;" + b"a" * 5_000 + b"\r\nx\r\n"),
-        (CHUNKED, b"1\r\nx\r\n" * 2_000),
-    ],
-)
-async def test_what_surrounds_an_answer_is_not_read_without_end(begin: bytes, again: bytes) -> None:
-    """The status has come and counts."""
-    async with flooding(begin, again) as (port, said), opened() as egress:
-        assert (await egress.post(f"http://127.0.0.1:{port}/", b"", {})).status == 200
-    assert said[0] < 100 * MAX_RECEIVED
-
-
-async def test_an_interim_answer_is_passed_over() -> None:
-    answer = b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nok"
-    async with speaking(answer) as port, opened() as egress:
-        reply = await egress.post(f"http://127.0.0.1:{port}/", b"", {})
-    assert (reply.status, reply.body) == (201, b"ok")
 
 
 async def test_a_compressed_answer_is_left_as_it_is() -> None:
