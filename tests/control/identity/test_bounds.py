@@ -1,0 +1,106 @@
+"""What is one's own stays one's own: codes, rights to invite, workers, and what one has in another organization."""
+
+from datetime import UTC, datetime
+
+import pytest
+from argon2 import PasswordHasher, extract_parameters
+
+from chassis.identity import registry, users
+from proto.identity import Role, Scope
+from tests.chassis.identity.tenants import new_member_token
+from tests.control.conftest import Control
+from tests.control.identity.conftest import PASSWORD, NewPerson, enrol
+from tests.control.test_rights_meanwhile import CHANGES, sent_slowly
+
+INVITATIONS = "/orgs/acme/invitations"
+MEMBERS = "/orgs/acme/members"
+
+
+async def accepted(control: Control, invitation: dict[str, str]) -> int:
+    """The status of whoever accepts it."""
+    body = {"inviteToken": invitation["inviteToken"], "name": "Eve", "password": PASSWORD}
+    return (await control.call("POST", "/auth/invitations/accept", body))[0]
+
+
+async def test_a_recovery_code_opens_no_other_account(control: Control, person: NewPerson) -> None:
+    ada, bob = await person(), await person("bob@example.org")
+    _, of_ada = await enrol(ada)
+    await enrol(bob)
+    assert (await bob.login(totp=of_ada[0]))[0] == 401
+    assert (await ada.login(totp=of_ada[0]))[0] == 200, "and is not spent by who tries it elsewhere"
+
+
+async def test_an_owner_who_is_none_any_more_has_invited_no_owner(control: Control, person: NewPerson) -> None:
+    boss = await person("boss@example.org", "OWNER")
+    _, owner, _ = await boss.call("POST", INVITATIONS, {"email": "eve@example.org", "role": "OWNER"})
+    _, admin, _ = await boss.call("POST", INVITATIONS, {"email": "bob@example.org", "role": "ADMIN"})
+    assert (await control.call("PATCH", f"{MEMBERS}/{boss.id}", {"role": "ADMIN"}))[0] == 200
+    assert [await accepted(control, one) for one in (owner, admin)] == [401, 201]
+
+
+async def test_whoever_is_disabled_has_invited_nobody(control: Control, person: NewPerson) -> None:
+    boss = await person("boss@example.org", "ADMIN")
+    _, made, _ = await boss.call("POST", INVITATIONS, {"email": "eve@example.org", "role": "MEMBER"})
+    async with control.checks.database.write() as connection:
+        await registry.disable_principal(connection, boss.id)
+    assert await accepted(control, made) == 401
+
+
+async def test_whoever_sees_an_agent_does_not_retire_it_for_that(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    _, agent, _ = await ada.call("POST", "/orgs/acme/principals", {"kind": "agent", "name": "x"})
+    path = f"/orgs/acme/principals/{agent['principalId']}"
+    scopes = frozenset({Scope.TOKENS_WRITE, Scope.MEMBERS_READ})
+    _, reader = await new_member_token(control.checks.database, control.acme, Role.ADMIN, scopes)
+    assert (await control.call("GET", path, token=reader))[0] == 200
+    assert (await control.call("DELETE", path, token=reader))[0] == 403
+    assert (await control.call("GET", path))[0] == 200
+
+
+async def test_whoever_is_removed_keeps_what_he_has_in_another_organization(
+    control: Control, person: NewPerson
+) -> None:
+    ada, elsewhere = await person(), await person(org="globex")
+    assert ada.id == elsewhere.id
+    _, here, _ = await ada.call("POST", "/orgs/acme/tokens", {"name": "x"})
+    _, there, _ = await elsewhere.call("POST", "/orgs/globex/tokens", {"name": "x"})
+    assert (await control.call("DELETE", f"{MEMBERS}/{ada.id}"))[0] == 204
+    for token, org, expected in (
+        (ada.access, "acme", 401),
+        (here["token"], "acme", 401),
+        (elsewhere.access, "globex", 200),
+        (there["token"], "globex", 200),
+    ):
+        assert (await control.call("GET", f"/orgs/{org}/projects", token=token))[0] == expected
+    assert (await control.call("POST", "/auth/refresh", {"refreshToken": elsewhere.refresh}))[0] == 200
+
+
+async def test_a_factor_that_was_set_up_while_a_body_came_is_owed(control: Control, person: NewPerson) -> None:
+    """By another process, of which this one has not heard."""
+    ada = await person()
+
+    async def set_up() -> None:
+        async with control.checks.database.write() as connection:
+            await users.propose_factor(connection, ada.id, b"sealed")
+            await users.confirm_factor(connection, ada.id, 1, datetime.now(UTC))
+
+    assert await sent_slowly(control, ada.access, CHANGES["token"], set_up) == 401
+
+
+async def test_an_account_that_there_is_not_takes_as_long_to_refuse(
+    control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada, verify, compared = await person(), PasswordHasher.verify, []
+
+    def told(self: PasswordHasher, stored: str, password: str) -> bool:
+        compared.append(stored)
+        return verify(self, stored, password)
+
+    monkeypatch.setattr(PasswordHasher, "verify", told)
+    for email, password in ((ada.email, "another password"), ("eve@example.org", PASSWORD)):
+        assert (await control.call("POST", "/auth/login", {"email": email, "password": password}))[0] == 401
+    stored, decoy = compared
+    assert stored != decoy
+    assert extract_parameters(stored) == extract_parameters(decoy)
+    body = {"email": "eve@example.org", "password": "nobody's password"}
+    assert (await control.call("POST", "/auth/login", body))[0] == 401, "which is what the decoy is of"
