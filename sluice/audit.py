@@ -77,8 +77,6 @@ def _of_file(file: Path, noted: Mapping[int, bytes]) -> Checked:
 def _line(one: Checked) -> str:
     if one.broken is not None:
         return f"{one.org}: BROKEN at event {one.broken.seq} ({one.broken.fault}), after {one.events} events read\n"
-    if not one.events:
-        return f"{one.org}: no events\n"
     return f"{one.org}: {one.events} events hold, the last is {one.seq}:{one.hash.hex()}\n"
 
 

@@ -22,7 +22,7 @@ from control.audit.record import Actor, record
 
 POLL_S: Final = 5.0
 PAGE: Final = 500  # of what is due, in memory at once
-NOTED_BY: Final = "expiry"  # in the place of a request id
+NOTED_BY: Final = "(expiry)"  # in the place of a request id, as BY_COMMAND
 
 log = structlog.get_logger(__name__)
 

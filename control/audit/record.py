@@ -15,7 +15,8 @@ from control.audit.chain import START, Event, canonical, hash_of
 from control.audit.tables import MAX_ACTION_LENGTH, MAX_OBJECT_ID_LENGTH, audit_events, audit_heads
 from proto.identity import PrincipalKind
 
-BY_COMMAND: Final = "command"  # stands for the request id when someone at the machine runs a command
+# Stands for the request id when someone at the machine runs a command; no request has an id with brackets.
+BY_COMMAND: Final = "(command)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,12 +57,14 @@ async def chains(database: Database) -> AsyncIterator[tuple[str, str]]:
 
 
 async def stored(database: Database, org_id: str, slug: str, noted: Mapping[int, bytes]) -> Checked:
-    """The chain in the store, against its own head and what else was `noted`. Events that are added meanwhile count."""
+    """The chain in the store, against its own head and what else was `noted`. Events that are added meanwhile count.
+    One without events does not hold: an organization is made with its first.
+    """
     head = await _head(database, org_id)
     verifier = Verifier({**({} if head is None else dict([head])), **noted})
     events = await _walked(database, org_id, verifier)
     broken = verifier.end()
-    if broken is None and events and head is None and await _head(database, org_id) is None:
+    if broken is None and head is None and await _head(database, org_id) is None:
         broken = Break(verifier.seq + 1, "headless")
     return Checked(slug, events, verifier.seq, verifier.hash, broken)
 

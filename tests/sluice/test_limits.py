@@ -58,7 +58,7 @@ def told(url: str) -> list[tuple[str, dict[str, Any]]]:
     with engine.begin() as connection:
         events = connection.execute(sa.select(audit_events).order_by(audit_events.c.seq)).all()
     engine.dispose()
-    assert {(event.actor_id, event.request_id) for event in events} == {(None, "command")}
+    assert {(event.actor_id, event.request_id) for event in events} == {(None, "(command)")}
     ids = ("holder", "projectId")
     return [
         (event.action, {name: value for name, value in json.loads(event.data).items() if name not in ids})

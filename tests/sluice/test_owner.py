@@ -58,7 +58,7 @@ def test_the_first_owner_who_may_gets_a_fresh_token(migrated_url: str, tmp_path:
     assert (made["orgSlug"], made["principalId"], made["accessToken"] in done.stdout) == ("acme", owner_id, False)
     tokens, events = asyncio.run(kept(migrated_url))
     assert tokens == [(owner_id, hash_secret(made["accessToken"]))]
-    assert events == [("token.create", "command")]
+    assert events == [("token.create", "(command)")]
     assert "may hold the only copy of a secret" in refusal(sluice("owner", "--org", "acme", **settings), 1)
     assert asyncio.run(kept(migrated_url)) == (tokens, events), "and nothing was made"
 

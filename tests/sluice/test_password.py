@@ -76,7 +76,7 @@ def test_a_new_password_ends_sessions_and_on_demand_the_factor(
     user, live, codes, events = asyncio.run(state(migrated_url))
     assert asyncio.run(Passwords().matches(user.password_hash, PASSWORD))
     assert (live, codes, user.has_factor) == (0, 0 if without else 1, not without)
-    assert events == [("user.password", None, "command")]
+    assert events == [("user.password", None, "(command)")]
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,29 @@
 """The audit, approval policies, approval requests and the votes on them."""
 
+import hashlib
+import json
+from datetime import UTC, datetime
+from typing import Final
+
 import sqlalchemy as sa
 from alembic import op
 
-from chassis.relational import UtcTime, text
+from chassis.relational import UtcTime, format_time, text, to_milliseconds
 
 revision = "0004"
 down_revision = "0003"
 branch_labels = None
 depends_on = None
 
+_START: Final = bytes(32)
+_COLUMNS: Final = ("org_id", "seq", "action", "object_id", "request_id", "act_chain", "data", "prev_hash", "hash")
+
 
 def upgrade() -> None:
     _audit_events()
     _audit_heads()
     _append_only()
+    _begin()
     _approval_policies()
     _approval_requests()
     _approval_votes()
@@ -82,6 +91,39 @@ def _append_only() -> None:
             f"CREATE TRIGGER audit_events_no_{change.split()[0].lower()} BEFORE {change} ON audit_events"
             f" FOR EACH {each} EXECUTE FUNCTION audit_events_append_only()"
         )
+
+
+def _begin() -> None:
+    """Writes the first event of organizations that are older than the audit: one without events has lost them."""
+    events = sa.table("audit_events", *map(sa.column, _COLUMNS), sa.column("at", UtcTime))
+    heads = sa.table("audit_heads", *map(sa.column, ("org_id", "seq", "hash")))
+    now = to_milliseconds(datetime.now(UTC))
+    for org_id in op.get_bind().execute(sa.text("SELECT id FROM organizations ORDER BY id")).scalars().all():
+        row = {"org_id": org_id, "seq": 1, "action": "audit.begin", "object_id": org_id, "request_id": "(migration)"}
+        digest = _digest(row, now)
+        stored = {"at": now, "act_chain": "[]", "data": "{}", "prev_hash": _START, "hash": digest}
+        op.execute(events.insert().values(row | stored))
+        op.execute(heads.insert().values(org_id=org_id, seq=1, hash=digest))
+
+
+def _digest(row: dict[str, object], at: datetime) -> bytes:
+    """As `control.audit.chain.hash_of` has it of such an event."""
+    event = {
+        "orgId": row["org_id"],
+        "seq": row["seq"],
+        "at": format_time(at),
+        "actorPrincipalId": None,
+        "actorKind": None,
+        "onBehalfOfPrincipalId": None,
+        "actChain": [],
+        "tokenId": None,
+        "action": row["action"],
+        "objectId": row["object_id"],
+        "data": {},
+        "requestId": row["request_id"],
+        "prevHash": _START.hex(),
+    }
+    return hashlib.sha256(json.dumps(event, sort_keys=True, separators=(",", ":")).encode()).digest()
 
 
 def _approval_policies() -> None:

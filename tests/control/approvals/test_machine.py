@@ -39,6 +39,7 @@ from control.approvals.model import Request, Status
 from control.approvals.tables import approval_requests, approval_votes
 from control.approvals.telling import Links
 from control.approvals.voting import Ballot
+from control.audit.record import Actor, record
 from control.audit.tables import audit_events
 from control.audit.verify import stored
 from control.policies import store as policies
@@ -164,6 +165,7 @@ class Machine(RuleBasedStateMachine):
         async with self.database.write() as connection:
             slug = f"org-{next(self.numbers)}"
             self.org = await registry.create_organization(connection, slug, slug)
+            await record(connection, Actor(self.org.id), "organization.create", self.org.id, {}, "r")
             self.everyone = [await self._new(connection, None) for _ in range(4)]
             self.everyone += [await self._new(connection, self.everyone[n]) for n in (0, 0, 1)]
             self.everyone.append(await self._new(connection, self.everyone[4]))

@@ -1,0 +1,75 @@
+"""Where a chain begins, and that there is one."""
+
+import asyncio
+
+import pytest
+import sqlalchemy as sa
+from alembic import command
+
+from chassis import migrations
+from chassis.relational import Database, migration_engine
+from control.approvals.expiry import NOTED_BY
+from control.audit import store, verify
+from control.audit.chain import Event
+from control.audit.record import BY_COMMAND
+from control.audit.store import Wanted
+from control.audit.tables import audit_events, audit_heads
+from control.audit.verify import Checked
+from tests.control.approvals.office import Office
+
+from .test_events import drop_triggers, set_triggers
+
+
+async def found(url: str) -> list[tuple[Checked, list[Event]]]:
+    database = Database(url)
+    await database.start()
+    try:
+        return [
+            (
+                await verify.stored(database, id_, slug, {}),
+                [event async for chunk in store.walk(database, id_, Wanted()) for event in chunk],
+            )
+            async for id_, slug in verify.chains(database)
+        ]
+    finally:
+        await database.close()
+
+
+def test_of_organizations_that_are_older_the_first_event_says_that_it_begins(database_url: str) -> None:
+    with migrations._connection(database_url) as connection:
+        config = migrations._config()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0002")
+    engine = migration_engine(database_url)
+    with engine.begin() as connection:
+        for slug in ("acme", "globex"):
+            values = "(:id, :slug, 'x', '2026-11-20T15:17:03.000Z', 0)"
+            insert = f"INSERT INTO organizations (id, slug, name, created_at, monthly_items) VALUES {values}"
+            connection.execute(sa.text(insert), {"id": f"org_{slug}", "slug": slug})
+    engine.dispose()
+    migrations.migrate(database_url)
+    for checked, events in asyncio.run(found(database_url)):
+        assert (checked.broken, checked.events) == (None, 1)
+        assert [(one.action, one.object_id, one.request_id) for one in events] == [
+            ("audit.begin", f"org_{checked.org}", "(migration)")
+        ]
+
+
+async def test_an_audit_that_was_emptied_with_its_head_shows(office: Office) -> None:
+    await office.ask()
+    org, database = office.acme.organization, office.checks.database
+    assert (await verify.stored(database, org.id, "acme", {})).broken is None
+    await drop_triggers(office)
+    try:
+        async with database.write() as connection:
+            await connection.execute(audit_events.delete())
+            await connection.execute(audit_heads.delete())
+        assert (await verify.stored(database, org.id, "acme", {})).broken == (1, "headless")
+    finally:
+        await set_triggers(office)
+
+
+@pytest.mark.parametrize("mark", [BY_COMMAND, NOTED_BY, "(migration)"])
+async def test_no_request_has_an_id_that_reads_like_a_mark(office: Office, mark: str) -> None:
+    _, _, headers = await office.call("GET", "/orgs/acme/approval-requests", headers={"X-Request-Id": mark})
+    assert headers["X-Request-Id"] != mark
