@@ -7,7 +7,7 @@ still so when it writes, on both databases and with any number of processes.
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import sqlalchemy as sa
@@ -18,6 +18,7 @@ from control.channels.tables import notification_channels
 from control.deliveries.message import Message
 from control.deliveries.outcome import MAX_ATTEMPTS, pause_again
 from control.deliveries.tables import State, deliveries, delivery_messages
+from control.deliveries.turns import DUE, THESE
 
 LEASE: Final = timedelta(seconds=60)  # an attempt ends within 20 s; its outcome has the rest to be written
 OVER: Final = "What it tells of is over."
@@ -83,8 +84,7 @@ async def claim_due(
     """At most `limit` due deliveries, as far as there are places. Organizations take turns, and of each one the longest
     waiting go first. What is over is cancelled instead.
     """
-    wanted = {"now": now, "limit": limit, "last": places.channel - 1} | asdict(places)
-    return await _claim(connection, list(await connection.scalars(_DUE, wanted)), now, lease)
+    return await _claim(connection, await _due(connection, now, limit, places), now, lease)
 
 
 async def claim_these(
@@ -92,7 +92,13 @@ async def claim_these(
 ) -> list[Claimed]:
     """Those of the deliveries that nobody has begun yet, due or not, as far as there are places."""
     wanted = {"ids": list(ids), "limit": len(ids)} | asdict(places)
-    return await _claim(connection, list(await connection.scalars(_THESE, wanted)), now, lease)
+    return await _claim(connection, list(await connection.scalars(THESE, wanted)), now, lease)
+
+
+async def is_any_left(connection: AsyncConnection, now: datetime, *, places: Places) -> bool:
+    """Whether there is something to take back or to claim, as far as there are places. It writes nothing."""
+    lost = sa.select(deliveries.c.id).where(_is_lost(now)).limit(1)
+    return await connection.scalar(lost) is not None or bool(await _due(connection, now, 1, places))
 
 
 async def taken(connection: AsyncConnection, ids: Sequence[str]) -> list[Claimed]:
@@ -109,7 +115,7 @@ async def reap(connection: AsyncConnection, now: datetime) -> int:
     all the same, so that a process that does not survive it does not make it without end.
     """
     table = deliveries
-    lost = (table.c.state == State.SENDING.value) & (table.c.lease_until < now)
+    lost = _is_lost(now)
     text = {"lease_until": None, "detail": INTERRUPTED, "failed": True, "permanent": False, "retry_after_s": None}
     live = sa.select(notification_channels.c.id).where(notification_channels.c.enabled)
     again = (table.c.max_attempts > 1, table.c.channel_id.in_(live), not_over(now))
@@ -123,6 +129,16 @@ async def reap(connection: AsyncConnection, now: datetime) -> int:
 def not_over(now: datetime) -> sa.ColumnElement[bool]:
     """Whether what a delivery tells of is still so."""
     return deliveries.c.until.is_(None) | (deliveries.c.until > now)
+
+
+async def _due(connection: AsyncConnection, now: datetime, limit: int, places: Places) -> list[str]:
+    wanted = {"now": now, "limit": limit, "last": places.channel - 1} | asdict(places)
+    return list(await connection.scalars(DUE, wanted))
+
+
+def _is_lost(now: datetime) -> sa.ColumnElement[bool]:
+    """Whether the lease has ended without an outcome."""
+    return (deliveries.c.state == State.SENDING.value) & (deliveries.c.lease_until < now)
 
 
 async def _claim(connection: AsyncConnection, ids: Sequence[str], now: datetime, lease: timedelta) -> list[Claimed]:
@@ -142,90 +158,6 @@ async def _claim(connection: AsyncConnection, ids: Sequence[str], now: datetime,
     return await taken(connection, ids)
 
 
-def _due() -> sa.Subquery:
-    """Looks at a few deliveries of each channel, however many wait: the channels are found by hops over the index, and
-    of each only what is due up to the time of its `last`th. All of this is in the index.
-    """
-    waiting = _waiting_channels()
-    other = deliveries.alias("other")
-    last = (
-        sa.select(other.c.next_at)
-        .where(other.c.state == State.READY.value, other.c.channel_id == waiting.c.id)
-        .order_by(other.c.next_at)
-        .limit(1)
-        .offset(_number("last"))
-        .correlate(waiting)
-        .scalar_subquery()
-    )
-    now = sa.bindparam("now", type_=deliveries.c.next_at.type)
-    found = _ordered(deliveries.c.next_at <= now, deliveries.c.next_at <= sa.func.coalesce(last, now))
-    return found.join_from(waiting, deliveries, deliveries.c.channel_id == waiting.c.id).subquery("due")
-
-
-def _ordered(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
-    """Deliveries that wait, with their place in the order of their channel, but for those that wait for another one."""
-    order = (deliveries.c.next_at, deliveries.c.id)
-    place = sa.func.row_number().over(partition_by=deliveries.c.channel_id, order_by=order).label("place")
-    found = sa.select(deliveries.c.id, deliveries.c.channel_id, deliveries.c.next_at, place)
-    return found.where(deliveries.c.state == State.READY.value, *conditions, deliveries.c.id.not_in(_following()))
-
-
-def _following() -> sa.Select[str]:
-    """Those before which something of the same subject to the same channel is under way that ends with `until`: what
-    ends a subject is not to arrive before what began it.
-    """
-    earlier, later = deliveries.alias("earlier"), deliveries.alias("following")
-    same = (later.c.org_id == earlier.c.org_id) & (later.c.subject == earlier.c.subject)
-    return (
-        sa.select(later.c.id)
-        .join_from(earlier, later, same & (later.c.channel_id == earlier.c.channel_id))
-        .where(earlier.c.state == State.SENDING.value, earlier.c.until.is_not(None))
-        .where(later.c.state == State.READY.value, later.c.until.is_(None))
-    )
-
-
-def _placed(due: sa.Subquery) -> sa.Select[str]:
-    """Ids of those that have a place, of their channel and of their organization."""
-    of_channel, of_org = _busy(deliveries.c.channel_id), _busy(deliveries.c.org_id)
-    at_once = sa.case((notification_channels.c.failing_since.is_(None), _number("channel")), else_=_number("failing"))
-    org_id = notification_channels.c.org_id
-    order = sa.func.row_number().over(partition_by=org_id, order_by=(due.c.next_at, due.c.id))
-    placed = (
-        sa.select(due.c.id, due.c.next_at, (order + sa.func.coalesce(of_org.c.number, 0)).label("place"))
-        .join_from(due, notification_channels, notification_channels.c.id == due.c.channel_id)
-        .join(of_channel, of_channel.c.of == due.c.channel_id, isouter=True)
-        .join(of_org, of_org.c.of == org_id, isouter=True)
-        .where(due.c.place <= at_once - sa.func.coalesce(of_channel.c.number, 0))
-        .subquery("placed")
-    )
-    within = sa.select(placed.c.id).where(placed.c.place <= _number("organization"))
-    return within.order_by(placed.c.place, placed.c.next_at, placed.c.id).limit(_number("limit"))
-
-
-def _number(name: str) -> sa.BindParameter[int]:
-    return sa.bindparam(name, type_=sa.Integer)
-
-
-def _busy(whose: sa.Column[str]) -> sa.Subquery:
-    """How many deliveries are under way of each."""
-    sending = sa.select(whose.label("of"), sa.func.count().label("number")).group_by(whose)
-    return sending.where(deliveries.c.state == State.SENDING.value).subquery(f"busy_{whose.name}")
-
-
-def _waiting_channels() -> sa.CTE:
-    """Ids of channels that have deliveries in READY, and one NULL at the end."""
-    first = sa.select(sa.func.min(deliveries.c.channel_id).label("id")).where(deliveries.c.state == State.READY.value)
-    found = first.cte("waiting", recursive=True)
-    row = deliveries.alias("later")
-    following = (
-        sa.select(sa.func.min(row.c.channel_id))
-        .where(row.c.state == State.READY.value, row.c.channel_id > found.c.id)
-        .correlate(found)
-        .scalar_subquery()
-    )
-    return found.union_all(sa.select(following).where(found.c.id.is_not(None)))
-
-
 def _next_turn(now: datetime) -> sa.Case[datetime]:
     """When an interrupted attempt is made again, by how many there were before it."""
     times = [sa.literal(now + pause_again(attempts), deliveries.c.next_at.type) for attempts in range(MAX_ATTEMPTS)]
@@ -242,7 +174,3 @@ def _claimed(row: sa.RowMapping) -> Claimed:
             "message": msgspec.json.decode(row["message"], type=Message),
         }
     )
-
-
-_DUE: Final = _placed(_due())
-_THESE: Final = _placed(_ordered(deliveries.c.id.in_(sa.bindparam("ids", expanding=True))).subquery("due"))

@@ -1,12 +1,13 @@
 """Deliveries that wait: looked for, claimed and sent, in every control process.
 
-A round reads whether anything is due, which costs two look-ups in an index; only then it takes its turn to write. Where
-one of several processes is gone, its leases end and the others take over what it had begun.
+A round reads whether anything is due, which costs two look-ups in an index; only then it takes its turn to write. When
+that gave nothing, for all places are taken, the next rounds read first whether it would. Where one of several processes
+is gone, its leases end and the others take over what it had begun.
 """
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
@@ -14,7 +15,7 @@ from aiohttp import web
 
 from chassis.rounds import Complaints, Rounds
 from control.deliveries import store
-from control.deliveries.claims import claim_due, reap
+from control.deliveries.claims import claim_due, is_any_left, reap
 from control.deliveries.sending import Sender
 
 POLL_S: Final = 1.0
@@ -35,6 +36,7 @@ class Worker:
         self._sender = sender
         self._keep = timedelta(days=keep_days)
         self._poll_s = poll_s
+        self._in_vain = False  # whether the last claim was
         self._complaints = Complaints(log, "deliveries could not be looked for")
         self._tidying = Rounds(
             self.tidy, TIDY_S, log, "deliveries that ended long ago could not be removed", at_once=True
@@ -79,19 +81,26 @@ class Worker:
         sender, now = self._sender, self._sender.now()
         async with sender.database.read() as connection:
             due = await store.next_due(connection)
+            if self._in_vain and due is not None and due <= now:
+                self._in_vain = not await is_any_left(connection, now, places=sender.places)
         sender.metrics.overdue.set(0.0 if due is None else max(0.0, (now - due).total_seconds()))
         if due is None or due > now:
             return self._poll_s if due is None else _until(due - now, self._poll_s)
-        limit = sender.free
-        async with sender.database.write() as connection:
-            await reap(connection, now)
-            claimed = await claim_due(connection, now, limit=limit, places=sender.places, lease=sender.lease)
-        for one in claimed:
-            sender.begin(one)
-        if len(claimed) == limit:
+        if not self._in_vain and await self._begin(now):
             return 0.0
         await sender.progress(self._poll_s)  # what else is due has to wait for places, as far as there is anything
         return GATHER_S
+
+    async def _begin(self, now: datetime) -> bool:
+        """Whether all places of the process are taken by what was claimed."""
+        sender, limit = self._sender, self._sender.free
+        async with sender.database.write() as connection:
+            lost = await reap(connection, now)
+            claimed = await claim_due(connection, now, limit=limit, places=sender.places, lease=sender.lease)
+        self._in_vain = not claimed and not lost
+        for one in claimed:
+            sender.begin(one)
+        return len(claimed) == limit
 
 
 def _until(wait: timedelta, most: float) -> float:
