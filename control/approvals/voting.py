@@ -81,10 +81,14 @@ async def reject(connection: AsyncConnection, ballot: Ballot) -> Outcome:
 
 
 def require_right_to_reject(caller: Reach, request: Request) -> None:
-    """Raises Forbidden: deciding takes the scope for it, withdrawing what one asked for that or the one for asking."""
+    """Raises Forbidden: deciding takes the scope for it, withdrawing what one asked for that or the one for asking.
+    NotFound for whom it is as though there were none: who may neither read nor decide, and did not ask.
+    """
     wanted = {Scope.APPROVALS_DECIDE}
     if caller.principal_id in request.askers:
         wanted.add(Scope.APPROVALS_WRITE)
+    elif caller.scopes.isdisjoint({Scope.APPROVALS_READ, Scope.APPROVALS_DECIDE}):
+        raise NotFound
     if caller.scopes.isdisjoint(wanted):
         raise Forbidden(f"The access token or its holder's role lacks the scope {Scope.APPROVALS_DECIDE.value}.")
 

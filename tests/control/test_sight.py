@@ -119,6 +119,17 @@ async def test_foreign_and_missing_are_the_same(control: Control, role: Role, bo
             ), path
 
 
+async def test_who_may_not_read_requests_does_not_learn_by_rejecting_whether_there_is_one(control: Control) -> None:
+    ours = await everything_of(control, control.acme)
+    scopes = frozenset({Scope.APPROVALS_WRITE})
+    _, token = await new_member_token(control.checks.database, control.acme, Role.MEMBER, scopes)
+    path = "/orgs/{orgSlug}/approval-requests/{requestId}/reject"
+    for body in BODIES:
+        missing = await answered(control, "POST", filled(path, "acme", "web", NOWHERE), body, token)
+        assert missing[0] == 404
+        assert await answered(control, "POST", filled(path, "acme", "web", ours), body, token) == missing, body
+
+
 class Served(NamedTuple):
     """A service that many examples ask."""
 

@@ -13,7 +13,7 @@ READ, WRITE, DECIDE = Scope.APPROVALS_READ, Scope.APPROVALS_WRITE, Scope.APPROVA
     ("scope", "read", "ask", "approve", "reject"),
     [
         (READ, 200, 403, 403, 403),
-        (WRITE, 403, 201, 403, 403),
+        (WRITE, 403, 201, 403, 404),
         (DECIDE, 403, 403, 200, 200),
         (Scope.POLICIES_WRITE, 403, 403, 403, 403),
     ],
