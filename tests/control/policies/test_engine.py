@@ -3,7 +3,7 @@
 import itertools
 import re
 from dataclasses import replace
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -202,3 +202,22 @@ def test_what_is_no_pattern(text: str) -> None:
 )
 def test_what_is_no_action(text: str) -> None:
     assert (re.search(ACTION_PATTERN, text) is None) == (text != "a.1")
+
+
+@pytest.mark.parametrize(
+    ("weaker", "stronger"),
+    [
+        ({"risk_class": RiskClass.LOW, "min_approvers": 3}, {"risk_class": RiskClass.HIGH, "min_approvers": 1}),
+        ({"risk_class": RiskClass.HIGH, "min_approvers": 1}, {"risk_class": RiskClass.HIGH, "min_approvers": 2}),
+    ],
+    ids=["risk", "approvers"],
+)
+def test_on_a_tie_the_higher_risk_decides_and_then_more_approvers(
+    weaker: dict[str, Any], stronger: dict[str, Any]
+) -> None:
+    """Though the weaker one is older."""
+    same = {"name": "x", "source": Source.ORGANIZATION, "action_pattern": "deploy.**", "effect": Effect.ASK}
+    older = Rule(**same, **weaker, policy_id="pol_1")
+    younger = Rule(**same, **stronger, policy_id="pol_2")
+    for policies in ([older, younger], [younger, older]):
+        assert decide(policies, Question("deploy.it", "service")) == younger
