@@ -14,21 +14,22 @@ from control.approvals.tables import MAX_REASON_LENGTH, MAX_TARGET_ID_LENGTH
 from control.names import Moment, Slug
 from control.policies.bodies import ActionName, TargetType, TtlMinutes
 from control.policies.model import Effect, RiskClass, Source
-from proto.identity import NAME_PATTERN, UNSEEN
+from proto.identity import INVISIBLE, UNSEEN, VISIBLE_PATTERN
 
 REQUEST_ID_PATTERN: Final = "^apr_[0-9a-z]{26}$"
 MAX_SUMMARY_LENGTH: Final = 2_000
 MAX_CHANNELS: Final = 50
 MAX_CHANNEL_ID_LENGTH: Final = 200
 _UNSEEN: Final = re.compile(rf"(?![\t\n\r\u2028\u2029])[{UNSEEN}]")  # tabs and line breaks are fine in prose
+_UNREADABLE: Final = re.compile(rf"[\s{INVISIBLE}]*")
 
 TargetId = Annotated[
     str,
     Meta(
         min_length=1,
         max_length=MAX_TARGET_ID_LENGTH,
-        pattern=NAME_PATTERN,
-        description="Must consist of printable characters, without spaces at its ends.",
+        pattern=VISIBLE_PATTERN,
+        description="Must consist of visible characters, without spaces at its ends.",
     ),
 ]
 # Prose is looked at by `check_prose`, and not by a pattern: programs that make up texts for a pattern and such lengths
@@ -44,7 +45,7 @@ WrittenReason = Annotated[
     Meta(
         min_length=1,
         max_length=MAX_REASON_LENGTH,
-        description="Text without control and direction characters, not only spaces.",
+        description="Text without control and direction characters, of which something is seen.",
     ),
 ]
 ChannelId = Annotated[str, Meta(max_length=MAX_CHANNEL_ID_LENGTH)]
@@ -162,6 +163,8 @@ def said(body: Approval | Rejection | None) -> str | None:
         return None
     issues = Issues()
     text = check_prose("body.reason", body.reason, issues)
+    if _UNREADABLE.fullmatch(text) is not None:
+        text = ""
     if isinstance(body, Rejection):
         check_length("body.reason", text, 1, MAX_REASON_LENGTH, issues)
     issues.raise_if_any("The request body is not valid.")

@@ -21,7 +21,7 @@ from control.policies.model import (
 )
 from control.policies.pattern import ACTION_PATTERN, MAX_LENGTH, PATTERN_PATTERN
 from control.policies.tables import MAX_TARGET_TYPE_LENGTH
-from proto.identity import NAME_PATTERN, Role
+from proto.identity import VISIBLE_PATTERN, Role
 
 POLICY_ID_PATTERN: Final = "^pol_[0-9a-z]{26}$"
 MAX_MACHINES: Final = 50
@@ -47,8 +47,8 @@ TargetType = Annotated[
     Meta(
         min_length=1,
         max_length=MAX_TARGET_TYPE_LENGTH,
-        pattern=NAME_PATTERN,
-        description="Must consist of printable characters, without spaces at its ends.",
+        pattern=VISIBLE_PATTERN,
+        description="Must consist of visible characters, without spaces at its ends.",
     ),
 ]
 TtlMinutes = Annotated[int, Meta(ge=1, le=MAX_TTL_MINUTES, description="Minutes until a request expires.")]

@@ -323,3 +323,13 @@ async def test_who_may_ask_and_look(office: Office) -> None:
         assert (await office.call("POST", REQUESTS, ASKED, member.token))[0] == write
     narrow = await office.member(Role.ADMIN, frozenset({Scope.APPROVALS_READ}))
     assert (await office.call("POST", REQUESTS, ASKED, narrow.token))[0] == 403
+
+
+@pytest.mark.parametrize("name", ["targetType", "targetId"])
+async def test_targets_that_look_the_same_are_the_same(office: Office, name: str) -> None:
+    for invisible in "\u200b\u2060\u00ad\ufe0f\u3164\u2800\ufeff\U000e0041\U000e0100":
+        for text in (f"check{invisible}out", invisible):
+            status, answer, _ = await office.call("POST", REQUESTS, ASKED | {name: text})
+            assert (status, [one["path"] for one in answer["error"]["details"]]) == (400, [f"body.{name}"]), ascii(text)
+    for text in ("Überführung", "出荷", "чек", "a\u00a0b", "\U0001f680"):
+        assert (await office.call("POST", REQUESTS, ASKED | {name: text}))[0] == 201, text

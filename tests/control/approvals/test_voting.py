@@ -104,6 +104,15 @@ async def test_a_body_is_required(office: Office, verb: str, raw: bytes) -> None
     assert (status, answer["error"]["code"]) == (400, "bad_request")
 
 
+async def test_a_reason_of_which_nothing_is_seen_is_none(office: Office) -> None:
+    asked, voter = await office.ask(), await office.member()
+    for text in ("\u200b", "\u3164 \u2060", "\U000e0041"):
+        status, answer = await office.vote("reject", asked, voter, reason=text)
+        assert (status, [one["path"] for one in answer["error"]["details"]]) == (400, ["body.reason"])
+    _, answer = await office.vote("approve", asked, voter, reason="\u200b")
+    assert answer["request"]["reason"] is None
+
+
 async def test_as_many_as_the_policy_asks_for(office: Office) -> None:
     await office.policy(minApprovers=3)
     asked = await office.ask()
