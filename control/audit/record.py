@@ -2,21 +2,35 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Self
 
 import msgspec
 import sqlalchemy as sa
+import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.identity.model import Reach
 from chassis.relational import format_time, to_milliseconds
+from chassis.rounds import Complaints
 from control.audit.chain import START, Event, canonical, hash_of
 from control.audit.tables import MAX_ACTION_LENGTH, MAX_OBJECT_ID_LENGTH, audit_events, audit_heads
 from proto.identity import PrincipalKind
 
 # Stands for the request id when someone at the machine runs a command; no request has an id with brackets.
 BY_COMMAND: Final = "(command)"
+MAX_AHEAD: Final = timedelta(seconds=60)
+
+_CLOCKS: Final = Complaints(structlog.get_logger(__name__), "clocks differ: audit events have the time of a later one")
+
+
+class ClockAhead(Exception):
+    """The last event is of a time to come. `code`: whose, and which; of each it is told once."""
+
+    def __init__(self, org_id: str, last: datetime, now: datetime) -> None:
+        self.code = f"{org_id} {format_time(last)}"
+        self.message = f"the last event is {(last - now).total_seconds():.0f} s ahead of this machine's clock"
+        super().__init__(self.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +72,8 @@ async def record(
     actor = Actor.of(by) if isinstance(by, Reach) else by
     seq, digest, last = await _head(connection, actor.org_id)
     now = to_milliseconds(datetime.now(UTC))
+    if last is not None and last - now > MAX_AHEAD:
+        _CLOCKS.failed(ClockAhead(actor.org_id, last, now))
     event = Event(
         org_id=actor.org_id,
         seq=seq + 1,

@@ -1,17 +1,20 @@
 """Where a chain begins, and that there is one."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from alembic import command
+from structlog.testing import capture_logs
 
 from chassis import migrations
 from chassis.relational import Database, migration_engine
 from control.approvals.expiry import NOTED_BY
 from control.audit import store, verify
 from control.audit.chain import Event
-from control.audit.record import BY_COMMAND
+from control.audit.record import BY_COMMAND, Actor, record
 from control.audit.store import Wanted
 from control.audit.tables import audit_events, audit_heads
 from control.audit.verify import Checked
@@ -73,3 +76,24 @@ async def test_an_audit_that_was_emptied_with_its_head_shows(office: Office) -> 
 async def test_no_request_has_an_id_that_reads_like_a_mark(office: Office, mark: str) -> None:
     _, _, headers = await office.call("GET", "/orgs/acme/approval-requests", headers={"X-Request-Id": mark})
     assert headers["X-Request-Id"] != mark
+
+
+async def test_a_clock_that_was_far_ahead_is_told_once(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = datetime.now(UTC)
+    times = [now, now + timedelta(seconds=60), now, now + timedelta(hours=1), now, now]
+
+    class Skewed(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:  # noqa: ARG003  # as the clock is called
+            return times.pop(0)
+
+    monkeypatch.setattr("control.audit.record.datetime", Skewed)
+    async with office.checks.database.write() as connection:
+        with capture_logs() as logs:
+            while times:
+                await record(connection, Actor(office.acme.organization.id), "test.it", "x", {}, "r")
+    [warning] = [one for one in logs if one["event"].startswith("clocks differ")]
+    assert (warning["log_level"], warning["error"]) == (
+        "warning",
+        "the last event is 3600 s ahead of this machine's clock",
+    )
