@@ -74,4 +74,5 @@ async def test_nothing_decides_what_is_decided_or_over(office: Office) -> None:
             assert not await store.decide(connection, before, values, when)
         assert (await stored(office, request)).status is status
     async with office.checks.database.write() as connection:  # and in time it is decided
-        assert await store.decide(connection, before, values, office.now())
+        waiting = await store.existing(connection, office.acme.organization.id, late["id"])
+        assert await store.decide(connection, waiting, values, office.now())

@@ -216,7 +216,12 @@ def test_on_a_tie_the_higher_risk_decides_and_then_more_approvers(
     weaker: dict[str, Any], stronger: dict[str, Any]
 ) -> None:
     """Though the weaker one is older."""
-    same = {"name": "x", "source": Source.ORGANIZATION, "action_pattern": "deploy.**", "effect": Effect.ASK}
+    same: dict[str, Any] = {
+        "name": "x",
+        "source": Source.ORGANIZATION,
+        "action_pattern": "deploy.**",
+        "effect": Effect.ASK,
+    }
     older = Rule(**same, **weaker, policy_id="pol_1")
     younger = Rule(**same, **stronger, policy_id="pol_2")
     for policies in ([older, younger], [younger, older]):
