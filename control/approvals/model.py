@@ -58,7 +58,8 @@ class Request:
     """An approval request as it is stored; `status` is never EXPIRED here, ask `status_at`.
 
     `circle`: of those who asked, with the owners of then; `store.with_owners_now` adds those of now, and finds
-    `askers`: who asked, whoever that acts for and through, and who owns one of these now.
+    `askers`: who asked, whoever that acts for and through, and who owns one of these now; `usable`: none of these is
+    disabled or has left, so that there is somebody who could act on an approval.
     """
 
     id: str
@@ -90,6 +91,7 @@ class Request:
     told_channel_ids: tuple[str, ...]
     expiry_noted: bool
     askers: frozenset[str] = frozenset()
+    usable: bool = True
 
     def status_at(self, now: datetime) -> Status:
         """What it is at that time. What one process has noted as expired is so for one whose clock is behind, too."""

@@ -150,7 +150,7 @@ class ApprovalRequests:
         """Approve a request.
 
         It is approved once as many as the policy asks for have approved, and one of them is independent of who asks.
-        409 when it is decided or expired, 403 for a request of one's own.
+        409 when it is decided or expired, or who asked has left or is disabled; 403 for a request of one's own.
         """
         seen = await self._seen(request)
         body: Approval | None = await self.desk.read(request, Approval | None)  # type: ignore[arg-type]  # a union is a type to msgspec

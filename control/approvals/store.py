@@ -44,8 +44,9 @@ async def party(connection: AsyncConnection, caller: Reach) -> Party:
 async def with_owners_now(connection: AsyncConnection, request: Request) -> Request:
     """The request, with those who asked and their present owners: agents and services may have been handed over."""
     acting = acting_ids(request.requester_id, request.on_behalf_of, request.act_chain)
-    askers = frozenset(await standings(connection, request.org_id, acting))
-    return replace(request, askers=askers, circle=request.circle | askers)
+    found = await standings(connection, request.org_id, acting)
+    usable = all(one.role is not None and not one.disabled for one in found.values())
+    return replace(request, askers=frozenset(found), circle=request.circle | frozenset(found), usable=usable)
 
 
 async def ask(

@@ -39,15 +39,17 @@ class Ballot:
 async def approve(connection: AsyncConnection, ballot: Ballot) -> Outcome:
     """An approval; the one that makes it enough decides the request.
 
-    Raises NotFound; Conflict for a request that is decided or expired; Forbidden for one's own, and for who may not
-    decide it. Again by the same principal, before or after the request is approved: the same answer, nothing written;
-    but while it waits, a vote that counts no more, as it was cast, is cast anew.
+    Raises NotFound; Conflict for a request that is decided or expired, or of somebody who has left or is disabled;
+    Forbidden for one's own, and for who may not decide it. Again by the same principal, before or after the request is
+    approved: the same answer, nothing written; but while it waits, a vote that counts no more, as it was cast, is cast
+    anew.
     """
     request, voter = await _read(connection, ballot)
     earlier = await store.own_vote(connection, request, voter.principal_id)
     if earlier is Verdict.APPROVE and request.status is Status.APPROVED:
         return Outcome(request, _final(request), idempotent=True, decided=False)
     _require_open(request, ballot.now)
+    _require_usable(request)
     _require_another(request, voter)
     await _require_deciding(connection, request, voter)
     stands = earlier is not None and await _counts(connection, request, voter)
@@ -106,6 +108,12 @@ def _require_open(request: Request, now: datetime) -> None:
     status = request.status_at(now)
     if status is not Status.PENDING:
         raise Conflict(f"The request is {status.value} already.")
+
+
+def _require_usable(request: Request) -> None:
+    """Whoever is gone acts on no approval. Should he come back in time, the request waits yet."""
+    if not request.usable:
+        raise Conflict("Who asked, or somebody for whom he acts or to whom he belongs, has left or is disabled.")
 
 
 def _require_another(request: Request, voter: Party) -> None:

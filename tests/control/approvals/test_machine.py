@@ -120,6 +120,11 @@ class Asked:
         machine = voter.kind is not PrincipalKind.USER
         return self.by in (voter, behalf) or (machine and bool(self.circle & circle(voter, behalf)))
 
+    def usable(self) -> bool:
+        """Whether nobody of those who ask has left or is disabled."""
+        everyone = self.by.lineage + ([] if self.behalf is None else self.behalf.lineage)
+        return all(one.role is not None and not one.disabled for one in everyone)
+
     def counted(self) -> list[Vote]:
         return [
             vote
@@ -344,6 +349,8 @@ class Machine(RuleBasedStateMachine):
             return None
         if not self.is_open(asked):
             return 409
+        if approves and not asked.usable():
+            return 409
         withdraws = not approves and voter.id in circle(asked.by, asked.behalf)
         own = approves and asked.own(voter, behalf)
         return None if withdraws or (asked.may(voter, behalf) and not own) else 403
@@ -441,7 +448,7 @@ class Machine(RuleBasedStateMachine):
                 asked.votes["rejecter"] = Vote(known[id_], behalf, frozenset())
                 assert id_ in circle(asked.by, asked.behalf) or might or "rejecter" in earlier
         if asked.ended is None and request.status is Status.APPROVED:
-            assert self.ever(before, now, asked.enough)
+            assert self.ever(before, now, lambda: asked.enough() and asked.usable())
         asked.ended = None if request.status is Status.PENDING else request.status
 
     def ever(self, before: list[Rights], now: list[Rights], holds: Callable[[], bool]) -> bool:

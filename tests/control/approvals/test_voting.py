@@ -353,6 +353,27 @@ async def test_votes_of_those_who_left_do_not_count(office: Office) -> None:
     assert (status, standing(answer)) == (200, ("APPROVED", 2, 0, True, False)), "his vote is there, and now enough"
 
 
+async def test_what_somebody_asked_who_is_gone_is_not_approved(office: Office) -> None:
+    """Nor while the owner of an agent is: nobody could act on it."""
+    voter, org_id = await office.member(), office.acme.organization.id
+    requests: list[dict[str, Any]] = []
+    for disabled in (True, False):
+        alice = await office.member()
+        requests = [await office.ask(one) for one in (alice, await office.machine(alice))]
+        async with office.checks.database.write() as connection:
+            if disabled:
+                await registry.disable_principal(connection, alice.id)
+            else:
+                await registry.remove_membership(connection, org_id, alice.id)
+        for asked in requests:
+            status, answer = await office.vote("approve", asked, voter)
+            assert (status, answer["error"]["code"]) == (409, "conflict")
+        assert (await office.vote("reject", requests[0], voter))[0] == 200
+    async with office.checks.database.write() as connection:  # who comes back in time finds what he asked for
+        await registry.add_membership(connection, org_id, requests[0]["requesterPrincipalId"], Role.MEMBER)
+    assert (await office.vote("approve", requests[1], voter))[0] == 200
+
+
 async def test_a_right_that_is_lost_is_lost_in_the_transaction_of_the_vote(office: Office) -> None:
     """Guards remember for some seconds; a vote does not."""
     asked = await office.ask()
