@@ -70,6 +70,9 @@ class Cursor:
     async def fetchall(self) -> list[Any]:
         return self._done.rows
 
+    async def fetchone(self) -> Any:
+        return next(iter(await self.fetchmany(1)), None)
+
     async def fetchmany(self, size: int | None = None) -> list[Any]:
         rows = self._done.rows
         taken = rows[: size or self.arraysize]

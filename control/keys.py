@@ -28,7 +28,8 @@ DAY_MINUTES: Final = 24 * 60
 MAX_GRACE_MINUTES: Final = 30 * DAY_MINUTES
 MAX_KEYS: Final = 100  # of a project, that work; rotation, whose old keys work on for a while, may double them
 Rate = Annotated[
-    int, Meta(ge=1, le=MAX_KEY_RATE, description="Requests per second; no more than keys have by the settings.")
+    int,
+    Meta(ge=0, le=MAX_KEY_RATE, description="Requests per second: 1 to what keys have by the settings, or what it is."),
 ]
 
 _KEY_ID: Final = re.compile(r"key_[0-9a-z]{26}")
@@ -165,8 +166,7 @@ class Keys:
         One that is switched off, or has another rate, is so in this process at once, in others within five seconds. A
         rate beyond that of the settings is given by the operator alone.
         """
-        await self._see(request)
-        body = await self._read_change(request)
+        body = await self._read_change(request, (await self._see(request)).rate)
         async with self.desk.change(request) as (connection, caller):
             key = await _existing(connection, request)
             key_hash = await _change(connection, caller, key, body)
@@ -189,7 +189,8 @@ class Keys:
             key = await _existing(connection, request)
             if key.revoked_at is not None:
                 raise Conflict("The key is revoked, or rotated already.")
-            await telemetry_keys.require_room(connection, key.project_id, 2 * MAX_KEYS)
+            if body.grace_minutes:
+                await telemetry_keys.require_room(connection, key.project_id, 2 * MAX_KEYS)
             ends_at = now + timedelta(minutes=body.grace_minutes)
             key_hash = await telemetry_keys.revoke_project_key(connection, key.project_id, key.id, ends_at)
             made = await telemetry_keys.create_project_key(
@@ -215,17 +216,20 @@ class Keys:
             self.desk.checks.forget_key(key_hash)
         return web.Response(status=204)
 
-    async def _see(self, request: web.Request) -> None:
+    async def _see(self, request: web.Request) -> telemetry_keys.ProjectKey:
         """A key that is none is said before what is wrong with the body. Raises NotFound."""
         async with self.desk.database.read() as connection:
-            await _existing(connection, request)
+            return await _existing(connection, request)
 
-    async def _read_change(self, request: web.Request) -> KeyChange:
-        """Raises BadRequest, for a rate that only the operator gives, too."""
+    async def _read_change(self, request: web.Request, present: int | None) -> KeyChange:
+        """Raises BadRequest, for a rate that only the operator gives, too: what he gave may be sent back as it is."""
         issues = Issues()
         body = await self.desk.read_mended(request, KeyChange, {}, issues)
-        if body is not None and isinstance(body.rate, int) and 0 < self.most < body.rate:
-            issues.add("body.rate", f"Must be at most {self.most}, as keys have by the settings.", "too_large")
+        if body is not None and isinstance(body.rate, int) and body.rate != present:
+            if not body.rate:
+                issues.add("body.rate", "Must be at least 1.", "too_small")
+            if 0 < self.most < body.rate:
+                issues.add("body.rate", f"Must be at most {self.most}, as keys have by the settings.", "too_large")
         issues.raise_if_any("The request body is not valid.")
         if body is None:
             raise TypeError("a body that is none has issues")

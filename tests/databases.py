@@ -16,6 +16,8 @@ from tests.postgresql import PostgreSQL, running
 
 REVISIONS = sorted(file.name[:4] for file in Path(versions.__file__ or "").parent.glob("[0-9]*.py"))
 
+WAIT_S = 6.0  # for a transaction to begin: the disks of a machine that runs several suites hold a sync for seconds
+
 _COLUMNS = (
     "SELECT relname, attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid"
     " WHERE relnamespace = 'public'::regnamespace AND NOT attisdropped ORDER BY 1, 2"

@@ -25,10 +25,10 @@ _CLOCKS: Final = Complaints(structlog.get_logger(__name__), "clocks differ: audi
 
 
 class ClockAhead(Exception):
-    """The last event is of a time to come. `code`: whose, and which; of each it is told once."""
+    """The last event is of a time to come. `code`: whose; of each organization it is told once."""
 
     def __init__(self, org_id: str, last: datetime, now: datetime) -> None:
-        self.code = f"{org_id} {format_time(last)}"
+        self.code = org_id
         self.message = f"the last event is {(last - now).total_seconds():.0f} s ahead of this machine's clock"
         super().__init__(self.message)
 

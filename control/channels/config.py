@@ -61,9 +61,9 @@ MailAddress = Annotated[
     Meta(
         min_length=3,
         max_length=254,
-        pattern=r"^(?!.*=\?)[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+        pattern=r"^(?!\.)(?!.*(?:=\?|\.\.|\.@))[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
         r"(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*(?!\n)$",
-        description="Must be an e-mail address, without =? in it.",
+        description="Must be an e-mail address whose name has no =?, and no dot at its ends or beside another.",
     ),
 ]
 BotToken = Annotated[

@@ -73,7 +73,7 @@ async def enqueue(
     `until`: from then on what it tells of is over, and no attempt is made. It is over as soon as a message of the same
     subject is `resolved`: what waits of it is cancelled, and what is under way ends before that message goes out.
 
-    Channels get TOO_MANY where the organization has `room.MAX_DELIVERIES` that have not ended.
+    Channels get TOO_MANY where `room.MAX_DELIVERIES` of the organization have not ended; an end is told all the same.
 
     Raises ValueError for a message whose type or subject is longer than its column.
     """
@@ -98,6 +98,8 @@ async def _queue(
     connection: AsyncConnection, found: Sequence[Channel], message: Message, now: datetime, until: datetime | None
 ) -> list[Queued]:
     room = await make_room(connection, found[0].org_id, len(found)) if found else 0
+    if message.resolved:
+        room = len(found)  # at most one for each that was told, and whoever was told that it began has to hear its end
     ids = await store.insert(connection, found[:room], message, now, until)
     queued = [Queued(one.id, one.kind, id_) for one, id_ in zip(found[:room], ids, strict=True)]
     return queued + [Queued(one.id, one.kind, error=TOO_MANY) for one in found[room:]]

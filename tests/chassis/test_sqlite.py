@@ -112,6 +112,8 @@ async def test_a_statement_tells_what_it_did(tmp_path: Path) -> None:
         [("w",)],
         [],
     ]
+    cursor = await connection.cursor().execute("SELECT b FROM t WHERE a = 1")
+    assert [await cursor.fetchone(), await cursor.fetchone()] == [("z",), None]
     with pytest.raises(sqlite3.OperationalError, match="no such table"):
         await connection.cursor().execute("SELECT 1 FROM missing")
     await connection.close()

@@ -19,6 +19,7 @@ from chassis.web import build_app
 from control.app import service
 from control.settings import ControlSettings
 from tests.chassis.identity.tenants import Tenant, new_tenant
+from tests.databases import WAIT_S
 
 
 @dataclass
@@ -54,7 +55,7 @@ async def serving(url: str, directory: Path, settings: ControlSettings, **chassi
     """The service over the database of this URL, with its keys in this directory."""
     telemetry = Telemetry("control")
     chassis_settings = ChassisSettings(data=str(directory), public_url="https://sluice.example.org", **chassis)
-    checks = Checks.over(Database(url, max_wait_s=2.0), telemetry.registry)
+    checks = Checks.over(Database(url, max_wait_s=WAIT_S), telemetry.registry)
     part = service(settings, chassis_settings, checks, telemetry.registry)
     app = build_app(
         part.routes,

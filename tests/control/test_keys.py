@@ -96,6 +96,7 @@ async def test_a_rate_beyond_that_of_the_settings_is_the_operators(control: Cont
     status, key, _ = await control.call("PATCH", one, {"name": "Web"})
     assert (status, key["rate"]) == (200, 10_000_000), "what he gave stays"
     assert (await control.call("PATCH", one, {"rate": 9_000_000}))[0] == 400
+    assert (await control.call("PATCH", one, {"rate": 10_000_000, "enabled": True}))[0] == 200, "sent back as it is"
     assert (await control.call("POST", f"{one}/rotate", {}))[1]["rate"] == 10_000_000
 
 

@@ -3,12 +3,13 @@
 import json
 from datetime import timedelta
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 
 from chassis.errors import RateLimited
 from control.deliveries import room, store
-from control.deliveries.outbox import Everyone, Queued, enqueue
+from control.deliveries.outbox import Everyone, Named, Queued, enqueue
 from control.deliveries.outcome import Outcome
 from control.deliveries.tables import deliveries, delivery_messages
 from tests.chassis.identity.tenants import new_tenant
@@ -16,6 +17,7 @@ from tests.control.deliveries.conftest import MESSAGE, Post
 from tests.control.deliveries.test_outbox import OK, claim, past_head_start, settle
 
 REFUSED = Outcome(False, "Never.", permanent=True)
+OTHER = msgspec.structs.replace(MESSAGE, subject="another")
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +58,19 @@ async def test_what_ended_longest_ago_makes_room(post: Post) -> None:
     third = [one.delivery_id for one in await post.queue()]
     assert None not in third
     assert {one.id for one in await post.listed()} == {*second, *third}
+
+
+async def test_who_was_told_of_a_beginning_is_told_of_the_end_where_no_more_may_wait(post: Post) -> None:
+    told = await post.channel("http://127.0.0.1:9")
+    await post.queue(Named([told.id]))
+    await end_all(post, OK)
+    await three_channels(post)
+    for _ in range(2):
+        await post.queue(message=OTHER)
+    assert {one.error for one in await post.queue(message=OTHER)} == {"too_many"}
+    (queued,) = await post.queue(Named([told.id]), msgspec.structs.replace(MESSAGE, resolved=True))
+    assert queued.error is None
+    assert {one.error for one in await post.queue(message=OTHER)} == {"too_many"}
 
 
 async def test_what_waits_is_not_forgotten(post: Post) -> None:
