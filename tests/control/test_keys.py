@@ -117,6 +117,8 @@ async def test_keys_of_a_project_are_bounded(control: Control, monkeypatch: pyte
         status, rotated, _ = await control.call("POST", f"{KEYS}/{made['id']}/rotate", {})
         made = rotated if status == 201 else made
         assert status == expected, "those that were rotated work for a day yet"
+    status, made, _ = await control.call("POST", f"{KEYS}/{made['id']}/rotate", {"graceMinutes": 0})
+    assert status == 201, "no more work than before"
     assert (await control.call("DELETE", f"{KEYS}/{made['id']}"))[0] == 204
     assert (await control.call("POST", KEYS, {"name": "3"}))[0] == 409, "three work"
     await control.call("POST", "/orgs/acme/projects", {"slug": "other", "name": "Other"})

@@ -176,6 +176,7 @@ LONG = "https://example.org/"
         ("email", {"to": ["a@b", "ab"]}, [("to[1]", "too_short")]),
         ("email", {"to": ["a b@example.org", "a@b\r\nBcc: x@y"]}, [("to[0]", "format"), ("to[1]", "format")]),
         ("email", {"to": "a@b.c"}, [("to", "type")]),
+        ("email", {"to": [".a@b.c", "a..b@b.c", "a.@b.c", "a.b@b.c"]}, [(f"to[{n}]", "format") for n in range(3)]),
         ("email", {"to": ["=?utf-8?q?a=0d=0aBcc:x?=@b.c", "a=b?c@d.e"]}, [("to[0]", "format")]),
         ("pager", {"routingKey": "a" * 31}, [("routingKey", "too_short")]),
         ("pager", {"routingKey": "a" * 33}, [("routingKey", "too_long")]),
