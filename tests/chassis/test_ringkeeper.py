@@ -13,11 +13,12 @@ from chassis.identity.tables import metadata
 from chassis.relational import Database, DatabaseUnavailable
 from chassis.ringkeeper import RingKeeper
 from chassis.sealing import KeyFile, KeyRingMissing, Sealer
+from tests.databases import WAIT_S
 
 
 @pytest.fixture
 async def migrated(migrated_url: str) -> AsyncIterator[Database]:
-    database = Database(migrated_url, max_wait_s=2.0)
+    database = Database(migrated_url, max_wait_s=WAIT_S)
     await database.start()
     yield database
     await database.close()

@@ -9,11 +9,12 @@ from chassis.identity.cache import CacheMetrics
 from chassis.identity.project_keys import ProjectKeyGuard
 from chassis.relational import Database
 from tests.chassis.identity.tenants import Clock, Tenant, new_tenant
+from tests.databases import WAIT_S
 
 
 @pytest.fixture
 async def database(migrated_url: str) -> AsyncIterator[Database]:
-    database = Database(migrated_url, max_wait_s=2.0)
+    database = Database(migrated_url, max_wait_s=WAIT_S)
     await database.start()
     yield database
     await database.close()
@@ -62,7 +63,7 @@ def runner() -> Iterator[asyncio.Runner]:
 
 @pytest.fixture
 def running_bearer(runner: asyncio.Runner, migrated_url: str) -> Iterator[BearerGuard]:
-    database = Database(migrated_url, max_wait_s=2.0)
+    database = Database(migrated_url, max_wait_s=WAIT_S)
     runner.run(database.start())
     guard = BearerGuard(database, CacheMetrics(None))
     yield guard

@@ -16,6 +16,7 @@ from chassis.redis import open_redis
 from chassis.relational import Database
 from proto.identity import hash_secret
 from tests.chassis.identity.tenants import Tenant
+from tests.databases import WAIT_S
 from tests.redis_server import RedisServer
 
 DEADLINE_S = 20.0
@@ -25,7 +26,7 @@ DEADLINE_S = 20.0
 async def process(url: str, redis_url: str) -> AsyncIterator[Checks]:
     """Guards as a process has them, which would go by what they remember for a day."""
     redis = open_redis(redis_url, 10.0)
-    checks = Checks.over(Database(url, max_wait_s=2.0), None, redis)
+    checks = Checks.over(Database(url, max_wait_s=WAIT_S), None, redis)
     remembering(checks)
     app = web.Application()
     broadcast = checks.broadcast
