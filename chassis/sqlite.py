@@ -24,16 +24,7 @@ _ROWS_AT_ONCE: Final = 64  # aiosqlite's own value
 
 
 class Connection(aiosqlite.Connection):
-    """Whoever closes it waits for the one end that there is."""
-
-    def cursor(self) -> "Cursor":  # type: ignore[override]
-        """Asks nothing of the thread yet."""
-        return Cursor(self)
-
-    async def done(self, how: str, sql: str, parameters: Any) -> "_Done":
-        """A statement, in one order; `how` is the name of a method of `sqlite3.Cursor`."""
-        done: _Done = await self._execute(_do, self._conn, how, sql, parameters)  # type: ignore[no-untyped-call]
-        return done
+    """Whoever closes it waits for the one end that there is; a cursor of it does a statement as a whole."""
 
     def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
         super().__init__(connect, _ROWS_AT_ONCE)
@@ -46,6 +37,15 @@ class Connection(aiosqlite.Connection):
         if not self._ending:
             self._ending, self._ended = True, super().stop()
         return None if self._ended is None else asyncio.shield(self._ended)
+
+    def cursor(self) -> "Cursor":  # type: ignore[override]
+        """Asks nothing of the thread yet."""
+        return Cursor(self)
+
+    async def done(self, how: str, sql: str, parameters: Any) -> "_Done":
+        """A statement, in one order; `how` is the name of a method of `sqlite3.Cursor`."""
+        done: _Done = await self._execute(_do, self._conn, how, sql, parameters)  # type: ignore[no-untyped-call]
+        return done
 
 
 class Cursor:

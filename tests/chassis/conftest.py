@@ -1,4 +1,4 @@
-"""A real server on a real socket, from routes."""
+"""A real server on a real socket, from routes; a store of the tests' own."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -11,10 +11,12 @@ import msgspec
 import pytest
 from aiohttp import web
 
+from chassis.relational import Database
 from chassis.serve import bind, listening
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from chassis.web import Route, build_app
+from tests.databases import WAIT_S
 
 Answer = tuple[int, Mapping[str, str], bytes]  # header names compare without case
 DEADLINE_S = 10.0  # for anything that must happen; never a measure of speed
@@ -65,6 +67,15 @@ async def read_all(reader: asyncio.StreamReader) -> bytes:
         except ConnectionResetError:
             pass
     return bytes(received)
+
+
+@pytest.fixture
+async def database(migrated_url: str) -> AsyncIterator[Database]:
+    """Open, of the newest schema, and empty."""
+    database = Database(migrated_url, max_wait_s=WAIT_S)
+    await database.start()
+    yield database
+    await database.close()
 
 
 @pytest.fixture

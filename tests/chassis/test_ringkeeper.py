@@ -1,7 +1,6 @@
 """The key ring of a process: drawn at the first start, and only where nothing was encrypted with another one."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -13,15 +12,6 @@ from chassis.identity.tables import metadata
 from chassis.relational import Database, DatabaseUnavailable
 from chassis.ringkeeper import RingKeeper
 from chassis.sealing import KeyFile, KeyRingMissing, Sealer
-from tests.databases import WAIT_S
-
-
-@pytest.fixture
-async def migrated(migrated_url: str) -> AsyncIterator[Database]:
-    database = Database(migrated_url, max_wait_s=WAIT_S)
-    await database.start()
-    yield database
-    await database.close()
 
 
 def keeper(database: Database, path: Path) -> tuple[KeyFile, RingKeeper]:
@@ -36,37 +26,37 @@ async def seal_something(database: Database, sealer: Sealer) -> None:
         await users.propose_factor(connection, user.id, sealed)
 
 
-async def test_it_is_drawn_once_and_then_read(migrated: Database, tmp_path: Path) -> None:
-    keys, at_start = keeper(migrated, tmp_path)
+async def test_it_is_drawn_once_and_then_read(database: Database, tmp_path: Path) -> None:
+    keys, at_start = keeper(database, tmp_path)
     await at_start.look()
-    again, at_next_start = keeper(migrated, tmp_path)
+    again, at_next_start = keeper(database, tmp_path)
     await at_next_start.look()
     assert again.ring() == keys.ring()
 
 
-async def test_several_processes_that_start_together_share_one(migrated: Database, tmp_path: Path) -> None:
-    made = [keeper(migrated, tmp_path) for _ in range(4)]
+async def test_several_processes_that_start_together_share_one(database: Database, tmp_path: Path) -> None:
+    made = [keeper(database, tmp_path) for _ in range(4)]
     await asyncio.gather(*(each.look() for _, each in made))
     assert len({keys.ring().current for keys, _ in made}) == 1
 
 
-async def test_a_ring_that_is_lost_stops_the_start_and_comes_back(migrated: Database, tmp_path: Path) -> None:
-    keys, at_start = keeper(migrated, tmp_path)
+async def test_a_ring_that_is_lost_stops_the_start_and_comes_back(database: Database, tmp_path: Path) -> None:
+    keys, at_start = keeper(database, tmp_path)
     await at_start.look()
-    await seal_something(migrated, Sealer(keys))
+    await seal_something(database, Sealer(keys))
     lost = keys.path.rename(tmp_path / "backup")
     with pytest.raises(KeyRingMissing, match="put it back from the backup"):
-        await anext(keeper(migrated, tmp_path)[1].running())
+        await anext(keeper(database, tmp_path)[1].running())
     assert not keys.path.exists()
     lost.rename(keys.path)
-    await keeper(migrated, tmp_path)[1].look()
+    await keeper(database, tmp_path)[1].look()
 
 
 async def test_a_running_process_says_that_its_ring_is_gone(
-    migrated: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ringkeeper, "EVERY_S", 0.01)
-    keys, running = keeper(migrated, tmp_path)
+    keys, running = keeper(database, tmp_path)
     with capture_logs() as logs:
         resource = running.running()
         await anext(resource)

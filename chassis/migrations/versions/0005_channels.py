@@ -12,6 +12,12 @@ depends_on = None
 
 
 def upgrade() -> None:
+    _notification_channels()
+    _delivery_messages()
+    _deliveries()
+
+
+def _notification_channels() -> None:
     op.create_table(
         "notification_channels",
         sa.Column("id", text(32), nullable=False),
@@ -52,12 +58,18 @@ def upgrade() -> None:
         sqlite_where=sa.text("deleted_at IS NOT NULL"),
         postgresql_where=sa.text("deleted_at IS NOT NULL"),
     )
+
+
+def _delivery_messages() -> None:
     op.create_table(
         "delivery_messages",
         sa.Column("id", text(32), nullable=False),
         sa.Column("message", sa.Text, nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_delivery_messages"),
     )
+
+
+def _deliveries() -> None:
     op.create_table(
         "deliveries",
         sa.Column("id", text(32), nullable=False),

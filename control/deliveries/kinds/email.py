@@ -20,7 +20,7 @@ import aiosmtplib
 from chassis.egress import Egress, Unreached
 from control.channels.config import EmailConfig
 from control.deliveries.kinds.mail_server import MailServer
-from control.deliveries.kinds.recipients import Recipients
+from control.deliveries.kinds.recipients import FOR_GOOD, Recipients
 from control.deliveries.kinds.told import Told, cut, one_line
 from control.deliveries.message import Message
 from control.deliveries.outcome import Outcome
@@ -30,7 +30,6 @@ MAX_TEXT: Final = 20_000
 TIMEOUT_S: Final = 10.0  # for each answer of the server
 TOTAL_S: Final = 17.0  # from the look-up of its name to its yes
 PARTING_S: Final = 2.0
-PERMANENT: Final = 500  # SMTP codes from here on
 _POLICY: Final = SMTP.clone(cte_type="7bit")  # whatever the server can take
 _OURS: Final = ("From", "To", "Subject", "Date", "Message-ID", "References", "Auto-Submitted")
 _HEADERS: Final = sorted((*_OURS, "Content-Type", "MIME-Version"))
@@ -170,7 +169,7 @@ async def _part(client: aiosmtplib.SMTP) -> None:
 def _failed(error: Exception) -> Outcome:
     """Codes are shown, texts of the server are not."""
     if isinstance(error, aiosmtplib.SMTPResponseException) and error.code > 0:
-        permanent = error.code >= PERMANENT
+        permanent = error.code >= FOR_GOOD
         detail = f"The mail server {'refuses it' if permanent else 'cannot take it now'} (SMTP {error.code})."
         if isinstance(error, aiosmtplib.SMTPDataError):
             return Outcome(False, detail, permanent=permanent)

@@ -13,14 +13,6 @@ from tests.databases import WAIT_S
 
 
 @pytest.fixture
-async def database(migrated_url: str) -> AsyncIterator[Database]:
-    database = Database(migrated_url, max_wait_s=WAIT_S)
-    await database.start()
-    yield database
-    await database.close()
-
-
-@pytest.fixture
 async def acme(database: Database) -> Tenant:
     return await new_tenant(database, "acme", ("iban", "tax_id"))
 

@@ -73,14 +73,17 @@ async def test_a_receiver_that_hangs_costs_its_attempt_and_no_more(
     """Whatever a kind of channel does with its time, the outcome is written while the lease lasts."""
     monkeypatch.setattr("control.deliveries.sending.ATTEMPT_S", 0.05)
 
+    over = asyncio.Event()
+
     async def hang(_request: web.Request) -> web.StreamResponse:
-        await asyncio.sleep(1)
+        await over.wait()
         return web.Response(status=204)
 
     receiver.answers = [hang]
     await post.channel(receiver.url())
     await post.sender.attempt(await post.queue())
     assert ((await post.one()).state, (await post.one()).detail) == (State.READY, "The attempt took too long.")
+    over.set()
 
 
 async def test_a_backlog_of_one_channel_is_not_sent_by_the_second(post: Post, receiver: Receiver) -> None:
