@@ -35,7 +35,7 @@ def engine() -> Iterator[Engine]:
         engine.stop()
 
 
-@pytest.fixture(scope="session", params=["embedded", "http"])
+@pytest.fixture(scope="session", params=["embedded", pytest.param("http", marks=pytest.mark.second_store)])
 def clickhouse_url(request: pytest.FixtureRequest) -> str:
     """URL of one engine, then of the other: what takes this is tested on both."""
     if request.param == "embedded":

@@ -16,6 +16,7 @@ from tests.postgresql import PostgreSQL, running
 
 REVISIONS = sorted(file.name[:4] for file in Path(versions.__file__ or "").parent.glob("[0-9]*.py"))
 
+STORES = ("sqlite", pytest.param("postgresql", marks=pytest.mark.second_store))
 WAIT_S = 6.0  # for a transaction to begin: the disks of a machine that runs several suites hold a sync for seconds
 
 _COLUMNS = (
@@ -34,7 +35,7 @@ def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgreSQL]
         yield server
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=STORES)
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """URL of a store of its own, without a schema."""
     if request.param == "sqlite":
@@ -46,7 +47,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
     server.drop_database(url)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=STORES)
 def migrated_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """URL of a store of its own, with the schema of this release."""
     if request.param == "sqlite":

@@ -67,6 +67,7 @@ def test_the_example_it_prints_sends_a_trace_and_opens_it(start: Start) -> None:
     if up.process.stdout is None:
         raise RuntimeError("standard output is piped")
     while "Any OpenTelemetry SDK" not in (line := up.process.stdout.readline()):
+        assert line, "it ended"
         lines.append(line)
     script = "".join(line for line in lines[lines.index("The same with curl alone:\n") + 1 :])
     done = subprocess.run(

@@ -115,7 +115,7 @@ async def receiver() -> AsyncIterator[Receiver]:
 async def post(migrated_url: str, tmp_path: Path) -> AsyncIterator[Post]:
     database, clock = Database(migrated_url, max_wait_s=WAIT_S), Clock()
     await database.start()
-    egress = Egress(POLICY, total_s=2.0)
+    egress = Egress(POLICY)
     running = egress.running()
     await anext(running)
     keys = KeyFile(tmp_path / "sealing.keys")

@@ -187,12 +187,9 @@ async def test_several_workers_send_each_delivery_once(post: Post, receiver: Rec
         await post.queue()
     past_head_start(post)
     workers = [Worker(post.sender, poll_s=0.01) for _ in range(4)]
-    while any([await worker.round() == 0.0 for worker in workers]):
-        await asyncio.sleep(0)
-    await post.sender.finish(10)
-    while (await post.listed(state=State.READY)) or (await post.listed(state=State.SENDING)):
-        await asyncio.gather(*(worker.round() for worker in workers))
-        await post.sender.finish(10)
+    async with asyncio.timeout(60):
+        while {one.state for one in await post.listed()} != {State.DONE}:
+            await asyncio.gather(*(worker.round() for worker in workers))
     ids = [one.headers["webhook-id"] for one in receiver.received]
     assert (len(ids), len(set(ids))) == (100, 100)
 
@@ -240,8 +237,11 @@ async def test_tidying_goes_on_after_a_fault(post: Post, receiver: Receiver, mon
     await anext(running, None)
 
 
-async def test_a_hanging_receiver_holds_nobody_up(post: Post, receiver: Receiver) -> None:
+async def test_a_hanging_receiver_holds_nobody_up(
+    post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Many deliveries to many channels, and as many to one that never answers: the former are all made meanwhile."""
+    monkeypatch.setattr("control.deliveries.worker.FINISH_S", 0.5)
     silent = socket.create_server(("127.0.0.1", 0))  # takes connections, and that is all
     hanging = await post.channel(f"http://127.0.0.1:{silent.getsockname()[1]}/")
     good = [await post.channel(receiver.url()) for _ in range(10)]
