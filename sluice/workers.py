@@ -2,9 +2,9 @@
 
 The supervisor holds the port and the data directory and serves nothing itself. A signal is passed on and the workers
 drain; a worker that ends by itself ends all, and the log says how it ended, so that whatever restarts the command sees
-the failure. Each worker gets a
-socket by which the others ask for its metrics (`chassis.siblings`), and the lifeline: a pipe that nobody writes to and
-only the supervisor could. It ends with the supervisor, however that ended, and then the worker drains as on a signal.
+the failure. Each worker gets a socket by which the others ask for its metrics (`chassis.siblings`), and the lifeline: a
+pipe that nobody writes to and only the supervisor could. It ends with the supervisor, however that ended, and then the
+worker drains as on a signal.
 """
 
 import argparse
@@ -31,6 +31,7 @@ Listener: TypeAlias = socket.socket
 
 # A worker that was asked to end while it was still starting dies of the signal; it had nothing to drain.
 _WELL: Final = (0, -signal.SIGTERM)
+_WRONG_SETTINGS: Final = 2  # no restart will help; the command ends with it as one process alone does
 
 log = structlog.get_logger(__name__)
 
@@ -127,7 +128,8 @@ async def _keep(command: Sequence[str], count: int, announce: Callable[[], None]
     badly = [number for number, code in enumerate(codes) if code not in _WELL and number not in first]
     for number in badly:
         _tell(number, codes[number])
-    return 1 if first or badly else 0
+    faults = {codes[number] for number in (*first, *badly)}
+    return _WRONG_SETTINGS if _WRONG_SETTINGS in faults else int(bool(faults))
 
 
 def _tell(number: int, code: int, then: str = "") -> None:

@@ -112,9 +112,8 @@ class Audit:
         issues.raise_if_any("The query is not valid.")
         wanted = Wanted(since=since, until=until)
         chunks = store.walk(self.desk.database, reach(request).org_id, wanted, after)
-        first: Sequence[Event] = await anext(
-            chunks, []
-        )  # a store that is away is found out while there is an answer to give
+        # A store that is away is found out while there is still an answer to give.
+        first: Sequence[Event] = await anext(chunks, [])
         headers = {"Content-Type": NDJSON, "Content-Disposition": 'attachment; filename="audit.ndjson"'}
         return web.Response(body=_lines(first, chunks), headers=headers)
 
