@@ -44,6 +44,12 @@ class Control:
             return answer.status, msgspec.json.decode(raw) if raw else None, answer.headers
 
 
+@pytest.fixture(autouse=True)
+def patient_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Credentials are looked up for as long as a transaction is waited for."""
+    monkeypatch.setattr("chassis.identity.cache.FETCH_TIMEOUT_S", WAIT_S)
+
+
 @pytest.fixture
 def control_settings() -> ControlSettings:
     """What the service is started with; folders of tests have their own."""
