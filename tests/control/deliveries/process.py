@@ -23,7 +23,7 @@ async def main(url: str, ring: Path) -> None:
     vars(outcome)["PAUSES_S"] = (PAUSE_S,) * len(outcome.PAUSES_S)
     database = Database(url)
     await database.start()
-    egress = Egress(Policy((ipaddress.ip_network("127.0.0.0/8"),), http=True), total_s=0.5)
+    egress = Egress(Policy((ipaddress.ip_network("127.0.0.0/8"),), http=True))
     ways = Ways(egress, egress, None, "", "")
     sender = Sender(database, Sealer(KeyFile(ring)), ways, DeliveryMetrics(None), slots=20, lease=LEASE)
     running, working = egress.running(), Worker(sender, poll_s=0.02).running()
