@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-pytest_plugins = ("tests.databases", "tests.division", "tests.redis_server")
+pytest_plugins = ("tests.control.receiver", "tests.databases", "tests.division", "tests.redis_server")
 
 # Their asserts are the tests', and hold under -O too.
 pytest.register_assert_rewrite(

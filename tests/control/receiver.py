@@ -1,11 +1,12 @@
 """A receiver of deliveries on a real socket: keeps what came, answers what it is told to."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
@@ -62,11 +63,13 @@ def _plain(status: int, headers: dict[str, str], body: bytes) -> Answer:
     return answer
 
 
-async def new_receiver() -> Receiver:
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
     """Started; it answers 204."""
     app = web.Application(client_max_size=2**24)
-    receiver = Receiver(TestServer(app))
-    app.router.add_route("*", "/{path:.*}", receiver.handle)
-    await receiver.server.start_server()
-    receiver.says(204)
-    return receiver
+    made = Receiver(TestServer(app))
+    app.router.add_route("*", "/{path:.*}", made.handle)
+    await made.server.start_server()
+    made.says(204)
+    yield made
+    await made.server.close()

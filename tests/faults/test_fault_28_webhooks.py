@@ -16,7 +16,7 @@ from control.settings import ControlSettings
 from tests.chassis.test_egress import answering
 from tests.control.channels.conftest import CHANNELS
 from tests.control.conftest import Control, serving
-from tests.control.receiver import SECRET, Received, Receiver, new_receiver
+from tests.control.receiver import SECRET, Received, Receiver
 
 HOUR = timedelta(hours=1)
 
@@ -35,13 +35,6 @@ class Books:
         if request.headers["webhook-id"] not in self.booked:
             self.booked.append(request.headers["webhook-id"])
         return web.Response(status=204)
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    made = await new_receiver()
-    yield made
-    await made.server.close()
 
 
 @pytest.fixture

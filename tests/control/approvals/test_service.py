@@ -1,6 +1,5 @@
 """Approvals in the whole service: with real channels, real receivers, and its limits."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -14,7 +13,7 @@ from proto.identity import Role
 from tests.chassis.identity.tenants import new_member_token
 from tests.control.approvals.office import ASKED, REQUESTS
 from tests.control.conftest import Control
-from tests.control.receiver import SECRET, Receiver, new_receiver
+from tests.control.receiver import SECRET, Receiver
 
 CHANNELS = "/orgs/acme/projects/web/notification-channels"
 DEADLINE_S = 30.0
@@ -23,13 +22,6 @@ DEADLINE_S = 30.0
 @pytest.fixture
 def control_settings() -> ControlSettings:
     return ControlSettings(egress_allow=("127.0.0.0/8",), egress_http=True, page_url="https://sluice.example.org")
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    made = await new_receiver()
-    yield made
-    await made.server.close()
 
 
 async def opened(receiver: Receiver, number: int) -> list[dict[str, Any]]:

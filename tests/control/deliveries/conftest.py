@@ -23,7 +23,7 @@ from control.deliveries.outbox import Everyone, Named, Queued, enqueue
 from control.deliveries.sending import DeliveryMetrics, Sender
 from control.deliveries.tables import State
 from tests.chassis.identity.tenants import Tenant, new_tenant
-from tests.control.receiver import SECRET, Receiver, new_receiver
+from tests.control.receiver import SECRET
 from tests.databases import WAIT_S
 
 POLICY = Policy((ipaddress.ip_network("127.0.0.0/8"),), http=True)
@@ -102,13 +102,6 @@ class Post:
         if found is None:
             raise LookupError(channel.id)
         return found
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    made = await new_receiver()
-    yield made
-    await made.server.close()
 
 
 @pytest.fixture
