@@ -13,13 +13,14 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import structlog
 
-from chassis.clickhouse import ClickHouse, QueryLimits, StoreUnavailable
+from chassis.clickhouse import ClickHouse, QueryLimits, StoreError, StoreUnavailable
 from chassis.errors import StartupError
 
 _FILE: Final = re.compile(r"(\d{4})_\w+\.sql")
 _COMMENT: Final = re.compile(r"--[^\n]*")
 _RETENTION: Final = re.compile(r"\{retention:([^}]+)\}")
 _TABLE: Final = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+)")
+_SETTING: Final = re.compile(r"ALTER TABLE (\w+) MODIFY SETTING (\w+) = .*")
 _LIMITS: Final = QueryLimits(max_seconds=30)
 LOOK_S: Final = 5.0  # for a look at the tables: all who came meanwhile wait for it
 # About one bucket per key. Parts fresh from an insert stay as they came: splitting them would cost the insert.
@@ -97,19 +98,25 @@ async def migrate(clickhouse: ClickHouse, *, retention_days: int) -> list[str]:
     await clickhouse.command(_RECORD)
     known = migrations()
     current = await _version(_Unchecked(clickhouse), known)
-    bucketed = await _knows_buckets(_Unchecked(clickhouse))
+    settings = await _known_settings(_Unchecked(clickhouse))
+    bucketed = "map_buckets_strategy" in settings  # older engines cannot split Maps by key
     applied = []
     for migration in known:
         if migration.version <= current:
             continue
         for statement in migration.statements:
+            if _SETTING.fullmatch(statement):
+                continue  # below, with those that an older engine did not know
             sql = render(statement, embedded=clickhouse.embedded, retention_days=retention_days, bucketed=bucketed)
             await clickhouse.command(sql)
+        await _apply_settings(clickhouse, migration, settings)
         # Both values come from our own files.
         await clickhouse.command(
             f"INSERT INTO sluice_schema (version, name) VALUES ({migration.version}, '{migration.name}')"
         )
         applied.append(migration.name)
+    for migration in known:
+        await _apply_settings(clickhouse, migration, settings)
     await _apply_retention(clickhouse, known, retention_days)
     return applied
 
@@ -224,10 +231,39 @@ async def _version(clickhouse: Reader, known: list[Migration]) -> int:
     return current
 
 
-async def _knows_buckets(clickhouse: Reader) -> bool:
-    """Whether the engine can split Maps by key; older ones refuse the settings."""
-    sql = "SELECT 1 FROM system.merge_tree_settings WHERE name = 'map_buckets_strategy'"
-    return bool(await clickhouse.query(sql, {}, limits=_LIMITS))
+async def _known_settings(clickhouse: Reader) -> frozenset[str]:
+    """The settings of tables that the engine knows; it refuses others."""
+    rows = await clickhouse.query("SELECT name FROM system.merge_tree_settings", {}, limits=_LIMITS)
+    return frozenset(str(name) for (name,) in rows)
+
+
+async def _apply_settings(clickhouse: ClickHouse, migration: Migration, known: frozenset[str]) -> None:
+    """Give tables the settings of a migration that they do not have and the engine knows."""
+    wanted = [found for statement in migration.statements if (found := _SETTING.fullmatch(statement))]
+    if not wanted:
+        return
+    sql = "SELECT name, engine_full FROM system.tables WHERE database = currentDatabase()"
+    tables = {str(name): str(text) for name, text in await _Unchecked(clickhouse).query(sql, {}, limits=_LIMITS)}
+    for found in wanted:
+        table, setting = found[1], found[2]
+        if setting in known and f"{setting} = " not in tables.get(table, ""):
+            await _without_merges(clickhouse, table, found[0])
+
+
+async def _without_merges(clickhouse: ClickHouse, table: str, statement: str) -> None:
+    """Run a statement while no merge of the table runs: one that is under way keeps the settings it began with, and may
+    be what the statement is to prevent.
+    """
+    try:
+        await clickhouse.command(f"SYSTEM STOP MERGES {table}")
+    except StoreError as error:  # a right of its own; the next merge has the setting all the same
+        log.warning("merges under way are not stopped for a change of settings", table=table, detail=error.message)
+        await clickhouse.command(statement)
+        return
+    try:
+        await clickhouse.command(statement)
+    finally:
+        await clickhouse.command(f"SYSTEM START MERGES {table}")
 
 
 async def _apply_retention(clickhouse: ClickHouse, known: list[Migration], retention_days: int) -> None:

@@ -35,6 +35,16 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             le=3_600,
         ),
     ] = 30.0
+    clickhouse_memory_bytes: Annotated[
+        int,
+        setting(
+            "Memory of the embedded ClickHouse; an insert, a merge or a read that would take it beyond that fails, and "
+            "one read has a quarter of it. A server has limits of its own.",
+            unit="bytes",
+            zero="two fifths of the machine's memory, or of its control group's",
+            ge=0,
+        ),
+    ] = 0
     database_url: Annotated[
         str,
         setting(

@@ -61,6 +61,26 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_exceptions: Annotated[
         int, setting("Error occurrences taken from a request.", unit="exceptions", zero="none are taken", ge=0)
     ] = 4_096
+    max_resource_bytes: Annotated[
+        int,
+        setting(
+            "Attributes of a resource, as they are stored with each of its items; those that do not fit are dropped "
+            "and counted.",
+            unit="bytes",
+            zero="no limit",
+            ge=0,
+        ),
+    ] = 128 * 2**10
+    max_scope_bytes: Annotated[int, setting("The same of a scope.", unit="bytes", zero="no limit", ge=0)] = 16 * 2**10
+    max_repeated_bytes: Annotated[
+        int,
+        setting(
+            "Both in a request, counted anew for each item that repeats them; beyond it 413.",
+            unit="bytes",
+            zero="no limit",
+            ge=0,
+        ),
+    ] = 2**30
     max_future_s: Annotated[
         int,
         setting("How far ahead of our clock an item may start.", unit="seconds", zero="not at all", ge=0, le=86_400),
@@ -279,6 +299,9 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
             max_events=self.max_events,
             max_links=self.max_links,
             max_exceptions=self.max_exceptions,
+            max_resource_bytes=self.max_resource_bytes,
+            max_scope_bytes=self.max_scope_bytes,
+            max_repeated_bytes=self.max_repeated_bytes,
             max_future_ns=self.max_future_s * 10**9,
             retention_ns=retention_days * NANOS_PER_DAY,
             sensitive_words=(*SENSITIVE_WORDS, *words),

@@ -132,6 +132,7 @@ def open_clickhouse(
         max_waiting=max_waiting,
         timeout_s=chassis.clickhouse_timeout_s if timeout_s is None else timeout_s,
         scratch=_scratch(chassis),
+        memory_bytes=chassis.clickhouse_memory_bytes,
     )
 
 
@@ -142,6 +143,7 @@ def _checked_clickhouse(chassis: ChassisSettings, *, handles: int, max_waiting: 
         max_waiting=max_waiting,
         timeout_s=chassis.clickhouse_timeout_s,
         scratch=_scratch(chassis),
+        memory_bytes=chassis.clickhouse_memory_bytes,
     )
 
 

@@ -15,7 +15,7 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError, Error
 from urllib3.exceptions import HTTPError
 
-from chassis.clickhouse import crashes, errors
+from chassis.clickhouse import crashes, embedded, errors
 from chassis.clickhouse.target import Target, connections_to, open_client, parse
 from chassis.clickhouse.threads import Threads
 
@@ -103,7 +103,8 @@ class ClickHouse:
 
     At most `handles` calls run at once and `max_waiting` wait; the next is refused with StoreBusy. `timeout_s` bounds
     the wait for a server's answer. `database` overrides the URL's. `scratch` is where the embedded engine's insert
-    files go (they live for one call; default: the process's temporary directory). Every method raises a `StoreError`.
+    files go (they live for one call; default: the process's temporary directory), `memory_bytes` what it may hold in
+    memory (0: a share of what the process may use). Every method raises a `StoreError`.
     """
 
     def __init__(
@@ -115,8 +116,10 @@ class ClickHouse:
         timeout_s: float = 30.0,
         database: str | None = None,
         scratch: Path | None = None,
+        memory_bytes: int = 0,
     ) -> None:
-        self._target = parse(url, database)
+        self._target = parse(url, database)._replace(memory_bytes=memory_bytes)
+        self._max_read_bytes = embedded.read_bytes(embedded.engine_bytes(memory_bytes)) if self.embedded else 0
         self._timeout_s = timeout_s
         self._max_waiting = max_waiting
         self._scratch = scratch
@@ -202,7 +205,7 @@ class ClickHouse:
         comment = f"sluice:{secrets.token_hex(12)}"
 
         def call(client: Client) -> list[tuple[object, ...]]:
-            settings = {**_QUERY_SETTINGS, **_limit_settings(limits), "log_comment": comment}
+            settings = {**_QUERY_SETTINGS, **_limit_settings(self._affordable(limits)), "log_comment": comment}
             # A user whose profile is read-only already may not send the setting.
             if client.server_settings["readonly"].value == "0":
                 settings["readonly"] = 1
@@ -265,6 +268,13 @@ class ClickHouse:
         except asyncio.CancelledError:
             self._end(done, comment)
             raise
+
+    def _affordable(self, limits: QueryLimits) -> QueryLimits:
+        """`limits`, and in the embedded engine no more memory than leaves room for inserts and merges."""
+        if not self._max_read_bytes:
+            return limits
+        asked = limits.max_memory_bytes or self._max_read_bytes
+        return limits._replace(max_memory_bytes=min(asked, self._max_read_bytes))
 
     def _end(self, running: "asyncio.Future[T]", comment: str | None) -> None:
         """Begin to cancel a read in the engine, unless that has begun."""

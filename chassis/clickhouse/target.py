@@ -12,7 +12,7 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError, Error
 from clickhouse_connect.driver.httpclient import HttpClient
 
-from chassis.clickhouse import errors
+from chassis.clickhouse import embedded, errors
 from chassis.clickhouse.connections import Connections
 
 _DATABASE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -35,6 +35,7 @@ class Target(NamedTuple):
     username: str | None = None
     password: str = ""
     options: tuple[tuple[str, str], ...] = ()
+    memory_bytes: int = 0  # of the embedded engine; 0: a share of what the process may use
 
     @property
     def shown(self) -> str:
@@ -145,7 +146,16 @@ def _open_embedded(target: Target, directory: Path) -> Client:
     if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
         raise errors.StoreMisconfigured(f"The directory {directory} is not writable.")
     try:
-        return clickhouse_connect.get_client(interface="chdb", path=str(directory), database=target.database)
+        configuration = embedded.write_configuration(directory, embedded.engine_bytes(target.memory_bytes))
+    except OSError as error:
+        raise errors.StoreMisconfigured(f"The directory {directory} is not writable: {error.strerror}.") from error
+    try:
+        return clickhouse_connect.get_client(
+            interface="chdb",
+            path=str(directory),
+            database=target.database,
+            chdb_options={"config-file": str(configuration)},
+        )
     except Error as error:
         if error.code is None and _held_by_another_process(directory):
             raise errors.StoreMisconfigured(

@@ -4,10 +4,10 @@
 
 CREATE DATABASE IF NOT EXISTS sluice;
 
--- `sluice migrate`: creates the tables and looks at them; `sluice repair`: fills tables of its own and drops them again.
+-- `sluice migrate`: creates the tables and looks at them, and stops their merges while it changes a setting; `sluice repair`: fills tables of its own and drops them again.
 -- Not needed while nothing is migrated or repaired.
 CREATE ROLE IF NOT EXISTS sluice_schema;
-GRANT CREATE DATABASE, CREATE TABLE, DROP TABLE, ALTER TABLE, SELECT, INSERT ON sluice.* TO sluice_schema;
+GRANT CREATE DATABASE, CREATE TABLE, DROP TABLE, ALTER TABLE, SYSTEM MERGES, SELECT, INSERT ON sluice.* TO sluice_schema;
 
 -- `sluice gateway`: adds rows, reads which tables there are, and counts their parts for its metrics.
 CREATE ROLE IF NOT EXISTS sluice_writer;

@@ -82,6 +82,7 @@ class Refusal(StrEnum):
     TOO_DEEP = "too_deep"
     TOO_MANY_ITEMS = "too_many_items"
     TOO_MANY_PARTS = "too_many_parts"
+    RESOURCES_TOO_LARGE = "resources_too_large"
 
 
 class DecodeError(Exception):
@@ -106,6 +107,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     max_events: int = 128
     max_links: int = 128
     max_exceptions: int = 4096
+    # 0: no limit. So it is for the policies of journals from before there was one.
+    max_resource_bytes: int = 0
+    max_scope_bytes: int = 0
+    max_repeated_bytes: int = 0
     max_future_ns: int = 3600 * 10**9
     retention_ns: int = 30 * NANOS_PER_DAY  # 0: keep for ever, then nothing before the year 2000 is taken
     sensitive_words: tuple[str, ...] = SENSITIVE_WORDS
@@ -125,6 +130,10 @@ def refusal(reason: Refusal, policy: Policy) -> DecodeError:
         Refusal.TOO_MANY_ITEMS: f"More than {policy.max_items} spans or log records in one request.",
         Refusal.TOO_MANY_PARTS: (
             f"More than {policy.max_parts} spans, attributes, events, links and array elements in one request."
+        ),
+        Refusal.RESOURCES_TOO_LARGE: (
+            f"More than {policy.max_repeated_bytes} bytes of resource and scope attributes in one request, counted "
+            "anew for each of its items: send fewer items at once."
         ),
     }
     return DecodeError(reason, messages[reason])

@@ -108,7 +108,7 @@ def test_placeholders_are_all_filled_in() -> None:
             rendered = schema.render(statement, embedded=False, retention_days=0)
             assert "{" not in rendered
             assert "TTL" not in rendered
-            assert "fsync_after_insert = 0" in rendered
+            assert ("fsync_after_insert = 0" in rendered) == ("CREATE TABLE" in rendered)
 
 
 @pytest.fixture
@@ -179,3 +179,37 @@ async def test_closing_ends_a_look_for_all(silent: str, monkeypatch: pytest.Monk
         await store.close()
         with pytest.raises(StoreUnavailable, match="being closed"):
             await waiting
+
+
+async def test_tables_of_the_release_before_stop_building_statistics(empty: ClickHouse) -> None:
+    first, *_ = schema.migrations()
+    for statement in first.statements:
+        await empty.command(schema.render(statement, embedded=True, retention_days=30))
+    await empty.command(
+        "CREATE TABLE sluice_schema (version UInt32, name String, applied_at DateTime DEFAULT now())"
+        " ENGINE = MergeTree ORDER BY version"
+    )
+    await empty.command(f"INSERT INTO sluice_schema (version, name) VALUES (1, '{first.name}')")
+    with pytest.raises(SchemaTooOld, match="sluice migrate"):
+        await schema.check(empty)
+    assert await schema.migrate(empty, retention_days=30) == ["0002_statistics.sql"]
+    await schema.check(empty)
+    assert await tables_without_statistics(empty) == sorted([*(table.name for table in TABLES), "sluice_schema"])
+    await empty.close()
+
+
+async def test_an_upgraded_engine_s_new_setting_is_given_to_tables_that_have_all_migrations(
+    clickhouse: ClickHouse,
+) -> None:
+    await clickhouse.command("ALTER TABLE logs RESET SETTING auto_statistics_types")
+    assert "logs" not in await tables_without_statistics(clickhouse)
+    assert await schema.migrate(clickhouse, retention_days=30) == []
+    assert "logs" in await tables_without_statistics(clickhouse)
+
+
+async def tables_without_statistics(clickhouse: ClickHouse) -> list[object]:
+    sql = (
+        "SELECT name FROM system.tables WHERE database = currentDatabase()"
+        " AND position(engine_full, 'auto_statistics_types = \\'\\'') > 0 ORDER BY name"
+    )
+    return [name for (name,) in await clickhouse.query(sql, {}, limits=LIMITS)]

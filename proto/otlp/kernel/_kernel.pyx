@@ -285,6 +285,8 @@ cdef Segment decode_chunk(bint traces, Chunk chunk, uint64_t project_id, policy,
                 start_symbols(&columns.symbols)
                 know(columns)
                 read_request(&work, columns, chunk)
+                if columns.repeated > work.limits.repeated:
+                    status = RESOURCES_TOO_LARGE
     finally:
         leave_work(&work)
     if status:
@@ -342,6 +344,9 @@ cdef int load_limits(Limits* limits, policy) except -1:
     limits.events = policy.max_events
     limits.links = policy.max_links
     limits.exceptions = policy.max_exceptions
+    limits.resource = policy.max_resource_bytes or SIZE_MAX
+    limits.scope = policy.max_scope_bytes or SIZE_MAX
+    limits.repeated = policy.max_repeated_bytes or UINT64_MAX
     return 0
 
 
@@ -364,6 +369,7 @@ cdef object refusal(int status, policy):
             TOO_DEEP: _policy.Refusal.TOO_DEEP,
             TOO_MANY_ITEMS: _policy.Refusal.TOO_MANY_ITEMS,
             TOO_MANY_PARTS: _policy.Refusal.TOO_MANY_PARTS,
+            RESOURCES_TOO_LARGE: _policy.Refusal.RESOURCES_TOO_LARGE,
         }[status],
         policy,
     )

@@ -202,6 +202,7 @@ cdef enum:
     TOO_DEEP = -3
     TOO_MANY_ITEMS = -4
     TOO_MANY_PARTS = -5
+    RESOURCES_TOO_LARGE = -6
 
 cdef struct Cursor:
     Bytes at

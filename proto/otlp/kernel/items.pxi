@@ -3,6 +3,7 @@
 cdef enum:
     REASONS = 7
     MODIFICATIONS = 6
+    ATTRIBUTES_BUFS = 6
     PART_BUFS = 27
     ORIGIN_BUFS = 8
     COLUMNS_BUFS = 9
@@ -136,6 +137,7 @@ cdef struct Columns:
     uint64_t rejected[REASONS]
     uint64_t modified[MODIFICATIONS]
     uint64_t raised_over_limit
+    uint64_t repeated       # bytes of the columns `resource` and `scope`, were they written out for every item
     uint64_t now
     uint64_t min_time
     uint64_t max_time
@@ -201,7 +203,7 @@ cdef void recycle(Columns* columns) noexcept nogil:
     empty(<Buf*> columns, COLUMNS_BUFS)
     memset(columns.rejected, 0, sizeof(columns.rejected))
     memset(columns.modified, 0, sizeof(columns.modified))
-    columns.accepted = columns.raised_over_limit = 0
+    columns.accepted = columns.raised_over_limit = columns.repeated = 0
 
 
 cdef int part_of_day(Columns* columns, int64_t day, Part** found) except -1 nogil:
@@ -368,6 +370,9 @@ cdef int fill_origin(Work* work, Columns* columns, Buf* messages, bint is_resour
                 origin.dropped = <uint32_t> field.value
     collect_all(work, &work.origin_fields, &origin.dropped)
     put_attributes(work, &origin.attributes, NULL)
+    if drop_what_is_over(work, origin, work.limits.resource if is_resource else work.limits.scope):
+        empty(<Buf*> &origin.attributes, ATTRIBUTES_BUFS)
+        put_attributes(work, &origin.attributes, NULL)
     intern_list(work, &origin.attributes, &origin.text)
     intern_text(work, schema_url, work.limits.name, &origin.schema_url)
     if is_resource:
@@ -380,6 +385,36 @@ cdef int fill_origin(Work* work, Columns* columns, Buf* messages, bint is_resour
     origin.flags = work.flags
     work.flags = outer_flags
     return 0
+
+
+cdef size_t drop_what_is_over(Work* work, Origin* origin, size_t limit) except? 0 nogil:
+    # Of the collected entries, whose texts were put last: those that would take the list's text over `limit`. How many.
+    cdef const uint64_t* typed = <const uint64_t*> work.typed.data
+    cdef size_t i, kept = 0, count = count_entries(work), size = 0, more
+    cdef Cursor texts = cursor(chunk_of(&origin.attributes.texts, 0))
+    cdef Chunk text
+    for i in range(count):
+        next_text(&texts, &text)
+        more = 3 + marked_size(symbol_text(work.symbols, <uint32_t> (typed[i] >> 8))) + marked_size(text)
+        if more > limit - size:
+            continue
+        size += more
+        entries(work)[kept] = entries(work)[i]
+        kept += 1
+    if kept == count:
+        return 0
+    work.entries.size = kept * sizeof(Entry)
+    work.flags |= TRUNCATED
+    origin.dropped = saturated(<uint64_t> origin.dropped + count - kept)
+    return count - kept
+
+
+cdef inline size_t marked_size(Chunk text) noexcept nogil:
+    # As `put_marked` writes it.
+    cdef size_t i, size = text.size
+    for i in range(text.size):
+        size += 0 < text.at[i] <= ESCAPE
+    return size
 
 
 cdef int intern_list(Work* work, Attributes* attributes, uint32_t* symbol) except -1 nogil:
@@ -601,6 +636,7 @@ cdef int accept(Work* work, Columns* columns, Part* part, Place* place) except -
     put_u32(&part.resource, place.resource)
     put_u32(&part.scope, place.scope)
     columns.accepted += 1
+    columns.repeated += symbol_text(&columns.symbols, resource.text).size + symbol_text(&columns.symbols, scope.text).size
     part.rows += 1
     for i in range(MODIFICATIONS):
         columns.modified[i] += flags >> i & 1

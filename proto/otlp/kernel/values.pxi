@@ -57,6 +57,9 @@ cdef struct Limits:
     size_t events
     size_t links
     size_t exceptions
+    size_t resource     # this and the next two: SIZE_MAX for no limit
+    size_t scope
+    uint64_t repeated
 
 cdef struct Work:
     # What one decoding needs besides its result. All Bufs first, so that they are released together.

@@ -4,13 +4,23 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from proto.otlp.policy import MAX_NANOS, Modification, Policy, RaisedException, Reason, Signal
+from proto.otlp.policy import (
+    MAX_NANOS,
+    Modification,
+    Policy,
+    RaisedException,
+    Reason,
+    Refusal,
+    Signal,
+    refusal,
+)
 from proto.otlp.reference.origin import (
     Attributes,
     Resource,
     Scope,
     dropped_count,
     numeric_names,
+    origin_bytes,
     origin_cells,
     read_resource,
     read_scope,
@@ -41,6 +51,7 @@ class Reader:
         self.modified: Counter[str] = Counter()
         self.exceptions: list[RaisedException] = []
         self.exceptions_over_limit = 0
+        self._repeated_bytes = 0
         self._project_id = project_id
         self._policy = policy
         self._now_ns = now_ns
@@ -53,6 +64,7 @@ class Reader:
             resource = read_resource(sent.resource, sent.schema_url, self._values, self._policy)
             for scoped in sent.scope_spans if signal == "traces" else sent.scope_logs:
                 scope = read_scope(scoped.scope, scoped.schema_url, self._values, self._policy)
+                repeated = origin_bytes(resource, scope)
                 for item in scoped.spans if signal == "traces" else scoped.log_records:
                     flags = resource.flags | scope.flags
                     read = self._span if signal == "traces" else self._log
@@ -62,6 +74,9 @@ class Reader:
                     else:
                         self.rows.append(row)
                         self.modified.update(flags)
+                        self._repeated_bytes += repeated
+        if self._policy.max_repeated_bytes and self._repeated_bytes > self._policy.max_repeated_bytes:
+            raise refusal(Refusal.RESOURCES_TOO_LARGE, self._policy)
 
     def _span(self, span: Any, resource: Resource, scope: Scope, flags: Flags) -> Row | Reason:
         if reason := self._span_fault(span):

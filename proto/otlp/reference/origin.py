@@ -41,7 +41,7 @@ class Scope:
 
 def read_resource(resource: Any, schema_url: bytes, values: Values, policy: Policy) -> Resource:
     flags: Flags = set()
-    attributes, over_limit = values.attributes(resource.attributes, flags)
+    attributes, over_limit = _within(policy.max_resource_bytes, *values.attributes(resource.attributes, flags), flags)
 
     def text(key: bytes) -> bytes:
         return attributes[key].text if key in attributes else b""
@@ -64,7 +64,7 @@ def read_resource(resource: Any, schema_url: bytes, values: Values, policy: Poli
 
 def read_scope(scope: Any, schema_url: bytes, values: Values, policy: Policy) -> Scope:
     flags: Flags = set()
-    attributes, over_limit = values.attributes(scope.attributes, flags)
+    attributes, over_limit = _within(policy.max_scope_bytes, *values.attributes(scope.attributes, flags), flags)
     return Scope(
         name=clean(scope.name, policy.max_name_bytes, flags),
         version=clean(scope.version, policy.max_name_bytes, flags),
@@ -73,6 +73,25 @@ def read_scope(scope: Any, schema_url: bytes, values: Values, policy: Policy) ->
         schema_url=clean(schema_url, policy.max_name_bytes, flags),
         flags=flags,
     )
+
+
+def _within(limit: int, attributes: Attributes, dropped: int, flags: Flags) -> tuple[Attributes, int]:
+    """The attributes that fit into a text of `limit` bytes (0: any number) in their order, and how many are dropped."""
+    kept, size = {}, 0
+    for key, value in attributes.items():
+        more = 3 + len(mark(key)) + len(mark(value.text))
+        if limit and size + more > limit:
+            continue
+        kept[key] = value
+        size += more
+    if len(kept) < len(attributes):
+        flags.add(Modification.TRUNCATED)
+    return kept, dropped + len(attributes) - len(kept)
+
+
+def origin_bytes(resource: Resource, scope: Scope) -> int:
+    """Bytes of the columns `resource` and `scope` of an item."""
+    return len(list_text(resource.attributes)) + len(list_text(scope.attributes))
 
 
 def origin_cells(item: Attributes, dropped: int, resource: Resource, scope: Scope) -> tuple[object, ...]:

@@ -19,6 +19,7 @@ POLICIES = (
     Policy(max_key_bytes=10, max_value_bytes=24, max_name_bytes=9, max_body_bytes=30, max_attributes=3),
     Policy(max_events=1, max_links=1, max_exceptions=1, max_value_bytes=5, max_key_bytes=24, max_body_bytes=12),
     Policy(max_items=3, max_parts=40),
+    Policy(max_resource_bytes=40, max_scope_bytes=20, max_repeated_bytes=300),
     Policy(retention_ns=0, sensitive_words=("Wallet-Id", "k", "", "x_y")),
     Policy(retention_ns=400 * NANOS_PER_DAY, max_future_ns=0, max_value_bytes=200, max_name_bytes=64),
 )
