@@ -3,6 +3,9 @@ cells. NULL where there is nothing to make a figure of.
 
 Figures over durations are exact: integers of nanoseconds, negative ones counted as 0 as they are shown. Those over
 numbers of attributes are those of doubles: an integer beyond 2^53 counts as the double next to it.
+
+Doubles are added as whole multiples of 2^-80 (`_units`), and what comes out becomes the nearest double again
+(`nearest`). ClickHouse's own conversions between Float64 and Int256 round on the way, in both directions.
 """
 
 from typing import Final, NamedTuple
@@ -13,19 +16,32 @@ from query.sql.values import ALWAYS, NEVER, Value, value_of
 from query.tree import Fn, Subject
 
 _NOTHING: Final = "CAST(NULL, 'Nullable(Float64)')"
-_SCALE: Final = f"{2**80}."
 _LARGEST: Final = "1e44"
-_SMALLEST: Final = 2.0**-27  # times _SCALE, every double from here on is a whole number
+_SMALLEST: Final = 2.0**-27  # a multiple of 2^-80, as is every double from here on
+_MANTISSA: Final = 2**52 - 1  # the bits of it that a double stores; the bit above them is implied
+_UNIT_EXPONENT: Final = 1023 - 80  # what a double of 2^-80 stores as its exponent
+
+# `nearest(total)` is `total` times 2^-80 as a double, half to even. Its lowest bits, `spare` of them, are more than an
+# Int64 is sure to hold; the last bit that is kept is set where one of them was (rounding to odd), so that what the
+# processor makes of the Int64, of at least 60 bits then, is what it would make of `total`.
+_NEAREST: Final = f"""WITH size -> greatest(toInt16(log2(toFloat64(size + 1))) - 60, 0) AS spare,
+  (size, bits) -> toInt64(bitShiftRight(size, bits)) AS kept,
+  (size, bits) -> bitOr(kept(size, bits), toInt64(bitShiftLeft(toUInt256(kept(size, bits)), bits) != size)) AS odd,
+  bits -> reinterpretAsFloat64(bitShiftLeft(toUInt64({_UNIT_EXPONENT} + bits), 52)) AS unit,
+  total -> sign(total) * toFloat64(odd(abs(total), spare(abs(total)))) * unit(spare(abs(total))) AS nearest
+"""
 
 
 class Figure(NamedTuple):
     """`kept`: columns of a cell beside `n`, its spans. `of_cell` is made of a cell's row, `of_group` of several; where
-    it is not to be made, the figure is not `mergeable` and takes less memory.
+    it is not to be made, the figure is not `mergeable` and takes less memory. `functions`: what a statement begins
+    with so that both can be made.
     """
 
     kept: tuple[str, ...]
     of_cell: str
     of_group: str
+    functions: str = ""
 
 
 def figure_of(fn: Fn, subject: Subject | None, bindings: Bindings, *, mergeable: bool = False) -> Figure:
@@ -85,7 +101,7 @@ def _of_numbers(fn: Fn, value: Value, mergeable: bool) -> Figure:
     else:
         made = _aggregated("quantileExact", f"({_level(fn)})", value.number, value.numeric, mergeable)
     kept = (f"countIf({value.numeric}) AS m", *made.kept)
-    return Figure(kept, _number("m", made.of_cell), _number("sum(m)", made.of_group))
+    return Figure(kept, _number("m", made.of_cell), _number("sum(m)", made.of_group), made.functions)
 
 
 def _aggregated(function: str, parameters: str, argument: str, condition: str, mergeable: bool) -> Figure:
@@ -98,14 +114,24 @@ def _aggregated(function: str, parameters: str, argument: str, condition: str, m
 
 
 def _summed(value: Value) -> Figure:
-    """The sum of doubles, to the nearest double and whatever the order: as integers of 2^-80, of which an Int256 holds
+    """The sum of doubles, to the nearest double and whatever the order: as multiples of 2^-80, of which an Int256 holds
     1e8 times 1e44. Numbers beyond that, and those so small that they would lose digits, are added as doubles.
     """
     size = f"abs({value.number})"
-    exact = f"{size} <= {_LARGEST} AND ({size} >= {_SMALLEST!r} OR {value.number} = 0)"
-    whole = f"sum(toInt256(if({value.numeric} AND {exact}, {value.number}, 0.) * {_SCALE})) AS s"
+    exact = f"{size} >= {_SMALLEST!r} AND {size} <= {_LARGEST}"
+    whole = f"sumIf({_units(value.number)}, {value.numeric} AND {exact}) AS s"
     rest = f"sumKahanIf({value.number}, {value.numeric} AND NOT ({exact})) AS t"
-    return Figure((whole, rest), f"toFloat64(s) / {_SCALE} + t", f"toFloat64(sum(s)) / {_SCALE} + sumKahan(t)")
+    return Figure((whole, rest), "nearest(s) + t", "nearest(sum(s)) + sumKahan(t)", _NEAREST)
+
+
+def _units(number: str) -> str:
+    """A double of these sizes as a multiple of 2^-80: its mantissa, moved by its exponent. Of others it is anything,
+    but no error, for it is computed for them too: hence the 255.
+    """
+    bits = f"reinterpretAsUInt64({number})"
+    mantissa = f"toInt64(bitOr(bitAnd({bits}, {_MANTISSA}), {_MANTISSA + 1}))"
+    shift = f"bitAnd(bitShiftRight({bits}, 52) - {_UNIT_EXPONENT + 52}, 255)"
+    return f"bitShiftLeft(toInt256(if({number} < 0, -{mantissa}, {mantissa})), {shift})"
 
 
 def _number(count: str, value: str) -> str:
