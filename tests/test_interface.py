@@ -14,6 +14,7 @@ from openapi_spec_validator import validate
 from chassis.reference.fields import Schemas
 from chassis.reference.page import page
 from chassis.telemetry import Telemetry
+from chassis.validation import MAX_MESSAGE_LENGTH, one_of
 from sluice.options import Options
 from sluice.services import EVERY, assemble
 
@@ -100,6 +101,13 @@ def test_examples_are_valid(document: Any) -> None:
             whole = {**schema, "components": document["components"]}
             faults = jsonschema_rs.Draft202012Validator(whole).iter_errors(example)
             assert [fault.message for fault in faults] == [], name
+
+
+def test_every_list_of_names_fits_into_a_message(document: Any) -> None:
+    """Which is cut where it is longer."""
+    for name, schema in document["components"]["schemas"].items():
+        for part in (schema, *schema.get("properties", {}).values()):
+            assert len(one_of(map(str, part.get("enum", ())))) <= MAX_MESSAGE_LENGTH, name
 
 
 def test_the_page_shows_every_operation(document: Any) -> None:
