@@ -27,7 +27,8 @@ NO_BODY = {"204"}
 @pytest.fixture(params=DEPLOYMENTS, ids="+".join)
 def application(request: pytest.FixtureRequest, tmp_path: Path) -> web.Application:
     """As the command puts it together, not started."""
-    environment = {"SLUICE_DATA": str(tmp_path), "SLUICE_GATEWAY_CORS_ORIGINS": "*"}
+    origins = {"SLUICE_GATEWAY_CORS_ORIGINS": "*", "SLUICE_QUERY_CORS_ORIGINS": "*"}
+    environment = {"SLUICE_DATA": str(tmp_path), **origins}
     options = Options(environment, None, {})
     return assemble(request.param, options, options.chassis(), Telemetry("test"))
 
