@@ -43,7 +43,7 @@ def aggregation(statement: Aggregation) -> Query:
     figure = figure_of(statement.fn, statement.subject, bindings, mergeable=True)
     cells = _cells(statement, figure, (_key(statement.group_by, bindings), _step(statement.steps, bindings)), bindings)
     noticed = _noticed("max(max(overlooked)) OVER ()", bindings)
-    sql = f"""{figure.functions}SELECT grp, sum(n) AS spans, {figure.of_group} AS figure,
+    sql = f"""SELECT grp, sum(n) AS spans, {figure.of_group} AS figure,
   groupArray((step, n, {figure.of_cell})) AS steps, count() OVER () AS groups{noticed}
 FROM (
 {cells}
@@ -59,7 +59,7 @@ def group_ranking(statement: GroupRanking) -> Query:
     figure = figure_of(statement.fn, statement.subject, bindings)
     cells = _cells(statement, figure, (_key(statement.group_by, bindings),), bindings)
     noticed = _noticed("max(overlooked) OVER ()", bindings)
-    sql = f"""{figure.functions}SELECT grp, n, {figure.of_cell} AS figure, count() OVER () AS groups{noticed}
+    sql = f"""SELECT grp, n, {figure.of_cell} AS figure, count() OVER () AS groups{noticed}
 FROM (
 {cells}
 GROUP BY grp)
@@ -76,8 +76,7 @@ def group_series(statement: GroupSeries) -> Query:
     if statement.groups:
         among = _among(key, statement.groups, bindings)
         cells += f"\n  AND ({among} OR {bindings.guard})" if bindings.guard else f"\n  AND ({among})"
-    noticed = _noticed("max(overlooked)", bindings)
-    sql = f"""{figure.functions}SELECT grp, groupArray((step, n, {figure.of_cell})) AS steps{noticed}
+    sql = f"""SELECT grp, groupArray((step, n, {figure.of_cell})) AS steps{_noticed("max(overlooked)", bindings)}
 FROM (
 {cells}
 GROUP BY grp, step)

@@ -5,7 +5,7 @@ Figures over durations are exact: integers of nanoseconds, negative ones counted
 numbers of attributes are those of doubles: an integer beyond 2^53 counts as the double next to it.
 
 Doubles are added as whole multiples of 2^-80 (`_units`), and what comes out becomes the nearest double again
-(`nearest`). ClickHouse's own conversions between Float64 and Int256 round on the way, in both directions.
+(`_nearest`). ClickHouse's own conversions between Float64 and Int256 round on the way, in both directions.
 """
 
 from typing import Final, NamedTuple
@@ -19,29 +19,18 @@ _NOTHING: Final = "CAST(NULL, 'Nullable(Float64)')"
 _LARGEST: Final = "1e44"
 _SMALLEST: Final = 2.0**-27  # a multiple of 2^-80, as is every double from here on
 _MANTISSA: Final = 2**52 - 1  # the bits of it that a double stores; the bit above them is implied
-_UNIT_EXPONENT: Final = 1023 - 80  # what a double of 2^-80 stores as its exponent
-
-# `nearest(total)` is `total` times 2^-80 as a double, half to even. Its lowest bits, `spare` of them, are more than an
-# Int64 is sure to hold; the last bit that is kept is set where one of them was (rounding to odd), so that what the
-# processor makes of the Int64, of at least 60 bits then, is what it would make of `total`.
-_NEAREST: Final = f"""WITH size -> greatest(toInt16(log2(toFloat64(size + 1))) - 60, 0) AS spare,
-  (size, bits) -> toInt64(bitShiftRight(size, bits)) AS kept,
-  (size, bits) -> bitOr(kept(size, bits), toInt64(bitShiftLeft(toUInt256(kept(size, bits)), bits) != size)) AS odd,
-  bits -> reinterpretAsFloat64(bitShiftLeft(toUInt64({_UNIT_EXPONENT} + bits), 52)) AS unit,
-  total -> sign(total) * toFloat64(odd(abs(total), spare(abs(total)))) * unit(spare(abs(total))) AS nearest
-"""
+_UNITS: Final = f"{2**80}."  # in 1
+_UNIT_SHIFT: Final = 1023 + 52 - 80  # the exponent that a double stores whose mantissa counts units
 
 
 class Figure(NamedTuple):
     """`kept`: columns of a cell beside `n`, its spans. `of_cell` is made of a cell's row, `of_group` of several; where
-    it is not to be made, the figure is not `mergeable` and takes less memory. `functions`: what a statement begins
-    with so that both can be made.
+    it is not to be made, the figure is not `mergeable` and takes less memory.
     """
 
     kept: tuple[str, ...]
     of_cell: str
     of_group: str
-    functions: str = ""
 
 
 def figure_of(fn: Fn, subject: Subject | None, bindings: Bindings, *, mergeable: bool = False) -> Figure:
@@ -101,7 +90,7 @@ def _of_numbers(fn: Fn, value: Value, mergeable: bool) -> Figure:
     else:
         made = _aggregated("quantileExact", f"({_level(fn)})", value.number, value.numeric, mergeable)
     kept = (f"countIf({value.numeric}) AS m", *made.kept)
-    return Figure(kept, _number("m", made.of_cell), _number("sum(m)", made.of_group), made.functions)
+    return Figure(kept, _number("m", made.of_cell), _number("sum(m)", made.of_group))
 
 
 def _aggregated(function: str, parameters: str, argument: str, condition: str, mergeable: bool) -> Figure:
@@ -121,7 +110,7 @@ def _summed(value: Value) -> Figure:
     exact = f"{size} >= {_SMALLEST!r} AND {size} <= {_LARGEST}"
     whole = f"sumIf({_units(value.number)}, {value.numeric} AND {exact}) AS s"
     rest = f"sumKahanIf({value.number}, {value.numeric} AND NOT ({exact})) AS t"
-    return Figure((whole, rest), "nearest(s) + t", "nearest(sum(s)) + sumKahan(t)", _NEAREST)
+    return Figure((whole, rest), f"{_nearest('s')} + t", f"{_nearest('sum(s)')} + sumKahan(t)")
 
 
 def _units(number: str) -> str:
@@ -130,8 +119,15 @@ def _units(number: str) -> str:
     """
     bits = f"reinterpretAsUInt64({number})"
     mantissa = f"toInt64(bitOr(bitAnd({bits}, {_MANTISSA}), {_MANTISSA + 1}))"
-    shift = f"bitAnd(bitShiftRight({bits}, 52) - {_UNIT_EXPONENT + 52}, 255)"
-    return f"bitShiftLeft(toInt256(if({number} < 0, -{mantissa}, {mantissa})), {shift})"
+    shift = f"bitAnd(bitShiftRight({bits}, 52) - {_UNIT_SHIFT}, 255)"
+    return f"bitShiftLeft(toInt256(sign({number}) * {mantissa}), {shift})"
+
+
+def _nearest(units: str) -> str:
+    """Of an Int256 the double, half to even: texts are read so (`precise_float_parsing`), and to divide it by a power
+    of two is exact.
+    """
+    return f"toFloat64(toString({units})) / {_UNITS}"
 
 
 def _number(count: str, value: str) -> str:
