@@ -9,6 +9,6 @@
     relational, clickhouse   the two stores, by URL; migrations and schema bring them to this release
 
 `settings` are read once at start, `telemetry` is logs and metrics, `health` is whether we can work, `errors` says whose
-fault a refusal is, `peers` who is at the other end. `operation` is what a route says of itself, `openapi` the document
-of all of them, `reference` shows it.
+fault a refusal is, `peers` who is at the other end, `cors` which browser pages may read the answer. `route` and
+`operation` are what a service says of a path, `openapi` is the document of all of them, `reference` shows it.
 """

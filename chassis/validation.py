@@ -5,9 +5,10 @@ field by field; that walk is bounded by the size of the body and by MAX_ISSUES.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from types import UnionType
-from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from aiohttp import web
@@ -17,7 +18,7 @@ from chassis.errors import BadRequest, Issue, UnsupportedMediaType
 
 MAX_ISSUES: Final = 100  # a body of a million bad elements gets a readable answer, not a megabyte
 MAX_PATH_LENGTH: Final = 200
-MAX_MESSAGE_LENGTH: Final = 300
+MAX_MESSAGE_LENGTH: Final = 500  # the longest list of names that a field takes fits in
 _INTEGER: Final = re.compile(r"-?[0-9]+")
 _MAX_DIGITS: Final = 18  # Python refuses to read thousands of them
 _LOCATION: Final = re.compile(r" - at `[^`]*`\Z")
@@ -116,6 +117,11 @@ def check_length(path: str, text: str, lo: int, hi: int, issues: Issues) -> bool
     return False
 
 
+def one_of(names: Iterable[str]) -> str:
+    """What is said of a value that is none of `names`."""
+    return f"Must be one of {', '.join(names)}."
+
+
 def decode_json(type_: type[T], raw: bytes, path: str, issues: Issues) -> T | None:
     """JSON bytes as `type_`; None after recording an issue for every offending field under `path`."""
     try:
@@ -184,10 +190,7 @@ def _explain(type_: Any, value: Any, path: str, error: msgspec.ValidationError, 
 
 
 def _walk(type_: Any, value: Any, path: str, issues: Issues) -> None:
-    """Record the innermost faults: a container is blamed only when none of its parts is.
-
-    A text of the wrong format is told the `description` of its type's Meta, which people read better than a pattern.
-    """
+    """Record the innermost faults: a container is blamed only when none of its parts is."""
     try:
         msgspec.convert(value, type_)
         return
@@ -201,7 +204,7 @@ def _walk(type_: Any, value: Any, path: str, issues: Issues) -> None:
                 return
             _walk(part_type, part, part_path, issues)
     if len(issues) == before:
-        _report(path, fault, issues, _description(type_))
+        _report(path, fault, issues, type_)
 
 
 def _container(type_: Any, value: Any) -> Any:
@@ -243,7 +246,8 @@ def _fields(
         if name in value:
             yield field.type, value[name], f"{path}.{name}"
         elif field.required:
-            issues.add(f"{path}.{name}", "Is required.", "missing")
+            names = _names(field.type)
+            issues.add(f"{path}.{name}", f"Is required. {one_of(names)}" if names else "Is required.", "missing")
     config = shape.__struct_config__
     if config.forbid_unknown_fields:
         for name in value:
@@ -255,13 +259,30 @@ def _is_struct(type_: Any) -> bool:
     return isinstance(type_, type) and issubclass(type_, msgspec.Struct)
 
 
-def _report(path: str, error: msgspec.ValidationError, issues: Issues, description: str | None = None) -> None:
+def _report(path: str, error: msgspec.ValidationError, issues: Issues, type_: Any = None) -> None:
+    """What does not fit a type of names is told them; a text of the wrong format the `description` of its type's Meta,
+    which people read better than a pattern.
+    """
     message = _LOCATION.sub("", str(error))
     code = next((code for pattern, code in _CODES if pattern.search(message)), "invalid")
-    if code == "format" and description is not None:
-        issues.add(path, description, code)
-    else:
-        issues.add(path, f"{message.replace('`', '')}.", code)
+    names = _names(type_)
+    words = one_of(names) if names else _description(type_) if code == "format" else None
+    issues.add(path, words or f"{message.replace('`', '')}.", code)
+
+
+def _names(type_: Any) -> tuple[str, ...]:
+    """What a type takes that takes nothing but names, or null, or absence; none for any other."""
+    origin = get_origin(type_)
+    if origin is Annotated:
+        return _names(get_args(type_)[0])
+    if origin is Literal:
+        return tuple(map(str, get_args(type_)))
+    if isinstance(type_, type) and issubclass(type_, Enum):
+        return tuple(str(each.value) for each in type_)
+    if origin in (Union, UnionType):
+        found = [_names(arm) for arm in get_args(type_) if arm not in (NoneType, msgspec.UnsetType)]
+        return tuple(name for names in found for name in names) if all(found) else ()
+    return ()
 
 
 def _description(type_: Any) -> str | None:

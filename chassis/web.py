@@ -40,6 +40,7 @@ from chassis.access import (
     visitor,
 )
 from chassis.body import defer_continue, refuse_unreadable
+from chassis.cors import Cors, marking
 from chassis.errors import (
     ApiError,
     BadRequest,
@@ -52,16 +53,17 @@ from chassis.errors import (
     Unauthorized,
     envelope,
 )
-from chassis.gate import GATES, Gate, require_place
+from chassis.gate import GATES, require_place
 from chassis.health import HEALTH, Dependency, Health
 from chassis.limits.admission import Admission, configured_rules, limit_headers
-from chassis.limits.limiter import LimitClass, Limiter
+from chassis.limits.limiter import Limiter
 from chassis.limits.local import LocalLimiter
 from chassis.openapi import Endpoint
-from chassis.operation import JSON_TYPE, Operation
+from chassis.operation import JSON_TYPE
 from chassis.peers import Proxies
 from chassis.reference import Reference, process
 from chassis.request_ids import new_request_id
+from chassis.route import ErrorRenderer, Route
 from chassis.settings import ChassisSettings
 from chassis.telemetry import METRICS_TYPE, Telemetry
 from chassis.unrouted import add_catch_all, at_path, route_name
@@ -91,7 +93,6 @@ __all__ = (
     "visitor",
 )
 
-ErrorRenderer = Callable[[web.Request, ApiError, str], web.Response]
 Resource = Callable[[web.Application], AsyncIterator[None]]
 
 MAX_DEFAULT_BODY: Final = 2**20  # bytes; for handlers that read with aiohttp's own methods
@@ -109,27 +110,6 @@ _KEPT_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 def render_json(_request: web.Request, error: ApiError, rid: str) -> web.Response:
     """The error envelope; what a route answers unless it names another renderer."""
     return json_response(envelope(error, rid), status=error.status)
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """One method of one path, its access rule, and how its refusals look.
-
-    `limit`: what a request counts as, of a principal on a `bearer` or `session` route.
-    `cancel_on_disconnect`: cancel the handler when its client goes away; by default GET is, for nothing was promised.
-    `operation`: what it takes and answers, for `/openapi.json` and `/docs`; without one the route is not shown there.
-    `gate`: who may be turned away before anything else is looked at. For a path without variables.
-    """
-
-    method: str
-    path: str
-    handler: Handler
-    access: Access
-    limit: LimitClass = LimitClass.API
-    render_error: ErrorRenderer | None = None
-    cancel_on_disconnect: bool | None = None
-    operation: Operation | None = None
-    gate: Gate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +158,11 @@ def build_app(
     admission = Admission(configured_rules(settings), counting, proxies, telemetry.rate_limited)
     health = Health(service, readiness)
     renderers: dict[web.AbstractResource, ErrorRenderer] = {}
-    app = web.Application(
-        middlewares=[_identification, _observation(telemetry, proxies), _error_rendering(telemetry, renderers)],
-        client_max_size=MAX_DEFAULT_BODY,
-    )
+    policies: dict[web.AbstractResource, Cors] = {}
+    middlewares = [_identification, _observation(telemetry, proxies), _error_rendering(telemetry, renderers)]
+    if any(route.cors for route in routes):
+        middlewares.insert(1, marking(policies))
+    app = web.Application(middlewares=middlewares, client_max_size=MAX_DEFAULT_BODY)
     app[HEALTH] = health
     app[ADMISSION] = admission
     app[GATES] = {f"{route.method} {route.path}".encode(): route.gate for route in routes if route.gate is not None}
@@ -193,6 +174,8 @@ def build_app(
         handler = _prepared(route, guarded(route.access, route.handler, guards or Guards(), admission, route.limit))
         resource.add_route(route.method, handler, expect_handler=defer_continue)
         renderers.setdefault(resource, route.render_error or render_json)
+        if route.cors is not None:
+            policies[resource] = route.cors
     add_catch_all(app, list(renderers))
     return app
 

@@ -1,6 +1,6 @@
 """Answers of the OTLP paths, in the request's media type with exactly its Content-Type; each is counted once."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from aiohttp import web
@@ -18,9 +18,6 @@ ITEMS: Final = web.RequestKey("items", int)  # spans or log records in it, once 
 
 _MEDIA: Final[Mapping[str, Media]] = {content_type: media for media, content_type in CONTENT_TYPES.items()}
 _BAD: Final = frozenset((Refusal.MALFORMED, Refusal.TOO_DEEP))
-_ALLOWED_HEADERS: Final = "content-type, content-encoding, authorization, x-legacy-auth, x-request-id"
-_EXPOSED_HEADERS: Final = "retry-after, x-request-id, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset"
-_PREFLIGHT_SECONDS: Final = 600
 
 
 class Undecodable(ApiError):
@@ -57,22 +54,19 @@ class Answers:
     def __init__(
         self,
         ledger: Ledger,
-        origins: Sequence[str],
         refused: Callable[[web.Request, ApiError], None] = lambda _request, _error: None,
     ) -> None:
         """`refused` is told of every refused export."""
         self._ledger = ledger
         self._refused = refused
-        self._any_origin = "*" in origins
-        self._origins = frozenset(origins)
 
-    def success(self, request: web.Request, media: Media, decoded: Decoded, seconds: float) -> web.Response:
+    def success(self, media: Media, decoded: Decoded, seconds: float) -> web.Response:
         """200: an empty export response, or one that says how many items were rejected and why. `seconds` since the
         head of the request. Who took the request has counted it.
         """
         self._ledger.timed(decoded.signal, seconds)
         body = export_response(decoded.signal, media, decoded.rejected)
-        return self._response(request, 200, CONTENT_TYPES[media], body)
+        return _response(200, CONTENT_TYPES[media], body)
 
     def refusal(self, request: web.Request, error: ApiError, request_id: str) -> web.Response:
         """Any other status: a google.rpc.Status; for JSON requests it holds the envelope's object as well."""
@@ -83,20 +77,10 @@ class Answers:
         violations = [Violation(issue.path, issue.message) for issue in error.details or ()]
         if _media(request) == "protobuf":
             body = status_protobuf(error.status, error.message, violations)
-            return self._response(request, error.status, CONTENT_TYPES["protobuf"], body)
+            return _response(error.status, CONTENT_TYPES["protobuf"], body)
         inner = envelope(error, request_id)["error"]
         body = status_json(error.status, error.message, violations, inner)
-        return self._response(request, error.status, CONTENT_TYPES["json"], body)
-
-    async def preflight(self, request: web.Request) -> web.Response:
-        """Tell a browser whether its page may send."""
-        answer = web.Response(status=204)
-        self._allow_origin(request, answer)
-        if "Access-Control-Allow-Origin" in answer.headers:
-            answer.headers["Access-Control-Allow-Methods"] = "POST"
-            answer.headers["Access-Control-Allow-Headers"] = _ALLOWED_HEADERS
-            answer.headers["Access-Control-Max-Age"] = str(_PREFLIGHT_SECONDS)
-        return answer
+        return _response(error.status, CONTENT_TYPES["json"], body)
 
     def _count(self, request: web.Request, error: ApiError) -> None:
         signal: Signal = "logs" if request.path.endswith("/logs") else "traces"
@@ -108,17 +92,6 @@ class Answers:
         came = request.content.total_bytes  # and not what a Content-Length says, which nobody has to make good on
         self._ledger.refused(signal, reason, project_id, came, request.get(ITEMS) or 0)
 
-    def _response(self, request: web.Request, status: int, content_type: str, body: bytes) -> web.Response:
-        answer = web.Response(status=status, body=body, headers={"Content-Type": content_type})
-        if self._origins:
-            self._allow_origin(request, answer)
-        return answer
 
-    def _allow_origin(self, request: web.Request, answer: web.Response) -> None:
-        origin = request.headers.get("Origin")
-        if not self._any_origin:
-            answer.headers["Vary"] = "Origin"
-        if origin is None or not (self._any_origin or origin in self._origins):
-            return
-        answer.headers["Access-Control-Allow-Origin"] = "*" if self._any_origin else origin
-        answer.headers["Access-Control-Expose-Headers"] = _EXPOSED_HEADERS
+def _response(status: int, content_type: str, body: bytes) -> web.Response:
+    return web.Response(status=status, body=body, headers={"Content-Type": content_type})

@@ -9,14 +9,16 @@ from typing import Final
 import structlog
 from aiohttp import web
 
-from chassis.access import project_key, public
+from chassis.access import project_key
+from chassis.cors import RATE_HEADERS, Cors
 from chassis.gate import Gate
 from chassis.redis import Redis
 from chassis.relational import Database
+from chassis.route import Route, cross_origin
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from chassis.trimming import trimming
-from chassis.web import Route, Service
+from chassis.web import Service
 from gateway import operations
 from gateway.answers import Answers
 from gateway.budget import Budget
@@ -55,9 +57,10 @@ def service(
     threads = ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1), thread_name_prefix="gateway")
     storing = Storing(settings, clickhouse, metrics, ledger, log, threads, clock)
     intake = intake_of(storing, chassis, telemetry)
-    shedding = _shedding(chassis, settings, metrics, ledger)
-    turnstile = Turnstile(shedding, ledger, telemetry.rate_limited, time.monotonic_ns, vary=_answers_vary(settings))
-    answers = Answers(ledger, settings.cors_origins, turnstile.remember)
+    cors = _cors(settings)
+    shedding = _shedding(chassis, settings, metrics, ledger, vary=cors.varies)
+    turnstile = Turnstile(shedding, ledger, telemetry.rate_limited, time.monotonic_ns, vary=cors.varies)
+    answers = Answers(ledger, turnstile.remember)
     metering = Metering.over(
         database, clickhouse, redis, telemetry.registry, sync_s=settings.quota_sync_s, clock=clock, log=log
     )
@@ -84,35 +87,34 @@ def service(
         await metering.close()
         threads.shutdown(wait=True)
 
-    routes = _routes(exporter, answers, settings, turnstile)
+    routes = cross_origin(_routes(exporter, answers, turnstile), cors)
     resources = (run, trimming) if shedding is None else (run, trimming, shedding.looking)
     return Service("gateway", routes, resources, tuple(intake.dependencies()))
 
 
-def _shedding(chassis: ChassisSettings, settings: GatewaySettings, metrics: Metrics, ledger: Ledger) -> Shedding | None:
+def _shedding(
+    chassis: ChassisSettings, settings: GatewaySettings, metrics: Metrics, ledger: Ledger, *, vary: bool
+) -> Shedding | None:
     """The gate of the exports."""
     if not settings.target_delay_s:
         return None
-    vary = _answers_vary(settings)
     return Shedding(target_of(settings, chassis.durability), metrics, ledger, time.monotonic, vary=vary)
 
 
-def _answers_vary(settings: GatewaySettings) -> bool:
-    """By origin."""
-    return bool(settings.cors_origins) and "*" not in settings.cors_origins
+def _cors(settings: GatewaySettings) -> Cors:
+    return Cors(
+        frozenset(settings.cors_origins),
+        methods=("POST",),
+        headers=("content-type", "content-encoding", "authorization", "x-legacy-auth", "x-request-id"),
+        exposed=("retry-after", "x-request-id", *RATE_HEADERS),
+    )
 
 
-def _routes(exporter: Exporter, answers: Answers, settings: GatewaySettings, gate: Gate) -> list[Route]:
-    routes = [
+def _routes(exporter: Exporter, answers: Answers, gate: Gate) -> list[Route]:
+    return [
         Route("POST", path, handler, project_key(), render_error=answers.refusal, operation=operation, gate=gate)
         for path, handler, operation in (
             (TRACES, exporter.traces, operations.EXPORT_TRACES),
             (LOGS, exporter.logs, operations.EXPORT_LOGS),
         )
     ]
-    if settings.cors_origins:
-        routes += [
-            Route("OPTIONS", path, answers.preflight, public(), render_error=answers.refusal, operation=operation)
-            for path, operation in ((TRACES, operations.PREFLIGHT_TRACES), (LOGS, operations.PREFLIGHT_LOGS))
-        ]
-    return routes

@@ -109,7 +109,7 @@ class Exporter:
                     await self._intake.take(Accepted(as_it_came, decoded, wire_bytes))
             else:
                 self._ledger.answered(decoded, wire_bytes)
-            return self._answers.success(request, media, decoded, time.perf_counter() - started)
+            return self._answers.success(media, decoded, time.perf_counter() - started)
 
     async def _read(self, request: web.Request, media: Media, encoding: str, lease: Lease) -> bytes:
         """The body as it came, paid for in memory before it is there."""

@@ -89,6 +89,3 @@ def _export(id_: str, exported: type[msgspec.Struct]) -> Operation:
 
 EXPORT_TRACES: Final = _export("exportTraces", ExportedTraces)
 EXPORT_LOGS: Final = _export("exportLogs", ExportedLogs)
-_ALLOWED: Final = (Answer("What the page may do, in headers.", status=204),)
-PREFLIGHT_TRACES: Final = Operation("preflightTraces", INGESTION, _ALLOWED, refusals=REFUSALS)
-PREFLIGHT_LOGS: Final = Operation("preflightLogs", INGESTION, _ALLOWED, refusals=REFUSALS)

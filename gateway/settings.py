@@ -1,16 +1,14 @@
 """Settings of the gateway: `SLUICE_GATEWAY_<FIELD>` and the table `[gateway]`."""
 
-import re
 from pathlib import Path
 from typing import Annotated, ClassVar, Final
 
 from chassis.configuration import Settings, SettingsError, setting
+from chassis.cors import check_origins
 from proto.otlp.policy import NANOS_PER_DAY, SENSITIVE_WORDS, Policy
 
 _MIB = 2**20
 _JOURNAL_SPARE: Final = 512 * 2**10  # bytes, what eight of the smallest segments take: begun ones count whole
-# As a browser writes it: in lower case, without a path. Anything else would match no page.
-_ORIGIN: Final = re.compile(r"\*|[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 
 
 class GatewaySettings(Settings, frozen=True, kw_only=True):
@@ -275,12 +273,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
                 f"SLUICE_GATEWAY_JOURNAL_MAX_BYTES must be 0 (no limit) or at least {least}: "
                 "SLUICE_GATEWAY_MAX_WIRE_BYTES and 512 KiB."
             )
-        for origin in self.cors_origins:
-            if not _ORIGIN.fullmatch(origin):
-                raise SettingsError(
-                    f"SLUICE_GATEWAY_CORS_ORIGINS: {origin!r} is no origin; one is * or scheme://host or "
-                    "scheme://host:port, in lower case and without a path."
-                )
+        check_origins("SLUICE_GATEWAY_CORS_ORIGINS", self.cors_origins)
 
     def journal_directory(self, data_dir: Path) -> Path:
         """Where journals are, given the data directory."""

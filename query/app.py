@@ -8,13 +8,15 @@ from aiohttp import web
 
 from chassis.access import bearer
 from chassis.clickhouse import ClickHouse
+from chassis.cors import RATE_HEADERS, Cors
 from chassis.cursor import CursorSigner
 from chassis.limits.limiter import LimitClass
-from chassis.web import Route, Service
+from chassis.route import Route, cross_origin
+from chassis.web import Service
 from query import operations
 from query.answers import Answers
 from query.errors.handlers import Errors
-from query.handlers import Explore
+from query.handlers import TRUNCATED, Explore
 from query.settings import QuerySettings
 from query.store import Stores
 
@@ -47,7 +49,16 @@ def service(
         yield
         await clickhouse.close()
 
-    return Service("query", _routes(explore, errors), [open_store], [stores])
+    return Service("query", cross_origin(_routes(explore, errors), _cors(settings)), [open_store], [stores])
+
+
+def _cors(settings: QuerySettings) -> Cors:
+    return Cors(
+        frozenset(settings.cors_origins),
+        methods=("GET", "POST"),
+        headers=("authorization", "content-type", "x-request-id"),
+        exposed=("retry-after", "x-request-id", TRUNCATED.lower(), *RATE_HEADERS),
+    )
 
 
 def _routes(explore: Explore, errors: Errors) -> list[Route]:

@@ -8,6 +8,7 @@ from typing import Final
 
 SPAN_KINDS: Final = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 STATUS_CODES: Final = ("UNSET", "OK", "ERROR")
+SOURCES: Final = ("span", "log")
 
 
 class Form(Enum):
@@ -24,13 +25,16 @@ class Form(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """An own field. `optional`: its empty value (empty text, zeros, 0) means that it is absent."""
+    """An own field. `optional`: its empty value (empty text, zeros, 0) means that it is absent. `names`: all values
+    that it has, which filters may write in any case where it says so.
+    """
 
     name: str
     column: str
     form: Form
     optional: bool = False
     names: tuple[str, ...] = ()
+    any_case: bool = False
     size: int = 0  # bytes of an id
 
 
@@ -63,7 +67,7 @@ SPANS: Final = Signal(
     1,
     _by_name(
         Field("name", "name", Form.TEXT),
-        Field("kind", "kind", Form.NAMES, names=SPAN_KINDS),
+        Field("kind", "kind", Form.NAMES, names=SPAN_KINDS, any_case=True),
         *_SHARED,
         Field("statusCode", "status_code", Form.NAMES, names=STATUS_CODES),
         Field("statusMessage", "status_message", Form.TEXT, optional=True),
@@ -100,7 +104,7 @@ ERRORS: Final = Signal(
         Field("fingerprint", "fingerprint", Form.ID, size=16),
         Field("type", "type", Form.TEXT, optional=True),
         Field("message", "message", Form.TEXT, optional=True),
-        Field("source", "source", Form.TEXT),
+        Field("source", "source", Form.TEXT, names=SOURCES),
         *_SHARED,
         Field("time", "time", Form.INSTANT),
         Field("traceId", "trace_id", Form.ID, optional=True, size=16),
@@ -108,6 +112,15 @@ ERRORS: Final = Signal(
     ),
     attributes=False,
 )
+
+
+def name_of(field: Field, text: str) -> str | None:
+    """The one of the field's names that a filter means by `text`. Case is that of ASCII: no other letter is equal to
+    one of a name.
+    """
+    if field.any_case and text.isascii():
+        text = text.upper()
+    return text if text in field.names else None
 
 
 def trace_id_bytes(text: str) -> bytes | None:

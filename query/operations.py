@@ -54,7 +54,10 @@ TIME: Final = (FROM, TO, HOURS)
 
 def _filters(signal: Signal, example: str) -> Parameter:
     """The `filters` of a list; `example` is one that this signal takes."""
-    keys = ", ".join(f"`{name}`" for name in signal.fields)
+    keys = ", ".join(
+        f"`{field.name}` ({', '.join(field.names)})" if field.names else f"`{field.name}`"
+        for field in signal.fields.values()
+    )
     return Parameter(
         "filters",
         "query",

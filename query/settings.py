@@ -5,6 +5,7 @@ file.
 from typing import Annotated, ClassVar
 
 from chassis.configuration import Settings, setting
+from chassis.cors import check_origins
 
 
 class QuerySettings(Settings, frozen=True, kw_only=True):
@@ -121,3 +122,14 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
             secret=True,
         ),
     ] = ""
+    cors_origins: Annotated[
+        tuple[str, ...],
+        setting(
+            "Origins whose browser pages may ask, as https://host or http://host:port, comma-separated, or *.",
+            zero="empty: no cross-origin requests",
+        ),
+    ] = ()
+
+    def validate(self) -> None:
+        """Refuse origins that no browser sends."""
+        check_origins("SLUICE_QUERY_CORS_ORIGINS", self.cors_origins)

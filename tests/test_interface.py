@@ -14,6 +14,7 @@ from openapi_spec_validator import validate
 from chassis.reference.fields import Schemas
 from chassis.reference.page import page
 from chassis.telemetry import Telemetry
+from chassis.validation import MAX_MESSAGE_LENGTH, one_of
 from sluice.options import Options
 from sluice.services import EVERY, assemble
 
@@ -26,7 +27,8 @@ NO_BODY = {"204"}
 @pytest.fixture(params=DEPLOYMENTS, ids="+".join)
 def application(request: pytest.FixtureRequest, tmp_path: Path) -> web.Application:
     """As the command puts it together, not started."""
-    environment = {"SLUICE_DATA": str(tmp_path), "SLUICE_GATEWAY_CORS_ORIGINS": "*"}
+    origins = {"SLUICE_GATEWAY_CORS_ORIGINS": "*", "SLUICE_QUERY_CORS_ORIGINS": "*"}
+    environment = {"SLUICE_DATA": str(tmp_path), **origins}
     options = Options(environment, None, {})
     return assemble(request.param, options, options.chassis(), Telemetry("test"))
 
@@ -100,6 +102,13 @@ def test_examples_are_valid(document: Any) -> None:
             whole = {**schema, "components": document["components"]}
             faults = jsonschema_rs.Draft202012Validator(whole).iter_errors(example)
             assert [fault.message for fault in faults] == [], name
+
+
+def test_every_list_of_names_fits_into_a_message(document: Any) -> None:
+    """Which is cut where it is longer."""
+    for name, schema in document["components"]["schemas"].items():
+        for part in (schema, *schema.get("properties", {}).values()):
+            assert len(one_of(map(str, part.get("enum", ())))) <= MAX_MESSAGE_LENGTH, name
 
 
 def test_the_page_shows_every_operation(document: Any) -> None:

@@ -18,8 +18,9 @@ from chassis.validation import Issues
 from query.analysis.catalogue import OWN, Catalogue, spelled
 from query.analysis.comparison import Candidate, Comparison, Counted, Found, is_identifier
 from query.analysis.dictionaries import dictionaries
-from query.asking.filters import Filter, Op, conditions, numerals, parse_number, subject_of
+from query.asking.filters import Filter, Op, conditions, subject_of
 from query.asking.instant import HOUR
+from query.asking.numbers import numerals, parse_number
 from query.asking.window import Window
 from query.fields import SPANS
 from query.sql.compare import MAX_NUMBERS, MAX_PAIRS, MAX_VALUES_OF_KEY

@@ -4,7 +4,6 @@ JSON: `[{"key": "http.route", "op": "eq", "value": "/checkout"}]`. For people: `
 !has:user.id` (`query.asking.language`). Both end as `Filter`s; `condition` gives each its meaning for one signal.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,11 +13,12 @@ from typing import Annotated, Final
 
 import msgspec
 
-from chassis.validation import Issues, decode_json
+from chassis.validation import Issues, decode_json, one_of
 from query.asking import language
 from query.asking.instant import InstantError, parse_instant
+from query.asking.numbers import Scalar, canonical, numerals, parse_number, plain
 from query.asking.patterns import MAX_REPEATED, is_affordable
-from query.fields import Field, Form, Signal, id_bytes
+from query.fields import Field, Form, Signal, id_bytes, name_of
 from query.tree import (
     Attribute,
     Compares,
@@ -50,7 +50,6 @@ KeyText = Annotated[
         extra_json_schema={"minLength": 1, "maxLength": len(ATTRIBUTE_PREFIX) + MAX_KEY},
     ),
 ]
-_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([+-]?[0-9]{1,4}))?")
 
 
 class Op(StrEnum):
@@ -95,14 +94,20 @@ class Filter:
     values: tuple[str, ...] = ()
 
 
+Written = Scalar | list[Scalar] | list[str] | None
+
+
 class WrittenFilter(msgspec.Struct, forbid_unknown_fields=True):
     """A filter in JSON. `value`: none for exists and not_exists, a list only for in and not_in."""
 
     key: Annotated[KeyText, msgspec.Meta(min_length=1)]
     op: Op
     value: Annotated[
-        str | Annotated[list[str], msgspec.Meta(extra_json_schema={"maxItems": MAX_VALUES})] | None,
-        msgspec.Meta(description=f"Each at most {MAX_VALUE} characters; for in and not_in one text may have commas."),
+        Scalar | Annotated[list[Scalar], msgspec.Meta(extra_json_schema={"maxItems": MAX_VALUES})] | None,
+        msgspec.Meta(
+            description=f"Each at most {MAX_VALUE} characters; for in and not_in one text may have commas. A number or "
+            "a boolean stands for its text."
+        ),
     ] = None
 
 
@@ -132,12 +137,12 @@ def check_filters(written: Sequence[WrittenFilter], path: str, issues: Issues) -
 
 
 def condition(filter_: Filter, signal: Signal, now_ns: int, path: str, issues: Issues) -> Condition | None:
-    """What `filter_` means for `signal`; None after recording an issue at `path` (a bound that is no number or time, an
-    attribute where there are none).
+    """What `filter_` means for `signal`; None after recording an issue at `path` (a bound that is no number or
+    time, a value that is none of an enum's, an attribute where there are none).
     """
     subject = subject_of(filter_.key, signal)
     if isinstance(subject, Attribute) and not signal.attributes:
-        issues.add(f"{path}.key", f"Must be one of {', '.join(signal.fields)}.", "not_allowed")
+        issues.add(f"{path}.key", one_of(signal.fields), "not_allowed")
         return None
     if filter_.op in _VALUELESS:
         test: Test | None = Exists()
@@ -163,52 +168,18 @@ def conditions(
     return tuple(each for each in found if each is not None)
 
 
-def parse_number(text: str) -> Fraction | None:
-    """A finite decimal number, exactly; None for any other text."""
-    match = _NUMBER.fullmatch(text)
-    if match is None or abs(int(match[1] or 0)) > 400:
-        return None
-    number = Fraction(text)
-    try:
-        float(number)
-    except OverflowError:
-        return None
-    return number
-
-
-def numerals(text: str) -> tuple[str, ...]:
-    """The canonical texts (docs/codec.md 2) of the stored integers and doubles that equal `text`; none for no number.
-
-    `1e23` and `0.1` mean the double nearest to them, as everywhere; an integer in plain digits means exactly itself.
-    """
-    number = parse_number(text)
-    if number is None:
-        return ()
-    found = [str(number.numerator)] if number.denominator == 1 else []
-    double = float(number)
-    spelling = repr(double).removesuffix(".0")
-    # A double that is shown without point and exponent would be taken for an integer, so that one must be exact.
-    if Fraction(double) == number or (set(text) & set(".eE") and set(spelling) & set(".e")):
-        found.append(spelling)
-    if number == 0:
-        found.append("-0")
-    return tuple(dict.fromkeys(found))
-
-
 def _path(path: str, index: int) -> str:
     return f"{path}[{index}]"
 
 
-def _checked(
-    written: list[tuple[str, str, Op, str | list[str] | None]], path: str, issues: Issues
-) -> tuple[Filter, ...]:
+def _checked(written: Sequence[tuple[str, str, Op, Written]], path: str, issues: Issues) -> tuple[Filter, ...]:
     if len(written) > MAX_FILTERS:
         issues.add(path, f"Must have at most {MAX_FILTERS} filters.", "too_many")
         return ()
     return tuple(_check(key, op, value, where, issues) for where, key, op, value in written)
 
 
-def _check(key: str, op: Op, value: str | list[str] | None, path: str, issues: Issues) -> Filter:
+def _check(key: str, op: Op, value: Written, path: str, issues: Issues) -> Filter:
     """As it was written; one at fault without its values, so that the faults of those after it have their places."""
     before = len(issues)
     _check_length(key, f"{path}.key", issues)
@@ -234,20 +205,20 @@ def _check_length(key: str, path: str, issues: Issues) -> None:
         issues.add(path, f"Must have 1 to {MAX_KEY} characters.", "length")
 
 
-def _values(op: Op, value: str | list[str] | None, path: str, issues: Issues) -> tuple[str, ...]:
+def _values(op: Op, value: Written, path: str, issues: Issues) -> tuple[str, ...]:
     if op in _VALUELESS:
-        if value:
+        if value not in (None, "", []):
             issues.add(path, f"{op} takes no value.", "not_allowed")
         return ()
     if value is None:
         issues.add(path, f"{op} needs a value.", "missing")
         return ()
-    if isinstance(value, str):
-        return tuple(value.split(",")) if op in _LISTS else (value,)
+    if not isinstance(value, list):
+        return tuple(value.split(",")) if op in _LISTS and isinstance(value, str) else (canonical(value),)
     if op not in _LISTS:
-        issues.add(path, f"{op} takes one text, not a list.", "type")
+        issues.add(path, f"{op} takes one value, not a list.", "type")
         return ()
-    return tuple(value)
+    return tuple(map(canonical, value))
 
 
 def encodable(*texts: str) -> bool:
@@ -269,6 +240,8 @@ def subject_of(key: str, signal: Signal) -> Subject:
 
 def _equality(subject: Subject, values: tuple[str, ...], now_ns: int, path: str, issues: Issues) -> Test | None:
     if isinstance(subject, Field):
+        if subject.names:
+            return _among(subject, values, path, issues)
         if subject.form is Form.ID:
             ids = (id_bytes(subject, value) for value in values)
             return IsId(tuple(each for each in ids if each is not None))
@@ -283,9 +256,18 @@ def _equality(subject: Subject, values: tuple[str, ...], now_ns: int, path: str,
     return IsText(values, tuple(dict.fromkeys(each for each in spellings if each not in values)))
 
 
+def _among(field: Field, values: tuple[str, ...], path: str, issues: Issues) -> Test | None:
+    """Equality with a field of a few names: any other value would never be found, which is hardly what was meant."""
+    found = [name for name in (name_of(field, value) for value in values) if name is not None]
+    if len(found) < len(values):
+        issues.add(f"{path}.value", one_of(field.names), "not_allowed")
+        return None
+    return IsText(tuple(dict.fromkeys(found)))
+
+
 def _instants(values: tuple[str, ...], now_ns: int, path: str, issues: Issues) -> Test | None:
     try:
-        return IsInteger(tuple(parse_instant(value, now_ns) for value in values))
+        return IsInteger(tuple(parse_instant(plain(value), now_ns) for value in values))
     except InstantError as error:
         issues.add(f"{path}.value", str(error), "format")
         return None
@@ -294,7 +276,7 @@ def _instants(values: tuple[str, ...], now_ns: int, path: str, issues: Issues) -
 def _ordering(subject: Subject, order: Order, value: str, now_ns: int, path: str, issues: Issues) -> Test | None:
     if isinstance(subject, Field) and subject.form is Form.INSTANT:
         try:
-            return _integer_range(order, Fraction(parse_instant(value, now_ns)))
+            return _integer_range(order, Fraction(parse_instant(plain(value), now_ns)))
         except InstantError as error:
             issues.add(f"{path}.value", str(error), "format")
             return None

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import msgspec
 
+from query.fields import SOURCES
 from query.formats import Count, Instant, Range, SpanId, TraceId
 from query.lists.shapes import Log, Span
 
@@ -18,7 +19,7 @@ _Source = Annotated[
     str,
     msgspec.Meta(
         description="What carried it: an event of a span, or a log record.",
-        extra_json_schema={"enum": ["span", "log"]},
+        extra_json_schema={"enum": list(SOURCES)},
     ),
 ]
 _Cursor = Annotated[

@@ -3,6 +3,9 @@ cells. NULL where there is nothing to make a figure of.
 
 Figures over durations are exact: integers of nanoseconds, negative ones counted as 0 as they are shown. Those over
 numbers of attributes are those of doubles: an integer beyond 2^53 counts as the double next to it.
+
+Doubles are added as whole multiples of 2^-80 (`_units`), and what comes out becomes the nearest double again
+(`_nearest`). ClickHouse's own conversions between Float64 and Int256 round on the way, in both directions.
 """
 
 from typing import Final, NamedTuple
@@ -13,9 +16,11 @@ from query.sql.values import ALWAYS, NEVER, Value, value_of
 from query.tree import Fn, Subject
 
 _NOTHING: Final = "CAST(NULL, 'Nullable(Float64)')"
-_SCALE: Final = f"{2**80}."
 _LARGEST: Final = "1e44"
-_SMALLEST: Final = 2.0**-27  # times _SCALE, every double from here on is a whole number
+_SMALLEST: Final = 2.0**-27  # a multiple of 2^-80, as is every double from here on
+_MANTISSA: Final = 2**52 - 1  # the bits of it that a double stores; the bit above them is implied
+_UNITS: Final = f"{2**80}."  # in 1
+_UNIT_SHIFT: Final = 1023 + 52 - 80  # the exponent that a double stores whose mantissa counts units
 
 
 class Figure(NamedTuple):
@@ -98,14 +103,31 @@ def _aggregated(function: str, parameters: str, argument: str, condition: str, m
 
 
 def _summed(value: Value) -> Figure:
-    """The sum of doubles, to the nearest double and whatever the order: as integers of 2^-80, of which an Int256 holds
+    """The sum of doubles, to the nearest double and whatever the order: as multiples of 2^-80, of which an Int256 holds
     1e8 times 1e44. Numbers beyond that, and those so small that they would lose digits, are added as doubles.
     """
     size = f"abs({value.number})"
-    exact = f"{size} <= {_LARGEST} AND ({size} >= {_SMALLEST!r} OR {value.number} = 0)"
-    whole = f"sum(toInt256(if({value.numeric} AND {exact}, {value.number}, 0.) * {_SCALE})) AS s"
+    exact = f"{size} >= {_SMALLEST!r} AND {size} <= {_LARGEST}"
+    whole = f"sumIf({_units(value.number)}, {value.numeric} AND {exact}) AS s"
     rest = f"sumKahanIf({value.number}, {value.numeric} AND NOT ({exact})) AS t"
-    return Figure((whole, rest), f"toFloat64(s) / {_SCALE} + t", f"toFloat64(sum(s)) / {_SCALE} + sumKahan(t)")
+    return Figure((whole, rest), f"{_nearest('s')} + t", f"{_nearest('sum(s)')} + sumKahan(t)")
+
+
+def _units(number: str) -> str:
+    """A double of these sizes as a multiple of 2^-80: its mantissa, moved by its exponent. Of others it is anything,
+    but no error, for it is computed for them too: hence the 255.
+    """
+    bits = f"reinterpretAsUInt64({number})"
+    mantissa = f"toInt64(bitOr(bitAnd({bits}, {_MANTISSA}), {_MANTISSA + 1}))"
+    shift = f"bitAnd(bitShiftRight({bits}, 52) - {_UNIT_SHIFT}, 255)"
+    return f"bitShiftLeft(toInt256(sign({number}) * {mantissa}), {shift})"
+
+
+def _nearest(units: str) -> str:
+    """Of an Int256 the double, half to even: texts are read so (`precise_float_parsing`), and to divide it by a power
+    of two is exact.
+    """
+    return f"toFloat64(toString({units})) / {_UNITS}"
 
 
 def _number(count: str, value: str) -> str:

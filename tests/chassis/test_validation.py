@@ -1,7 +1,8 @@
 """One issue per offending field, bounded, whatever the body."""
 
 import json
-from typing import Annotated, Any
+from enum import Enum, IntEnum, StrEnum
+from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import MultiDict
 
-from chassis.errors import BadRequest
+from chassis.errors import BadRequest, Issue
 from chassis.validation import (
     MAX_ISSUES,
     Issues,
@@ -106,6 +107,69 @@ def test_a_format_is_explained_in_words() -> None:
     assert caught.value.details[0].message == "Must be letters."
 
 
+class Shade(StrEnum):
+    LIGHT = "light"
+    DARK = "dark"
+
+
+class Size(IntEnum):
+    SMALL = 1
+    LARGE = 2
+
+
+class Mark(Enum):
+    YES = "y"
+
+
+class Enumerated(msgspec.Struct, forbid_unknown_fields=True):
+    shade: Shade
+    theme: Annotated[Literal["system", "none"] | msgspec.UnsetType, msgspec.Meta(description="Words.")] = msgspec.UNSET
+    other: Mark | None = None
+    size: Size | None = None
+    shades: list[Shade] = []
+    by_shade: dict[Shade, int] = {}
+    loose: Shade | int | None = None
+
+
+@pytest.mark.parametrize("value", ["grey", "Light", "", "a" * 1_000, 5, None, [], {}, True])
+@pytest.mark.parametrize(
+    ("field", "names"),
+    [("shade", "light, dark"), ("theme", "system, none"), ("other", "y"), ("size", "1, 2")],
+)
+def test_a_name_that_is_none_of_an_enum_is_told_them(field: str, names: str, value: object) -> None:
+    if value is None and field in ("other", "size"):
+        return
+    (issue,) = faults_of({"shade": "dark", field: value})
+    assert (issue.path, issue.message) == (f"body.{field}", f"Must be one of {names}.")
+    assert issue.code in ("not_allowed", "type")
+
+
+def test_names_within_lists_and_as_keys_are_told_likewise() -> None:
+    found = faults_of({"shade": "dark", "shades": ["light", "x"], "by_shade": {"y": 1}})
+    assert [(issue.path, issue.message) for issue in found] == [
+        ("body.shades[1]", "Must be one of light, dark."),
+        ("body.by_shade.y", "Must be one of light, dark."),
+    ]
+
+
+def test_a_name_that_is_missing_is_told_which_there_are() -> None:
+    (issue,) = faults_of({})
+    assert (issue.path, issue.code) == ("body.shade", "missing")
+    assert issue.message == "Is required. Must be one of light, dark."
+
+
+def test_what_takes_more_than_names_is_told_what_it_is() -> None:
+    (issue,) = faults_of({"shade": "dark", "loose": []})
+    assert (issue.path, issue.code) == ("body.loose", "type")
+    assert "one of" not in issue.message
+
+
+def faults_of(body: object) -> list[Issue]:
+    issues = Issues()
+    assert decode_json(Enumerated, json.dumps(body).encode(), "body", issues) is None
+    return list(issues)
+
+
 @pytest.mark.parametrize(
     "raw", [b"", b"{", b"nope", b'{"hours":1}}', b"\xff", b'{"hours": NaN}', b'"\\ud800"', b"[" * 100_000, b'"\xff"']
 )
@@ -135,7 +199,7 @@ def test_long_names_and_messages_are_cut() -> None:
     with pytest.raises(BadRequest) as caught:
         decode_body(Body, json.dumps(GOOD | {"x" * 100_000: 1, "labels": {"y" * 100_000: "z"}}).encode())
     assert caught.value.details is not None
-    assert all(len(issue.path) <= 200 and len(issue.message) <= 300 for issue in caught.value.details)
+    assert all(len(issue.path) <= 200 and len(issue.message) <= 500 for issue in caught.value.details)
 
 
 def assert_decoded_or_explained(raw: bytes) -> None:

@@ -16,7 +16,7 @@ from query.asking.instant import MINUTE, format_instant, format_millis
 from query.fields import SPAN_KINDS, STATUS_CODES
 from query.settings import QuerySettings
 from query.tree import Fn
-from tests.query.conftest import HOUR, NOW, ONE_ENGINE, Answer, Explore, Loader, span
+from tests.query.conftest import HOUR, NOW, Answer, Explore, Loader, span
 
 T = TypeVar("T", int, float)
 NUMBERED = (int, float)
@@ -288,35 +288,3 @@ async def test_every_figure_is_that_of_the_spans(
         answer = decoded(await explore.post("/spans/aggregate", request))
         assert answer["scanned"] == len(spans)
         check(answer, request, spans, 7)
-
-
-SUMMED = (
-    [1234567890123456],
-    [1234567890123456, 1234567890123459, -3],
-    [2**53 - 2, 1],
-    [0.1] * 10 + [0.2],
-    [-(2**52), -(2**52) + 1],
-    [1e20, *[1.0] * 300, -1e20],
-    [1e44, 1e-7, -1e44, 0.1] * 3,
-    # beyond 2^53 integers are the doubles next to them
-    [2**53, 2**53 + 1],
-    [1700000000000000001],
-    # added as doubles
-    [1.7976931348623157e308, 0.0],
-    [3e-30, 5e-300, 1e-9],
-)
-
-
-@ONE_ENGINE
-@pytest.mark.parametrize("numbers", SUMMED)
-async def test_sums_of_attributes_are_those_of_doubles_to_the_nearest(
-    numbers: list[float], explore: Explore, loader: Loader
-) -> None:
-    """Whatever cancels whatever; a mean of one number is its maximum."""
-    await loader.spans(*(span(n + 1, attributes={"v": number}) for n, number in enumerate(numbers)))
-    total = math.fsum(map(float, numbers))
-    for fn, wanted in ((Fn.SUM, total), (Fn.AVG, total / len(numbers)), (Fn.MAX, float(max(numbers)))):
-        for minutes in (1, 1440):
-            request = {"fn": fn, "field": "v", "hours": 1, "intervalMinutes": minutes}
-            answer = decoded(await explore.post("/spans/aggregate", request))
-            assert float(answer["groups"][0]["value"]) == wanted, (fn, numbers)

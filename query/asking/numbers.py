@@ -1,0 +1,57 @@
+"""Numbers in filters: written as JSON or as text, meant exactly, and stored in one of several spellings."""
+
+import re
+from fractions import Fraction
+from typing import Final
+
+Scalar = str | int | float | bool
+
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([+-]?[0-9]{1,4}))?")
+
+
+def canonical(value: Scalar) -> str:
+    """The text (docs/codec.md 2) that an attribute of this value is stored as."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return repr(value).removesuffix(".0")
+    return str(value)
+
+
+def plain(text: str) -> str:
+    """A whole number in digits alone, as epochs are written; every other text as it stands."""
+    number = parse_number(text) if "e" in text else None
+    return text if number is None or number.denominator != 1 else str(number.numerator)
+
+
+def parse_number(text: str) -> Fraction | None:
+    """A finite decimal number, exactly; None for any other text."""
+    match = _NUMBER.fullmatch(text)
+    if match is None or abs(int(match[1] or 0)) > 400:
+        return None
+    number = Fraction(text)
+    try:
+        float(number)
+    except OverflowError:
+        return None
+    return number
+
+
+def numerals(text: str) -> tuple[str, ...]:
+    """The canonical texts (docs/codec.md 2) of the stored integers and doubles that equal `text`; none for no number.
+
+    `1e23` and `0.1` mean the double nearest to them, as everywhere; an integer in plain digits means exactly itself.
+    """
+    number = parse_number(text)
+    if number is None:
+        return ()
+    found = [str(number.numerator)] if number.denominator == 1 else []
+    double = float(number)
+    spelling = repr(double).removesuffix(".0")
+    # A double that is shown without point and exponent would be taken for an integer, so that one must be exact.
+    if Fraction(double) == number or (set(text) & set(".eE") and set(spelling) & set(".e")):
+        found.append(spelling)
+    if number == 0:
+        found.append("-0")
+    return tuple(dict.fromkeys(found))
