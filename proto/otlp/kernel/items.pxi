@@ -1,7 +1,7 @@
 # Items into columns: one Part per day, resources and scopes once per request. docs/codec.md section 3.
 
 cdef enum:
-    REASONS = 7
+    REASONS = 10
     MODIFICATIONS = 6
     PART_BUFS = 27
     ORIGIN_BUFS = 8
@@ -21,6 +21,9 @@ cdef enum Reason:
     START_TIME_TOO_OLD
     TIME_IN_FUTURE
     TIME_TOO_OLD
+    INVALID_FIELD       # these three are found where JSON is read
+    INVALID_RESOURCE
+    INVALID_SCOPE
 
 cdef struct Attributes:
     # A column of attribute lists: per row their number, then keys and texts one after the other.

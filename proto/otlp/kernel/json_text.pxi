@@ -45,7 +45,7 @@ cdef extern from *:
 
 cdef enum:
     WIDE = 16           # bytes that `plain_run` looks at
-    SKIPPED_DEPTH = 64  # of what nobody reads
+    SKIPPED_DEPTH = 64  # of what is not read here; a value that is too deep (VALUE_DEPTH) takes more than three for each
     MAX_DIGITS = 20
 
 cdef uint8_t NEVER_UTF8 = 0xFF
@@ -59,6 +59,9 @@ cdef struct Json:
     uint64_t objects
     uint64_t max_items
     uint64_t max_objects
+    uint32_t places[3]  # of the resource, the scope and the item in their lists
+    void* reader        # reads items in Python
+    uint64_t most_left  # bytes of items that it may be given
 
 
 cdef inline uint8_t peek(Json* j) noexcept nogil:
@@ -411,10 +414,27 @@ cdef bint skip_string(Json* j) noexcept nogil:
     return False
 
 
+cdef inline size_t skip_digits(Json* j) noexcept nogil:
+    cdef Bytes first = j.at
+    while j.at < j.end and <uint8_t> (j.at[0] - 48) < 10:
+        j.at += 1
+    return <size_t> (j.at - first)
+
+
 cdef bint skip_number(Json* j) noexcept nogil:
-    cdef double value = 0
-    cdef bint whole = False
-    return read_number(j, &value, &whole)
+    cdef Bytes first
+    take(j, 45)
+    first = j.at
+    if skip_digits(j) == 0 or (first[0] == 48 and j.at - first > 1):
+        return False
+    if take(j, 46) and skip_digits(j) == 0:
+        return False
+    if j.at < j.end and (j.at[0] | 32) == 101:
+        j.at += 1
+        if not take(j, 43):
+            take(j, 45)
+        return skip_digits(j) > 0
+    return True
 
 
 cdef bint skip_value(Json* j, int depth) noexcept nogil:
