@@ -3,7 +3,7 @@
 import importlib
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Final
+from typing import Final, NamedTuple
 
 from proto.otlp.json import ItemReader, to_protobuf
 from proto.otlp.policy import Block, Decoded, Faults, Policy, Signal
@@ -24,8 +24,9 @@ KERNEL: Final = _decoder.__name__ == "proto.otlp.kernel"
 def decode(
     signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int, faults: Faults | None = None
 ) -> Decoded:
-    """One export request, `body` in OTLP's protobuf encoding. Raises DecodeError when it is refused as a whole. `faults`:
-    its items that are rejected already.
+    """One export request, `body` in OTLP's protobuf encoding. Raises DecodeError when it is refused as a whole.
+
+    `faults`: its items that are rejected already.
     """
     decoded: Decoded = _decoder.decode(signal, body, project_id, policy, now_ns, faults)
     return decoded
@@ -33,27 +34,65 @@ def decode(
 
 def decode_json(signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int) -> Decoded:
     """The same for `body` in OTLP/JSON, whatever it takes."""
-    decoded = decode_json_within(len(body), signal, body, project_id, policy, now_ns)
-    assert decoded is not None
-    return decoded
+    decoded = _decode_by_kernel(len(body), signal, body, project_id, policy, now_ns)
+    return decoded if decoded is not None else _decode_in_python(signal, body, project_id, policy, now_ns)
 
 
 def decode_json_within(
     most_left: int, signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int
 ) -> Decoded | None:
-    """The same, or None when more than `most_left` bytes of it would be read in Python, at a twentieth of the speed: all
-    of it where the kernel was not built, else the items that the kernel leaves, or all of a body that it leaves
+    """The same, or None when more than `most_left` bytes of it were read in Python, at a twentieth of the speed.
+
+    That is all of it where the kernel was not built, else what the kernel leaves: items, or a body as a whole
     (docs/codec.md section 6).
     """
-    if KERNEL:
-        reader = ItemReader(signal)
-        decoded: Decoded | None = _decoder.decode_json(signal, body, project_id, policy, now_ns, reader, most_left)
-        if decoded is not None:
-            return decoded
-    if len(body) > most_left:
+    decoded = _decode_by_kernel(most_left, signal, body, project_id, policy, now_ns)
+    if decoded is None and len(body) <= most_left:
+        decoded = _decode_in_python(signal, body, project_id, policy, now_ns)
+    return decoded
+
+
+def _decode_by_kernel(
+    most_left: int, signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int
+) -> Decoded | None:
+    if not KERNEL:
         return None
+    reader = ItemReader(signal)
+    decoded: Decoded | None = _decoder.decode_json(signal, body, project_id, policy, now_ns, reader, most_left)
+    return decoded
+
+
+def _decode_in_python(signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int) -> Decoded:
     converted = to_protobuf(signal, body, policy)
     return decode(signal, converted.body, project_id, policy, now_ns, converted.faults)
+
+
+def json_memory(body: bytes, policy: Policy, *, in_python: bool) -> int:
+    """How many bytes of memory reading `body` in OTLP/JSON takes besides it, at most (`python -m benchmarks.codec
+    memory`). `in_python`: all of it may be left to Python.
+    """
+    cost = _READ_IN_PYTHON if in_python else _READ_BY_KERNEL
+    return cost.each + cost.of_byte * len(body) + cost.of_object * min(_objects(body), policy.max_parts)
+
+
+class _Cost(NamedTuple):
+    """Bytes of memory for each body, each of its bytes, and each opening brace in it."""
+
+    each: int
+    of_byte: int
+    of_object: int
+
+
+_READ_BY_KERNEL: Final = _Cost(16 * 2**20, 4, 80)
+_READ_IN_PYTHON: Final = _Cost(16 * 2**20, 9, 160 if KERNEL else 540)
+_STEP: Final = 2**20
+
+
+def _objects(body: bytes) -> int:
+    if KERNEL:
+        counted: int = _decoder.count_objects(body)
+        return counted
+    return sum(body.count(b"{", at, at + _STEP) for at in range(0, len(body), _STEP))  # others get a turn in between
 
 
 def assemble(decoded: Sequence[Decoded], batch_id: int) -> list[Block]:

@@ -58,7 +58,7 @@ _TEXT: Final = msgspec.json.Decoder(str | None)
 
 
 def _is_null(raw: msgspec.Raw) -> bool:
-    return bool(memoryview(raw) == b"null")
+    return memoryview(raw).nbytes == 4 and bytes(raw) == b"null"
 
 
 class _Request:

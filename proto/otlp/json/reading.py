@@ -58,7 +58,10 @@ NAMES: Final[Mapping[Signal, tuple[str, str, str]]] = {
     "traces": ("resourceSpans", "scopeSpans", "spans"),
     "logs": ("resourceLogs", "scopeLogs", "logRecords"),
 }
-_ITEMS: Final = {"traces": msgspec.json.Decoder(shapes.Span), "logs": msgspec.json.Decoder(shapes.LogRecord)}
+_ITEMS: Final[Mapping[Signal, msgspec.json.Decoder[Any]]] = {
+    "traces": msgspec.json.Decoder(shapes.Span),
+    "logs": msgspec.json.Decoder(shapes.LogRecord),
+}
 
 
 class ItemReader:
@@ -88,7 +91,9 @@ class ItemReader:
             return self._read(repair(bytes(raw)), self._encoder(repaired=True))
         except FieldError as error:
             path = ".".join(f"{name}[{place}]" for name, place in zip(NAMES[self._signal], places, strict=True))
-            self.faults.add(Reason.INVALID_FIELD, 1, f"{path}.{error.message}" if error.path else f"{path}: {error.fault}")
+            self.faults.add(
+                Reason.INVALID_FIELD, 1, f"{path}.{error.message}" if error.path else f"{path}: {error.fault}"
+            )
             return None
         except IllFormedError as error:
             raise not_json(error) from error

@@ -342,7 +342,9 @@ cdef int new_origin(Work* work, Columns* columns, Buf* messages, bint is_resourc
     index[0] = <uint32_t> count_origins(columns)
     # Stored first: from here on its buffers are released with the columns, whatever happens.
     put(&columns.origins, &origin, sizeof(Origin))
-    return fill_origin(work, columns, messages, is_resource, schema_url, &origins(columns)[index[0]])
+    fill_origin(work, columns, messages, is_resource, schema_url, &origins(columns)[index[0]])
+    trim(<Buf*> &origins(columns)[index[0]], ORIGIN_BUFS)  # there may be one for each item
+    return 0
 
 
 cdef int fill_origin(Work* work, Columns* columns, Buf* messages, bint is_resource, Chunk schema_url, Origin* origin) except -1 nogil:

@@ -293,15 +293,11 @@ cdef bint read_messages(Json* j, const JsonField* field, bint traces, int depth)
     # A list of messages. `null` is none; of an array's elements it is the empty value, which has a place.
     cdef int child = field.child
     cdef bint items = child == SPAN or child == LOG_RECORD
-    cdef uint32_t* place = &j.places[0 if child == RESOURCE_ITEMS else 1 if child == SCOPE_ITEMS else 2]
-    cdef uint32_t ignored = 0
+    cdef uint32_t place = 0
     cdef size_t start
     cdef uint8_t c
-    if not (items or child == RESOURCE_ITEMS or child == SCOPE_ITEMS):
-        place = &ignored
     if not take(j, 91):
         return False
-    place[0] = 0
     c = next_byte(j)
     if c == 93:
         j.at += 1
@@ -318,14 +314,17 @@ cdef bint read_messages(Json* j, const JsonField* field, bint traces, int depth)
                 start = open_length(j.out, field)
                 close_length(j.out, start, field.width)
         elif items:
+            j.places[2] = place
             if not read_item(j, field, traces):
                 return False
         elif child != KEY_VALUE or depth >= VALUE_DEPTH or not read_usual_attribute(j, field):
+            if child == RESOURCE_ITEMS or child == SCOPE_ITEMS:
+                j.places[child == SCOPE_ITEMS] = place
             start = open_length(j.out, field)
             if not read_message(j, child, traces, depth):
                 return False
             close_length(j.out, start, field.width)
-        place[0] += 1
+        place += 1
         c = next_byte(j)
         j.at += c != 0
         if c == 93:
