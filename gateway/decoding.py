@@ -29,6 +29,7 @@ T = TypeVar("T")
 INLINE_WIRE: Final = 64 * 2**10  # encoded bytes, provided that no more than INLINE_INFLATED come out
 INLINE_INFLATED: Final = 2**20
 INLINE_DECODE: Final = 512 * 2**10
+INLINE_COUNT: Final = 2 * 2**20
 INLINE_JSON: Final = 64 * 2**10  # this and the next of what the kernel leaves to the reader in Python
 SHARED_JSON: Final = 2**20  # larger ones are read one at a time: that holds the interpreter's lock
 
@@ -93,15 +94,19 @@ class Decoder:
                 return read
         elif KERNEL:
             async with self._lane:
-                memory = await self._off_loop(json_memory, body, policy, in_python=False)
-                with lease.reading(memory):
+                with lease.reading(await self._memory(body, policy)):
                     read = await self._off_loop(decode_json_within, INLINE_JSON, *request)
             if read is not None:
                 return read
         async with self._python_lane if len(body) > SHARED_JSON else nullcontext():
-            memory = await self._off_loop(json_memory, body, policy, in_python=True)
-            with lease.reading(memory):
+            with lease.reading(await self._memory(body, policy, in_python=True)):
                 return await self._off_loop(decode_json, *request)
+
+    async def _memory(self, body: bytes, policy: Policy, *, in_python: bool = False) -> int:
+        """What reading JSON takes; the kernel counts a body of `INLINE_COUNT` in less time than a hop takes."""
+        if KERNEL and len(body) <= INLINE_COUNT:
+            return json_memory(body, policy, in_python=in_python)
+        return await self._off_loop(json_memory, body, policy, in_python=in_python)
 
     async def _off_loop(self, function: Callable[..., T], *arguments: object, **options: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, partial(function, *arguments, **options))

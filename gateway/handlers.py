@@ -76,7 +76,7 @@ class Exporter:
         3. can anything be taken, is there memory                         503
         4. media type, content encoding                                   415
         5. read, at most the wire cap                                     413, 400
-        6. inflate, convert JSON, decode                                  413, 400
+        6. inflate, decode; for large JSON, is there memory to read it    413, 400, 503
         7. do the items fit into the month                                429
         8. take: until the promise of the answer holds                    503
         """

@@ -240,10 +240,9 @@ def to_protobuf(str signal, bytes body, policy, reader, uint64_t most_left):
 def count_objects(bytes body):
     """How many opening braces there are, those in strings included."""
     cdef Chunk chunk = chunk_of_bytes(body)
-    cdef size_t i, count = 0
+    cdef size_t count
     with nogil:
-        for i in range(chunk.size):
-            count += chunk.at[i] == 123
+        count = count_braces(chunk.at, chunk.size)
     return count
 
 

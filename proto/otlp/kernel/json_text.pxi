@@ -29,6 +29,25 @@ cdef extern from *:
     #endif
     }
 
+    // Opening braces. (Compilers do not see that a byte is wide enough for 255 of them.)
+    static inline size_t sluice_count_braces(const uint8_t* at, size_t size) {
+        size_t i = 0, count = 0;
+    #if defined(__SSE2__)
+        while (size - i >= 16) {
+            __m128i found = _mm_setzero_si128();
+            for (int round = 0; round < 255 && size - i >= 16; round++, i += 16) {
+                const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at + i));
+                found = _mm_sub_epi8(found, _mm_cmpeq_epi8(bytes, _mm_set1_epi8('{')));
+            }
+            uint64_t sums[2];
+            _mm_storeu_si128(reinterpret_cast<__m128i*>(sums), _mm_sad_epu8(found, _mm_setzero_si128()));
+            count += static_cast<size_t>(sums[0] + sums[1]);
+        }
+    #endif
+        for (; i < size; i++) count += at[i] == '{';
+        return count;
+    }
+
     // The double nearest to a decimal number; false where it is out of range, or this library cannot tell.
     static inline bool sluice_nearest_double(const uint8_t* first, const uint8_t* last, double* value) {
     #if defined(__cpp_lib_to_chars)
@@ -41,6 +60,7 @@ cdef extern from *:
     }
     """
     size_t plain_run "sluice_plain_run"(Bytes at) noexcept nogil
+    size_t count_braces "sluice_count_braces"(Bytes at, size_t size) noexcept nogil
     bint nearest_double "sluice_nearest_double"(Bytes first, Bytes last, double* value) noexcept nogil
 
 cdef enum:

@@ -269,3 +269,10 @@ def test_every_end_of_a_body_is_an_end() -> None:
     for after in (b"{", b"x", b"\x00", b"1", b"\xef\xbb\xbf"):
         assert not agree("traces", body + after)
         assert not agree("traces", after + body)
+
+
+@pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 31, 255 * 16, 256 * 16 + 5, 10_000])
+def test_braces_are_counted_whatever_their_number(size: int) -> None:
+    random = Random(size)
+    for body in (b"{" * size, bytes(random.choice(b"{}[|z") for _ in range(size))):
+        assert kernel.count_objects(body) == body.count(b"{")
