@@ -1,5 +1,6 @@
 """OTLP/JSON takes the same road: same rows as protobuf, and a refusal names the field."""
 
+import importlib
 import json
 from random import Random
 from typing import Any
@@ -364,6 +365,22 @@ def test_characters_that_repair_itself_writes_stay_what_they_are() -> None:
     found, modified = row("traces", traces(span(name="NAME")).replace(b"NAME", raw))
     assert found["name"].decode() == "\x7f\x7f1\x7f0\ufffd\x7f2\x7f1\x7f\\u007f\ufffd1\ufffd"
     assert modified == {"repaired": 1}
+
+
+@given(
+    st.lists(
+        st.sampled_from([b"a", b"\x80", b"\xe2\x82\xac", b"\xf0\x9f", b"\xef\xbf\xbd", b"\x7f", b"\xff", rb"\ud800"])
+    )
+)
+@settings(max_examples=200, deadline=None, database=None)
+def test_a_body_is_repaired_in_steps_as_it_is_in_one(pieces: list[bytes]) -> None:
+    repairing = importlib.import_module("proto.otlp.json.repair")
+    body = b"".join(pieces)
+    whole = repairing.repair(body)
+    for step in (1, 2, 3, 7):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(repairing, "_STEP", step)
+            assert repairing.repair(body) == whole
 
 
 def nested(depth: int) -> Any:
