@@ -10,7 +10,7 @@ The way of one export request (`handlers.Exporter._export`):
     content_encoding             identity, gzip, deflate, zstd                                     -> 415
     read_body                    at most the wire cap, within a time                               -> 413, 400, 503
     Decoder.inflated             at most the body cap, whatever the bytes claim                    -> 413, 400
-    Decoder.decoded              columns, and accepted or rejected for every item                  -> 413, 400
+    Decoder.decoded              columns, and accepted or rejected for every item                  -> 413, 400, 503
     Quota.charge                 do the accepted ones still fit into the month                     -> 429
     Intake.take                  by the mode of durability (`gateway.intake`)
       journal                    the request as it came goes to disk, with others in one sync       -> 503

@@ -65,7 +65,7 @@ class Answers:
         head of the request. Who took the request has counted it.
         """
         self._ledger.timed(decoded.signal, seconds)
-        body = export_response(decoded.signal, media, decoded.rejected)
+        body = export_response(decoded.signal, media, decoded.rejected, decoded.first_fault)
         return _response(200, CONTENT_TYPES[media], body)
 
     def refusal(self, request: web.Request, error: ApiError, request_id: str) -> web.Response:

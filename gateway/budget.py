@@ -1,11 +1,15 @@
 """The memory of requests between their first byte and their answer: what does not fit is refused before it is read."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from chassis.errors import ServiceUnavailable
 from gateway.outcomes import Metrics
 from gateway.shares import Shares
+
+_READING: Final = -1  # holds, in the place of a project, what bodies take while they are read
 
 
 class Budget:
@@ -57,6 +61,18 @@ class Lease:
         if more or more_items:
             self._budget.change(self._project_id, more, more_items)
             self._bytes, self._items = nbytes, items
+
+    @contextmanager
+    def reading(self, nbytes: int) -> Iterator[None]:
+        """While a body is read, which takes so much besides it; ServiceUnavailable when there is not so much left.
+
+        It is nobody's share: large bodies are read one at a time, whoever sent them, so each may take all that is left.
+        """
+        self._budget.change(_READING, nbytes, 0)
+        try:
+            yield
+        finally:
+            self._budget.change(_READING, -nbytes, 0)
 
     def __enter__(self) -> Self:
         self._budget.enter(1)

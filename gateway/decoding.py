@@ -8,16 +8,17 @@ nothing that was acknowledged is refused.
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from contextlib import nullcontext
 from functools import lru_cache, partial
 from typing import Final, TypeVar
 
 from chassis.errors import PayloadTooLarge
 from gateway.answers import Undecodable
+from gateway.budget import Lease
 from gateway.faults import faults
 from gateway.inflate import IDENTITY, InflateLimits, inflate
 from gateway.settings import GatewaySettings
-from proto.otlp import json as otlp_json
-from proto.otlp.codec import decode, decode_json
+from proto.otlp.codec import KERNEL, decode, decode_json, decode_json_within, json_memory
 from proto.otlp.json import FieldError
 from proto.otlp.policy import Decoded, DecodeError, Policy, Signal
 from proto.otlp.responses import Media
@@ -28,8 +29,9 @@ T = TypeVar("T")
 INLINE_WIRE: Final = 64 * 2**10  # encoded bytes, provided that no more than INLINE_INFLATED come out
 INLINE_INFLATED: Final = 2**20
 INLINE_DECODE: Final = 512 * 2**10
+INLINE_COUNT: Final = 2 * 2**20
 INLINE_JSON: Final = 64 * 2**10  # this and the next of what the kernel leaves to the reader in Python
-SHARED_JSON: Final = 2**20  # larger ones are converted one at a time: that holds the interpreter's lock
+SHARED_JSON: Final = 2**20  # larger ones are read one at a time: that holds the interpreter's lock
 
 POLICIES: Final = 1_024  # kept at once; one per set of additional sensitive words
 UNLIMITED: Final = InflateLimits(2**31 - 2, 2**31, 2**31)  # what zlib takes as a length
@@ -47,7 +49,8 @@ class Decoder:
             "protobuf": body_limits,
             "json": body_limits._replace(max_bytes=json_bytes),
         }
-        self._json_lane = asyncio.Lock()
+        self._lane = asyncio.Lock()  # what of JSON the kernel reads in a thread
+        self._python_lane = asyncio.Lock()  # and what Python does
 
     async def inflated(self, encoding: str, wire: bytes, limits: InflateLimits) -> bytes:
         """The body without its encoding; raises like `inflate`."""
@@ -61,39 +64,52 @@ class Decoder:
         return await self._off_loop(inflate, encoding, wire, limits)
 
     async def decoded(
-        self, signal: Signal, media: Media, body: bytes, project_id: int, policy: Policy, now_ns: int
+        self, signal: Signal, media: Media, body: bytes, project_id: int, policy: Policy, now_ns: int, lease: Lease
     ) -> Decoded:
-        """Columns and outcomes of an inflated body; Undecodable when it is refused as a whole."""
+        """Columns and outcomes of an inflated body; Undecodable when it is refused as a whole, ServiceUnavailable when
+        there is no memory for reading it. `lease` has the body already.
+        """
         try:
             if media == "json":
-                read = await self._sized(decode_json, signal, body, project_id, policy, now_ns)
-                if read is not None:
-                    return read
-                body = await self._converted(signal, body, policy)
-            return await self._sized(decode, signal, body, project_id, policy, now_ns)
+                return await self._decoded_json(lease, signal, body, project_id, policy, now_ns)
+            if len(body) <= INLINE_DECODE:
+                return decode(signal, body, project_id, policy, now_ns)
+            return await self._off_loop(decode, signal, body, project_id, policy, now_ns)
         except FieldError as error:
             raise Undecodable(error, faults(signal, body, error)) from error
         except DecodeError as error:
             raise Undecodable(error) from error
 
-    async def _sized(
-        self, function: Callable[..., T], signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int
-    ) -> T:
+    async def _decoded_json(
+        self, lease: Lease, signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int
+    ) -> Decoded:
+        """By the kernel, but for little. One that leaves more to Python, being faulty or merely odd, is read anew.
+
+        Large bodies are read in a thread, one at a time, and paid for.
+        """
+        request = (signal, body, project_id, policy, now_ns)
         if len(body) <= INLINE_DECODE:
-            return function(signal, body, project_id, policy, now_ns)
-        return await self._off_loop(function, signal, body, project_id, policy, now_ns)
+            read = decode_json_within(INLINE_JSON, *request)  # nothing else is read meanwhile: no need to pay for it
+            if read is not None:
+                return read
+        elif KERNEL:
+            async with self._lane:
+                with lease.reading(await self._memory(body, policy)):
+                    read = await self._off_loop(decode_json_within, INLINE_JSON, *request)
+            if read is not None:
+                return read
+        async with self._python_lane if len(body) > SHARED_JSON else nullcontext():
+            with lease.reading(await self._memory(body, policy, in_python=True)):
+                return await self._off_loop(decode_json, *request)
 
-    async def _converted(self, signal: Signal, body: bytes, policy: Policy) -> bytes:
-        """OTLP/JSON as protobuf, by the slower way: what the kernel left, be it refused or merely unusual."""
-        if len(body) <= INLINE_JSON:
-            return otlp_json.to_protobuf(signal, body, policy)
-        if len(body) <= SHARED_JSON:
-            return await self._off_loop(otlp_json.to_protobuf, signal, body, policy)
-        async with self._json_lane:
-            return await self._off_loop(otlp_json.to_protobuf, signal, body, policy)
+    async def _memory(self, body: bytes, policy: Policy, *, in_python: bool = False) -> int:
+        """What reading JSON takes; the kernel counts a body of `INLINE_COUNT` in less time than a hop takes."""
+        if KERNEL and len(body) <= INLINE_COUNT:
+            return json_memory(body, policy, in_python=in_python)
+        return await self._off_loop(json_memory, body, policy, in_python=in_python)
 
-    async def _off_loop(self, function: Callable[..., T], *arguments: object) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
+    async def _off_loop(self, function: Callable[..., T], *arguments: object, **options: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(function, *arguments, **options))
 
 
 def decoded_again(
@@ -104,8 +120,5 @@ def decoded_again(
     """
     body = inflate(encoding, wire, UNLIMITED)
     if media == "json":
-        read = decode_json(signal, body, project_id, policy, received_ns)
-        if read is not None:
-            return read
-        body = otlp_json.to_protobuf(signal, body, policy)
+        return decode_json(signal, body, project_id, policy, received_ns)
     return decode(signal, body, project_id, policy, received_ns)

@@ -1,8 +1,7 @@
 """The export handler: one flat list of steps for both signals."""
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable
 
 from aiohttp import web
 
@@ -19,9 +18,6 @@ from gateway.quota.quota import Quota
 from gateway.settings import GatewaySettings
 from proto.otlp.policy import Decoded, Signal
 from proto.otlp.responses import Media
-
-# While a JSON body is read there is protobuf besides it, up to about twice as long.
-MEMORY_OF: Final[Mapping[Media, int]] = {"protobuf": 1, "json": 3}  # in lengths of the body
 
 
 class Exporter:
@@ -80,7 +76,7 @@ class Exporter:
         3. can anything be taken, is there memory                         503
         4. media type, content encoding                                   415
         5. read, at most the wire cap                                     413, 400
-        6. inflate, convert JSON, decode                                  413, 400
+        6. inflate, decode; for large JSON, is there memory to read it    413, 400, 503
         7. do the items fit into the month                                429
         8. take: until the promise of the answer holds                    503
         """
@@ -95,9 +91,9 @@ class Exporter:
             body = await self._decoder.inflated(encoding, wire, self._decoder.limits[media])
             kept = wire if self._intake.keeps_bodies else b""
             del wire
-            lease.set((len(kept) if kept is not body else 0) + len(body) * MEMORY_OF[media])
+            lease.set((len(kept) if kept is not body else 0) + len(body))
             policy, now_ns = self._decoder.policy(project.sensitive_words), self._clock()
-            decoded = await self._decoder.decoded(signal, media, body, project.project_id, policy, now_ns)
+            decoded = await self._decoder.decoded(signal, media, body, project.project_id, policy, now_ns, lease)
             del body
             self._count(request, decoded)
             lease.set(len(kept) + decoded.nbytes, decoded.accepted)

@@ -1,13 +1,14 @@
 """Peak memory that one request takes, against its size: each case in a process of its own.
 
 What is printed is how far the resident set rose above where it stood with the body in memory, while the request was
-decoded and assembled (`VmHWM` of /proc/self/status after a reset, Linux). The body is made elsewhere and read from a
-file, so that no freed memory of its making lies ready.
+decoded and, but for JSON, assembled (`VmHWM` of /proc/self/status after a reset, Linux). The body is made elsewhere and
+read from a file, so that no freed memory of its making lies ready. For JSON there is what the gateway pays before it
+reads (`proto.otlp.codec.json_memory`), read by the kernel and by Python.
 """
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import NamedTuple
@@ -72,37 +73,139 @@ CASES: dict[str, Callable[[], Body]] = {
 }
 
 
+def _spans(*spans: str) -> bytes:
+    return _json(",".join(spans).encode()).body
+
+
+def _one(fields: str, number: int = 1) -> str:
+    ids = f'"traceId":"{number:032x}","spanId":"{number:016x}","startTimeUnixNano":"{NOW_NS}"'
+    return f"{{{ids},{fields}}}"
+
+
+def _attributes(*attributes: str) -> str:
+    return f'"attributes":[{",".join(attributes)}]'
+
+
+def _nested(depth: int) -> str:
+    return '{"arrayValue":{"values":[' * (depth - 1) + '{"stringValue":"x"}' + "]}}" * (depth - 1)
+
+
+def _resources(resources: Iterable[str]) -> bytes:
+    scopes = '"scopeSpans":[{"spans":[' + _one('"name":"n"') + "]}]"
+    return f'{{"resourceSpans":[{",".join(f"{{{resource}{scopes}}}" for resource in resources)}]}}'.encode()
+
+
+def _keys(first: int, width: int) -> str:
+    return _attributes(*(f'{{"key":"{number:0{width}}"}}' for number in range(first, first + 128)))
+
+
+# The largest legal bodies that take most: each has 64 MB, two million parts, or 50 000 items.
+JSON_CASES: dict[str, Callable[[], bytes]] = {
+    "30 000 spans of 2 kB": lambda: _spans(
+        *[_one(_attributes('{"key":"k","value":{"stringValue":"' + "x" * 1_900 + '"}}'))] * 30_000
+    ),
+    "30 000 values 32 deep": lambda: _spans(*[_one(_attributes(f'{{"key":"k","value":{_nested(32)}}}'))] * 28_000),
+    "a name of 63 MB": lambda: _spans(_one('"name":"' + "x" * 63 * MB + '"')),
+    "a name of escapes": lambda: _spans(_one('"name":"' + r"\u00e9" * 10 * MB + '"')),
+    "a name of halves of pairs": lambda: _spans(_one('"name":"' + r"\ud800" * 10 * MB + '"')),
+    "a name that is not UTF-8": lambda: _spans(_one('"name":"NAME"')).replace(b"NAME", b"\xff" * 63 * MB),
+    "the same of control characters": lambda: _spans(_one('"name":"' + "\x7f" * 63 * MB + 'X"')).replace(b"X", b"\xff"),
+    "2 M empty attributes": lambda: _spans(_one(_attributes(*["{}"] * 1_990_000))),
+    "2 M empty events": lambda: _spans(*[_one('"events":[' + ",".join(["{}"] * 128) + "]")] * 15_000),
+    "2 M links": lambda: _spans(
+        *[_one('"links":[' + ",".join(['{"spanId":"eee19b7ec3c1b174"}'] * 128) + "]")] * 13_000
+    ),
+    "2 M distinct keys": lambda: _spans(*(_one(_keys(first * 128, 1)) for first in range(15_000))),
+    "long distinct keys": lambda: _spans(*(_one(_keys(first * 128, 250)) for first in range(1_850))),
+    "long distinct keys of resources": lambda: _resources(
+        f'"resource":{{{_keys(first * 128, 250)}}},' for first in range(1_850)
+    ),
+    "a map of 2 M": lambda: _spans(
+        _one(_attributes(f'{{"key":"k","value":{{"kvlistValue":{{{_keys_of_map(1_990_000)}}}}}}}'))
+    ),
+    "an array of 2 M nulls": lambda: _spans(
+        _one(_attributes('{"key":"k","value":{"arrayValue":{"values":[' + ",".join(["null"] * 1_990_000) + "]}}}"))
+    ),
+    "50 000 resources": lambda: _resources(
+        f'"resource":{{"attributes":[{{"key":"{number}","value":{{"stringValue":"v{number}"}}}}]}},'
+        for number in range(50_000)
+    ),
+    "2 M empty scopes": lambda: b'{"resourceSpans":[{"scopeSpans":[' + b",".join([b"{}"] * 1_990_000) + b"]}]}",
+    "2 M entities": lambda: (
+        b'{"resourceSpans":[{"resource":{"entityRefs":[' + b",".join([b"{}"] * 1_990_000) + b"]}}]}"
+    ),
+    "22 M keys of an entity": lambda: (
+        b'{"resourceSpans":[{"resource":{"entityRefs":[{"idKeys":[' + b",".join([b'""'] * 22_000_000) + b"]}]}}]}"
+    ),
+}
+
+
+def _keys_of_map(count: int) -> str:
+    return '"values":[' + ",".join(f'{{"key":"{number}"}}' for number in range(count)) + "]"
+
+
 def measure() -> None:
     """Prints one line per case: size, peak above it, their ratio, and what became of the request."""
     print(f"\nmemory{'':36} {'body MB':>9} {'peak MB':>9} {'ratio':>7}  outcome")
+    for name, make in CASES.items():
+        print(f"  {name:40} {grown(make(), 'whole')}", flush=True)
+    print(f"\nJSON{'':38} {'body MB':>9} {'peak MB':>9} {'ratio':>7} {'paid MB':>9}  outcome")
+    for name, make_json in JSON_CASES.items():
+        body = Body(make_json(), is_json=True)
+        for way in ("kernel", "python"):
+            print(f"  {name:32} {way:7} {grown(body, way)}", flush=True)
+
+
+class Grown(NamedTuple):
+    """How much memory a body took besides itself, in bytes, how much is paid for that (JSON), and what became of it."""
+
+    body: int
+    peak: int
+    paid: int
+    outcome: str
+
+    def __str__(self) -> str:
+        paid = f" {self.paid / MB:9.1f}" if self.paid else ""
+        return f"{self.body / MB:9.2f} {self.peak / MB:9.1f} {self.peak / self.body:7.1f}{paid}  {self.outcome}"
+
+
+def grown(sent: Body, way: str) -> Grown:
+    """Measured in a process of its own. `way`: whole (decoded and assembled), kernel or python (JSON, decoded)."""
     with NamedTemporaryFile() as file:
-        for name, make in CASES.items():
-            sent = make()
-            Path(file.name).write_bytes(sent.body)
-            command = [sys.executable, "-m", "benchmarks.codec.memory", file.name, sent.signal, str(int(sent.is_json))]
-            done = subprocess.run(command, check=True, capture_output=True, text=True)
-            print(f"  {name:40} {done.stdout}", end="")
+        Path(file.name).write_bytes(sent.body)
+        command = [sys.executable, "-m", "benchmarks.codec.memory", file.name, sent.signal, str(int(sent.is_json)), way]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+    peak, paid, outcome = done.stdout.split(" ", 2)
+    return Grown(len(sent.body), int(peak), int(paid), outcome.strip())
 
 
-def _measure_here(path: str, signal: str, is_json: str) -> None:
+def _measure_here(path: str, signal: str, is_json: str, way: str) -> None:
     sent = Body(Path(path).read_bytes(), "traces" if signal == "traces" else "logs", is_json == "1")
-    _decode(Body(small(span())))  # what is loaded once is no request's memory
-    _decode(_json(b"{}"))
+    decode = _decode if way == "whole" else _read_json if way == "kernel" else _read_json_in_python
+    decode(Body(small(span())) if way == "whole" else _json(b"{}"))  # what is loaded once is no request's memory
+    paid = codec.json_memory(sent.body, Policy(), in_python=way == "python") if way != "whole" else 0
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts again at what is resident now
     before = _status("VmRSS")
-    outcome = _decode(sent)
-    grown = (_status("VmHWM") - before) / 1024
-    size = len(sent.body) / MB
-    print(f"{size:9.2f} {grown:9.1f} {grown / size:7.1f}  {outcome}")
+    outcome = decode(sent)
+    print((_status("VmHWM") - before) * 1024, paid, outcome)
+
+
+def _read_json(sent: Body) -> str:
+    decoded = codec.decode_json_within(0, sent.signal, sent.body, 1, Policy(), NOW_NS)
+    return "left to Python" if decoded is None else f"{decoded.accepted} accepted"
+
+
+def _read_json_in_python(sent: Body) -> str:
+    converted = to_protobuf(sent.signal, sent.body, Policy())
+    decoded = codec.decode(sent.signal, converted.body, 1, Policy(), NOW_NS, converted.faults)
+    return f"{decoded.accepted} accepted"
 
 
 def _decode(sent: Body) -> str:
     policy = Policy()
     try:
-        decoded = codec.decode_json(sent.signal, sent.body, 1, policy, NOW_NS) if sent.is_json else None
-        if decoded is None:
-            body = to_protobuf(sent.signal, sent.body, policy) if sent.is_json else sent.body
-            decoded = codec.decode(sent.signal, body, 1, policy, NOW_NS)
+        decode = codec.decode_json if sent.is_json else codec.decode
+        decoded = decode(sent.signal, sent.body, 1, policy, NOW_NS)
     except DecodeError as error:
         return f"refused: {error.reason}"
     blocks = codec.assemble([decoded], 1)

@@ -1,7 +1,8 @@
 """Prints CPU per item of the gateway and of Rotel: `python -m benchmarks.gateway [--seconds N] [NAME=VALUE ...]`.
 
 Requests of 512 items over connections that send one after the other. The rivals take turns, round after round, so that
-whatever else the machine does meets all of them. A rival is charged with the CPU of its process, from the first request
+whatever else the machine does meets all of them. Sluice sends to ClickHouse uncompressed; Rotel by its defaults (LZ4),
+and once more uncompressed. A rival is charged with the CPU of its process, from the first request
 until every accepted item has arrived at the endpoint as a row and what is derived from the items as well; a round in
 which an item is refused or missing ends the run. Senders and endpoint share the machine, and are not charged.
 NAME=VALUE are settings of the gateway.

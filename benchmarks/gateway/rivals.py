@@ -17,6 +17,7 @@ from tests.e2e.agents import client_environment, rotel_executable
 from tests.e2e.product import Service, eventually, free_port, set_up_apart, stop
 
 ROTEL: Final = "Rotel"
+_ROTEL_PLAIN: Final = "Rotel, uncompressed"  # as Sluice sends to ClickHouse
 _ROOT: Final = Path(__file__).parents[2]
 
 
@@ -73,11 +74,14 @@ def endpoint(directory: Path) -> Iterator[Endpoint]:
 
 @contextmanager
 def rivals(directory: Path, sink: Endpoint, modes: Sequence[str], settings: Mapping[str, str]) -> Iterator[list[Rival]]:
-    """The gateway in each of the modes, and Rotel; all of them started, and ended at the end."""
+    """The gateway in each of the modes, and Rotel with its exporter's compression and without; all of them started, and
+    ended at the end.
+    """
     with ExitStack() as stack:
         yield [
             *(stack.enter_context(_sluice(directory / mode, sink, mode, settings)) for mode in modes),
-            stack.enter_context(_rotel(directory, sink)),
+            stack.enter_context(_rotel(directory, sink, ROTEL, "lz4")),
+            stack.enter_context(_rotel(directory, sink, _ROTEL_PLAIN, "none")),
         ]
 
 
@@ -108,17 +112,18 @@ def _sluice(directory: Path, sink: Endpoint, mode: str, settings: Mapping[str, s
 
 
 @contextmanager
-def _rotel(directory: Path, sink: Endpoint) -> Iterator[Rival]:
-    """Rotel as it comes, with its exporter to ClickHouse: batches of 8 192 items or a fifth of a second, LZ4."""
+def _rotel(directory: Path, sink: Endpoint, name: str, compression: str) -> Iterator[Rival]:
+    """Rotel with its exporter to ClickHouse, batches of 8 192 items or a fifth of a second; by default it sends LZ4."""
     port = free_port()
     options = {
         "otlp-http-endpoint": f"127.0.0.1:{port}",
         "otlp-grpc-endpoint": f"127.0.0.1:{free_port()}",
         "exporter": "clickhouse",
         "clickhouse-exporter-endpoint": f"http://127.0.0.1:{sink.port}",
+        "clickhouse-exporter-compression": compression,
     }
     arguments = [word for name, value in options.items() for word in (f"--{name}", value)]
-    log = directory / "rotel.log"
+    log = directory / f"rotel-{compression}.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
             [rotel_executable(), "start", *arguments], stdout=out, stderr=out, cwd=directory, env=client_environment()
@@ -127,7 +132,7 @@ def _rotel(directory: Path, sink: Endpoint) -> Iterator[Rival]:
         eventually(lambda: process.poll() is not None or _listens(process.pid, port), "Rotel listening")
         assert process.poll() is None, log.read_text()
         tables: Mapping[Signal, str] = {"traces": "otel.otel_traces", "logs": "otel.otel_logs"}
-        yield Rival(ROTEL, Target(port, ""), psutil.Process(process.pid), tables)
+        yield Rival(name, Target(port, ""), psutil.Process(process.pid), tables)
         assert process.poll() is None, log.read_text()
     finally:
         stop(process)

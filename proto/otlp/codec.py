@@ -3,9 +3,10 @@
 import importlib
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Final
+from typing import Final, NamedTuple
 
-from proto.otlp.policy import Block, Decoded, Policy, Signal
+from proto.otlp.json import ItemReader, to_protobuf
+from proto.otlp.policy import Block, Decoded, Faults, Policy, Signal
 
 
 def _load() -> ModuleType:
@@ -20,21 +21,78 @@ _decoder = _load()
 KERNEL: Final = _decoder.__name__ == "proto.otlp.kernel"
 
 
-def decode(signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int) -> Decoded:
-    """One export request, `body` in OTLP's protobuf encoding. Raises DecodeError when it is refused as a whole."""
-    decoded: Decoded = _decoder.decode(signal, body, project_id, policy, now_ns)
+def decode(
+    signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int, faults: Faults | None = None
+) -> Decoded:
+    """One export request, `body` in OTLP's protobuf encoding. Raises DecodeError when it is refused as a whole.
+
+    `faults`: its items that are rejected already.
+    """
+    decoded: Decoded = _decoder.decode(signal, body, project_id, policy, now_ns, faults)
     return decoded
 
 
-def decode_json(signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int) -> Decoded | None:
-    """The same for `body` in OTLP/JSON; None where the kernel leaves it to `proto.otlp.json` (docs/codec.md section 6).
+def decode_json(signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int) -> Decoded:
+    """The same for `body` in OTLP/JSON, whatever it takes."""
+    decoded = _decode_by_kernel(len(body), signal, body, project_id, policy, now_ns)
+    return decoded if decoded is not None else _decode_in_python(signal, body, project_id, policy, now_ns)
 
-    It leaves everything that is refused, what hardly anybody writes, and, where it was not built, every body.
+
+def decode_json_within(
+    most_left: int, signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int
+) -> Decoded | None:
+    """The same, or None when more than `most_left` bytes of it were read in Python, at a twentieth of the speed.
+
+    That is all of it where the kernel was not built, else what the kernel leaves: items, or a body as a whole
+    (docs/codec.md section 6).
     """
+    decoded = _decode_by_kernel(most_left, signal, body, project_id, policy, now_ns)
+    if decoded is None and len(body) <= most_left:
+        decoded = _decode_in_python(signal, body, project_id, policy, now_ns)
+    return decoded
+
+
+def _decode_by_kernel(
+    most_left: int, signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int
+) -> Decoded | None:
     if not KERNEL:
         return None
-    decoded: Decoded | None = _decoder.decode_json(signal, body, project_id, policy, now_ns)
+    reader = ItemReader(signal)
+    decoded: Decoded | None = _decoder.decode_json(signal, body, project_id, policy, now_ns, reader, most_left)
     return decoded
+
+
+def _decode_in_python(signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int) -> Decoded:
+    converted = to_protobuf(signal, body, policy)
+    return decode(signal, converted.body, project_id, policy, now_ns, converted.faults)
+
+
+def json_memory(body: bytes, policy: Policy, *, in_python: bool) -> int:
+    """How many bytes of memory reading `body` in OTLP/JSON takes besides it, at most (`python -m benchmarks.codec
+    memory`). `in_python`: all of it may be left to Python.
+    """
+    cost = _READ_IN_PYTHON if in_python else _READ_BY_KERNEL
+    return cost.each + cost.of_byte * len(body) + cost.of_object * min(_objects(body), policy.max_parts)
+
+
+class _Cost(NamedTuple):
+    """Bytes of memory for each body, each of its bytes, and each opening brace in it."""
+
+    each: int
+    of_byte: int
+    of_object: int
+
+
+_READ_BY_KERNEL: Final = _Cost(16 * 2**20, 4, 80)
+_READ_IN_PYTHON: Final = _Cost(16 * 2**20, 9, 160 if KERNEL else 540)
+_STEP: Final = 2**20
+
+
+def _objects(body: bytes) -> int:
+    if KERNEL:
+        counted: int = _decoder.count_objects(body)
+        return counted
+    return sum(body.count(b"{", at, at + _STEP) for at in range(0, len(body), _STEP))  # others get a turn in between
 
 
 def assemble(decoded: Sequence[Decoded], batch_id: int) -> list[Block]:

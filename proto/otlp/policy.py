@@ -1,5 +1,6 @@
 """What a decoder is told and what it answers: limits and policy in, counts and columns out. See docs/codec.md."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final, Literal, NamedTuple, Protocol
@@ -62,6 +63,9 @@ class Reason(StrEnum):
     START_TIME_TOO_OLD = "start_time_too_old"
     TIME_IN_FUTURE = "time_in_future"
     TIME_TOO_OLD = "time_too_old"
+    INVALID_FIELD = "invalid_field"  # OTLP/JSON: something in the item that its field cannot hold
+    INVALID_RESOURCE = "invalid_resource"  # the same in the resource that it belongs to
+    INVALID_SCOPE = "invalid_scope"
 
 
 class Modification(StrEnum):
@@ -139,6 +143,21 @@ def refusal(reason: Refusal, policy: Policy) -> DecodeError:
     return DecodeError(reason, messages[reason])
 
 
+class Faults:
+    """Items of one request in OTLP/JSON that are rejected before protobuf is made of the others."""
+
+    __slots__ = ("first", "rejected")
+
+    def __init__(self) -> None:
+        self.rejected: Counter[str] = Counter()  # by Reason
+        self.first = ""  # where the first fault is and what is wrong there
+
+    def add(self, reason: Reason, items: int, fault: str) -> None:
+        if items:
+            self.rejected[reason] += items
+            self.first = self.first or fault
+
+
 class RaisedException(NamedTuple):
     """An exception found in an accepted item, as it is stored (scrubbed, truncated)."""
 
@@ -178,6 +197,10 @@ class Decoded(Protocol):
     @property
     def rejected(self) -> Mapping[str, int]:
         """Rejected items by `Reason`; only reasons that occurred."""
+
+    @property
+    def first_fault(self) -> str:
+        """Of a request in OTLP/JSON: where the first value is that its field cannot hold, and why; empty for none."""
 
     @property
     def modified(self) -> Mapping[str, int]:

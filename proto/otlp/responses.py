@@ -49,24 +49,31 @@ class Violation(NamedTuple):
     description: str
 
 
-def export_response(signal: Signal, media: Media, rejected: Mapping[str, int]) -> bytes:
-    """The body of a 200. `rejected` counts items by reason; nothing rejected leaves `partial_success` unset."""
+def export_response(signal: Signal, media: Media, rejected: Mapping[str, int], first_fault: str = "") -> bytes:
+    """The body of a 200. `rejected` counts items by reason; nothing rejected leaves `partial_success` unset.
+    `first_fault` says where to look, where there are faults in JSON.
+    """
     count = sum(rejected.values())
     if count == 0:
         return b"{}" if media == "json" else b""
-    message = rejection_message(signal, rejected)
+    message = rejection_message(signal, rejected, first_fault)
     if media == "json":
         field, _ = _ITEMS[signal]
         return msgspec.json.encode({"partialSuccess": {field: count, "errorMessage": message}})
     return bytes_field(1, varint_field(1, count) + bytes_field(2, message.encode()))
 
 
-def rejection_message(signal: Signal, rejected: Mapping[str, int]) -> str:
-    """`3 spans rejected: invalid_trace_id 2, start_time_too_old 1`, the most frequent reason first."""
+def rejection_message(signal: Signal, rejected: Mapping[str, int], first_fault: str = "") -> str:
+    """`3 spans rejected: invalid_trace_id 2, invalid_field 1 (first fault: resourceSpans[0]...kind: ...)`, the most
+    frequent reason first.
+    """
     reasons = sorted(rejected.items(), key=lambda entry: (-entry[1], entry[0]))
     _, items = _ITEMS[signal]
     counts = ", ".join(f"{reason} {count}" for reason, count in reasons if count)
-    return _short(f"{sum(rejected.values())} {items} rejected: {counts}")
+    return _short(
+        f"{sum(rejected.values())} {items} rejected: {counts}"
+        + (f" (first fault: {first_fault})" if first_fault else "")
+    )
 
 
 def rpc_code(status: int) -> int:

@@ -38,6 +38,11 @@ def spans(body: bytes) -> bytes:
     return bytes_field(1, bytes_field(2, body))
 
 
+def largest_json() -> bytes:
+    """A legal body of 64 MiB, one text that takes four times as much to repair."""
+    return b'{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"' + b"\xff" * (64 * MIB - 64) + b'"}]}]}]}'
+
+
 BOMBS: Final[dict[str, Callable[[], Bomb]]] = {
     "gzip-zeros": lambda: Bomb(streamed(zlib.compressobj(1, wbits=31), ZEROS), 413, "gzip"),
     "deflate-zeros": lambda: Bomb(streamed(zlib.compressobj(1), ZEROS), 413, "deflate"),
@@ -57,6 +62,7 @@ BOMBS: Final[dict[str, Callable[[], Bomb]]] = {
     ),
     "json-braces": lambda: Bomb(gzip.compress(b'{"a":' * 3_000_000), 413, "gzip", JSON),
     "json-depth": lambda: Bomb(gzip.compress(b'{"a":' * 1_000_000), 400, "gzip", JSON),
-    "json-zeros": lambda: Bomb(streamed(zlib.compressobj(1, wbits=31), 20 * MIB), 413, "gzip", JSON),
+    "json-zeros": lambda: Bomb(streamed(zlib.compressobj(1, wbits=31), 65 * MIB), 413, "gzip", JSON),
+    "json-largest": lambda: Bomb(gzip.compress(largest_json(), 1), 200, "gzip", JSON),
     "json-text": lambda: Bomb(gzip.compress(b'{"x":"' + b"y" * (15 * MIB) + b'"}'), 200, "gzip", JSON),
 }

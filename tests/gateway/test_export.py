@@ -154,30 +154,33 @@ async def test_json_that_is_not_otlp_is_400(gateway: Gateway, body: bytes) -> No
 
 
 async def test_a_bad_json_field_is_named(gateway: Gateway) -> None:
-    body = b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"kind": "x"}]}]}]}'
+    body = b'{"resourceSpans": [{"scopeSpans": [{"spans": "x"}]}]}'
     answer = await gateway.post("/v1/traces", body, {"Content-Type": JSON})
     assert_refused(answer, 400, "bad_request", JSON)
     (issue,) = answer.json["error"]["details"]
-    assert issue["path"] == "resourceSpans[0].scopeSpans[0].spans[0].kind"
+    assert issue["path"] == "resourceSpans[0].scopeSpans[0].spans"
     assert answer.json["details"][0]["fieldViolations"][0]["field"] == issue["path"]
 
 
-async def test_every_bad_json_field_is_named(gateway: Gateway) -> None:
+async def test_every_bad_json_field_of_a_refused_request_is_named(gateway: Gateway) -> None:
     spans = [
         {"traceId": 5, "name": 6, "kind": "X", "startTimeUnixNano": True, "attributes": 3},
         {"name": "good"},
         {"events": [{"name": 7}]},
     ]
-    sent = {"resourceSpans": [{"resource": {"attributes": [{"key": 1}]}, "scopeSpans": [{"spans": spans}]}]}
+    scopes = [{"spans": spans}, {"spans": 5}, 5]
+    sent = {"resourceSpans": [{"resource": {"attributes": [{"key": 1}]}, "scopeSpans": scopes}]}
     answer = await gateway.post("/v1/traces", json.dumps(sent).encode(), {"Content-Type": JSON})
     assert_refused(answer, 400, "bad_request", JSON)
     issues = {issue["path"]: issue["message"] for issue in answer.json["error"]["details"]}
     fields = ["traceId", "name", "kind", "startTimeUnixNano", "attributes"]
-    spans_at = "resourceSpans[0].scopeSpans[0].spans"
+    scopes_at = "resourceSpans[0].scopeSpans"
     assert set(issues) == {
         "resourceSpans[0].resource.attributes[0].key",
-        *(f"{spans_at}[0].{field}" for field in fields),
-        f"{spans_at}[2].events[0].name",
+        *(f"{scopes_at}[0].spans[0].{field}" for field in fields),
+        f"{scopes_at}[0].spans[2].events[0].name",
+        f"{scopes_at}[1].spans",
+        f"{scopes_at}[2]",
     }
     assert not any("resourceSpans" in message for message in issues.values())
 

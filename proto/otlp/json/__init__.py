@@ -1,159 +1,134 @@
 """OTLP/JSON to OTLP's protobuf encoding, so that both take the same road through the decoder.
 
-`to_protobuf` counts (`limits` before memory is spent), repairs text that is not Unicode (`repair`), reads typed
-structures (`shapes`) item by item and writes each as protobuf (`encode`).
+`to_protobuf` counts (`limits`, before memory is spent), repairs text that is not Unicode (`repair`), reads typed
+structures (`shapes`) one resource, scope and item at a time (`reading`) and writes each as protobuf (`encode`). An item
+that is faulty is left out and counted; a resource or a scope that is takes its items with it.
 """
 
-import re
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from proto.otlp.json import shapes
-from proto.otlp.json.encode import Encoder, Fault
+from proto.otlp.json.encode import Encoder
+from proto.otlp.json.limits import elements, limit_objects
+from proto.otlp.json.reading import NAMES, FieldError, IllFormedError, ItemReader, encoded, not_json, typed
 from proto.otlp.json.repair import repair
 from proto.otlp.json.shapes import present
-from proto.otlp.policy import DecodeError, Policy, Refusal, Signal, refusal
+from proto.otlp.policy import Faults, Policy, Reason, Refusal, Signal, refusal
 from proto.otlp.wire import bytes_field
 
-_TO_BRACE: Final = rb'(?:[^"{]++|"(?:[^"\\]++|\\.)*+"?)*+\{'  # past strings, whatever is in them
-_STEP: Final = 1_000  # braces: a step of Python for each would take seconds, and all of them at once the interpreter
-_BRACE: Final = re.compile(_TO_BRACE, re.DOTALL)
-_BRACES: Final = re.compile(rb"(?:%s){%d}+" % (_TO_BRACE, _STEP), re.DOTALL)
-_AT: Final = re.compile(r"(?P<fault>.*) - at `\$\.?(?P<path>.*)`", re.DOTALL)
+__all__ = ["Converted", "FieldError", "ItemReader", "to_protobuf"]
 
 
-class FieldError(DecodeError):
-    """A value that its field cannot hold, anywhere in the request; `path` says where, `fault` what is wrong there."""
+class Converted(NamedTuple):
+    """A request as protobuf, without the items that are rejected already."""
 
-    def __init__(self, path: str, fault: str) -> None:
-        super().__init__(Refusal.MALFORMED, f"{path}: {fault}" if path else fault)
-        self.path = path
-        self.fault = fault
+    body: bytes
+    faults: Faults
 
 
-def to_protobuf(signal: Signal, body: bytes, policy: Policy) -> bytes:
+def to_protobuf(signal: Signal, body: bytes, policy: Policy) -> Converted:
     """The protobuf encoding of the request whose OTLP/JSON encoding is `body`.
 
-    Raises DecodeError: `malformed` for what is not JSON or not OTLP (a FieldError where a field is to blame),
-    `too_deep`, `too_many_items`, `too_many_parts`.
+    Raises DecodeError: `malformed` for what is not JSON or where it cannot be told which items there are (a FieldError
+    then), `too_deep`, `too_many_items`, `too_many_parts`.
     """
-    _limit_objects(body, policy)
+    limit_objects(body, policy)
     try:
-        return _Request(signal, policy, repaired=False).encode(body)
-    except _IllFormedError as error:
+        return _Request(signal, policy, repaired=False).converted(body)
+    except IllFormedError as error:
         repaired = repair(body)
         if repaired == body:
-            raise DecodeError(Refusal.MALFORMED, f"The body is not JSON: {error}.") from error
+            raise not_json(error) from error
     try:
-        return _Request(signal, policy, repaired=True).encode(repaired)
-    except _IllFormedError as error:
-        raise DecodeError(Refusal.MALFORMED, f"The body is not JSON: {error}.") from error
+        return _Request(signal, policy, repaired=True).converted(repaired)
+    except IllFormedError as error:
+        raise not_json(error) from error
 
 
-class _IllFormedError(Exception):
-    """Not JSON, or text in it is not Unicode."""
-
-
-def _limit_objects(body: bytes, policy: Policy) -> None:
-    """Every part is an object, so there are no more parts than opening braces outside of strings."""
-    if body.count(b"{") > policy.max_parts and _has_braces(body, policy.max_parts + 1):
-        raise refusal(Refusal.TOO_MANY_PARTS, policy)
-
-
-def _has_braces(body: bytes, count: int) -> bool:
-    """Whether there are so many opening ones outside of strings."""
-    at = 0
-    steps, single = divmod(count, _STEP)
-    for pattern in (*[_BRACES] * steps, *[_BRACE] * single):
-        found = pattern.match(body, at)
-        if found is None:
-            return False
-        at = found.end()
-    return True
-
-
-class _Shapes:
-    """Decoders for one signal: they are built once and are safe to share."""
-
-    def __init__(self, request: Any, item: Any, names: tuple[str, str, str]) -> None:
-        self.request = msgspec.json.Decoder(request)
-        self.item = msgspec.json.Decoder(item | None)
-        self.names = names
-
-
-_SHAPES: Final[dict[Signal, _Shapes]] = {
-    "traces": _Shapes(shapes.TracesRequest, shapes.Span, ("resourceSpans", "scopeSpans", "spans")),
-    "logs": _Shapes(shapes.LogsRequest, shapes.LogRecord, ("resourceLogs", "scopeLogs", "logRecords")),
+_REQUESTS: Final[dict[Signal, msgspec.json.Decoder[Any]]] = {
+    "traces": msgspec.json.Decoder(shapes.TracesRequest),
+    "logs": msgspec.json.Decoder(shapes.LogsRequest),
 }
-_COUNT: Final = msgspec.json.Decoder(list[shapes.AnyObject | None] | None)
-_ITEMS: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
+_RESOURCE: Final = msgspec.json.Decoder(shapes.Resource | None)
+_SCOPE: Final = msgspec.json.Decoder(shapes.Scope | None)
+_TEXT: Final = msgspec.json.Decoder(str | None)
+
+
+def _is_null(raw: msgspec.Raw) -> bool:
+    return memoryview(raw).nbytes == 4 and bytes(raw) == b"null"
 
 
 class _Request:
     def __init__(self, signal: Signal, policy: Policy, *, repaired: bool) -> None:
-        self._signal = signal
-        self._shapes = _SHAPES[signal]
+        self._request = _REQUESTS[signal]
+        self._names = NAMES[signal]
         self._policy = policy
         self._items = 0
         self._encoder = Encoder(repaired=repaired)
-        self._encode_item: Callable[[Any], bytes] = (
-            self._encoder.span if signal == "traces" else self._encoder.log_record
-        )
+        self._item = ItemReader(signal, repaired=repaired)
 
-    def encode(self, body: bytes) -> bytes:
-        resources, scopes, _ = self._shapes.names
-        request = _decode(self._shapes.request, body, "")
+    def converted(self, body: bytes) -> Converted:
+        request = typed(self._request, body, "")
         out = bytearray()
         for place, sent in present(request.resources):
-            path = f"{resources}[{place}]"
-            inner = bytearray(self._origin(f"{path}.resource", self._encoder.resource, sent.resource))
-            for scope_place, scoped in present(sent.scopes):
-                inner += bytes_field(2, self._scoped(f"{path}.{scopes}[{scope_place}]", scoped))
-            inner += self._encoder.text(3, sent.schema_url)
-            out += bytes_field(1, inner)
-        return bytes(out)
+            self._append_resource(place, sent, out)
+        return Converted(bytes(out), self._item.faults)
 
-    def _scoped(self, path: str, scoped: Any) -> bytes:
-        out = bytearray(self._origin(f"{path}.scope", self._encoder.scope, scoped.scope))
-        self._append_items(f"{path}.{self._shapes.names[2]}", scoped.items, out)
-        out += self._encoder.text(3, scoped.schema_url)
-        return bytes(out)
-
-    def _origin(self, path: str, encode: Callable[[Any], bytes], origin: Any) -> bytes:
-        if origin is None:
-            return b""
+    def _append_resource(self, place: int, sent: Any, out: bytearray) -> None:
+        resources, scopes, _ = self._names
+        path = f"{resources}[{place}]"
+        fault = None
+        inner = bytearray()
         try:
-            return bytes_field(1, encode(origin))
-        except Fault as fault:
-            raise FieldError(f"{path}.{fault.path}", fault.fault) from fault
+            inner += self._origin(f"{path}.resource", _RESOURCE, self._encoder.resource, sent.resource)
+            inner += self._schema_url(path, sent.schema_url)
+        except FieldError as error:
+            fault = error
+        for scope_place, scoped in present(sent.scopes):
+            here = f"{path}.{scopes}[{scope_place}]"
+            if fault is not None:
+                self._reject(Reason.INVALID_RESOURCE, fault, self._elements(here, scoped.items))
+            else:
+                self._append_scope((place, scope_place), here, scoped, inner)
+        if fault is None:
+            out += bytes_field(1, inner)
 
-    def _append_items(self, path: str, raw: msgspec.Raw, out: bytearray) -> None:
-        """Counts the items without keeping them, then reads and encodes one after the other."""
-        if not memoryview(raw).nbytes:  # the field is absent
+    def _append_scope(self, places: tuple[int, int], path: str, scoped: Any, out: bytearray) -> None:
+        items = self._elements(path, scoped.items)
+        try:
+            inner = bytearray(self._origin(f"{path}.scope", _SCOPE, self._encoder.scope, scoped.scope))
+            inner += self._schema_url(path, scoped.schema_url)
+        except FieldError as error:
+            self._reject(Reason.INVALID_SCOPE, error, items)
             return
-        self._items += len(_decode(_COUNT, raw, path) or ())
-        if self._items > self._policy.max_items:
+        self._append_items(places, items, inner)
+        out += bytes_field(2, inner)
+
+    def _append_items(self, places: tuple[int, int], items: Sequence[msgspec.Raw], out: bytearray) -> None:
+        for place, raw in enumerate(items):
+            item = None if _is_null(raw) else self._item(raw, *places, place)
+            if item is not None:
+                out += bytes_field(2, item)
+
+    def _origin(
+        self, path: str, decoder: msgspec.json.Decoder[Any], encode: Callable[[Any], bytes], raw: msgspec.Raw
+    ) -> bytes:
+        origin = typed(decoder, raw, path) if memoryview(raw).nbytes else None
+        return b"" if origin is None else bytes_field(1, encoded(encode, origin, path))
+
+    def _schema_url(self, path: str, raw: msgspec.Raw) -> bytes:
+        return self._encoder.text(3, typed(_TEXT, raw, f"{path}.schemaUrl") if memoryview(raw).nbytes else None)
+
+    def _elements(self, path: str, raw: msgspec.Raw) -> Sequence[msgspec.Raw]:
+        """The items of a scope, which count whatever becomes of them."""
+        found = elements(raw, f"{path}.{self._names[2]}", self._policy.max_items - self._items)
+        if found is None:
             raise refusal(Refusal.TOO_MANY_ITEMS, self._policy)
-        for place, item in enumerate(_decode(_ITEMS, raw, path) or ()):
-            here = f"{path}[{place}]"
-            message = _decode(self._shapes.item, item, here)
-            try:
-                if message is not None:
-                    out += bytes_field(2, self._encode_item(message))
-            except Fault as fault:
-                raise FieldError(f"{here}.{fault.path}", fault.fault) from fault
+        self._items += len(found)
+        return found
 
-
-def _decode(decoder: msgspec.json.Decoder[Any], body: bytes | msgspec.Raw, path: str) -> Any:
-    try:
-        return decoder.decode(body)
-    except msgspec.ValidationError as error:
-        found = _AT.fullmatch(str(error))
-        where = ".".join(filter(None, (path, found["path"] if found else "")))
-        raise FieldError(where.replace(".[", "["), found["fault"] if found else str(error)) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _IllFormedError(str(error).removeprefix("JSON is malformed: ")) from error
-    except RecursionError as error:
-        raise DecodeError(Refusal.TOO_DEEP, "The JSON is nested too deep.") from error
+    def _reject(self, reason: Reason, fault: FieldError, items: Sequence[msgspec.Raw]) -> None:
+        self._item.faults.add(reason, sum(not _is_null(raw) for raw in items), fault.message)

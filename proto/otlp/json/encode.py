@@ -112,10 +112,16 @@ class Encoder:
             (
                 self.text(1, ref.schema_url),
                 self.text(2, ref.type),
-                *(bytes_field(3, self._utf8(key)) for key in ref.id_keys or ()),
-                *(bytes_field(4, self._utf8(key)) for key in ref.description_keys or ()),
+                self._texts(3, ref.id_keys),
+                self._texts(4, ref.description_keys),
             )
         )
+
+    def _texts(self, number: int, texts: list[str] | None) -> bytes:
+        out = bytearray()
+        for text in texts or ():
+            out += bytes_field(number, self._utf8(text))
+        return bytes(out)
 
     def _event(self, event: shapes.Event) -> bytes:
         return (

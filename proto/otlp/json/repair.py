@@ -15,6 +15,7 @@ _FAULT: Final = _DELETE + b"1"
 _REPLACEMENT: Final = _DELETE + b"2"  # U+FFFD was in the body
 _UFFFD: Final = "\ufffd".encode()
 _NEVER_UTF8: Final = b"\xff"
+_STEP: Final = 2**20
 _ESCAPE: Final = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a surrogate pair
     rb"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
@@ -26,9 +27,31 @@ _ESCAPE: Final = re.compile(
 
 def repair(body: bytes) -> bytes:
     """`body` with a pair for each maximal ill-formed UTF-8 subpart and each escape of half a surrogate pair."""
-    aside = body.replace(_DELETE, _OWN).replace(_UFFFD, _REPLACEMENT)
-    text = aside.decode(errors="replace").encode().replace(_UFFFD, _FAULT)
-    return _ESCAPE.sub(lambda escape: _FAULT if escape["half"] else _OWN if escape["delete"] else escape[0], text)
+    text, out, done = _unicode(body), bytearray(), 0
+    for escape in _ESCAPE.finditer(text):  # re.sub would keep a piece for each
+        if escape["half"] or escape["delete"]:
+            out += memoryview(text)[done : escape.start()]
+            out += _FAULT if escape["half"] else _OWN
+            done = escape.end()
+    if not done:
+        return text
+    out += memoryview(text)[done:]
+    return bytes(out)
+
+
+def _unicode(body: bytes) -> bytes:
+    """The same without regard to escapes; in steps, for as a whole it would be in memory many times."""
+    out = bytearray()
+    at = 0
+    while at < len(body):
+        end = at + _STEP
+        # Before what continues no character; a character has at most three bytes that continue it.
+        while end < min(at + _STEP + 3, len(body)) and body[end] & 0xC0 == 0x80:
+            end += 1
+        aside = body[at:end].replace(_DELETE, _OWN).replace(_UFFFD, _REPLACEMENT)
+        out += aside.decode(errors="replace").encode().replace(_UFFFD, _FAULT)
+        at = end
+    return bytes(out)
 
 
 def restore(text: bytes) -> bytes:

@@ -1,10 +1,11 @@
 """OTLP/JSON messages as typed structures: lowerCamelCase names, unknown fields ignored, `null` the same as absent.
 
-Items stay raw until their turn, so that a request's structures are in memory one item at a time.
+Resources, scopes and items stay raw until their turn: what is wrong with one costs no other, and a request's structures
+are in memory one item at a time.
 Mapping: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
 """
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -116,28 +117,31 @@ class LogRecord(_Message):
     event_name: str | None = None
 
 
+_ABSENT: Final = msgspec.Raw()  # one for all: a request may have millions of scopes
+
+
 class ScopeSpans(_Message):
-    scope: Scope | None = None
-    items: msgspec.Raw = msgspec.field(name="spans", default_factory=msgspec.Raw)
-    schema_url: str | None = None
+    scope: msgspec.Raw = _ABSENT
+    items: msgspec.Raw = msgspec.field(name="spans", default=_ABSENT)
+    schema_url: msgspec.Raw = _ABSENT
 
 
 class ScopeLogs(_Message):
-    scope: Scope | None = None
-    items: msgspec.Raw = msgspec.field(name="logRecords", default_factory=msgspec.Raw)
-    schema_url: str | None = None
+    scope: msgspec.Raw = _ABSENT
+    items: msgspec.Raw = msgspec.field(name="logRecords", default=_ABSENT)
+    schema_url: msgspec.Raw = _ABSENT
 
 
 class ResourceSpans(_Message):
-    resource: Resource | None = None
+    resource: msgspec.Raw = _ABSENT
     scopes: list[ScopeSpans | None] | None = msgspec.field(name="scopeSpans", default=None)
-    schema_url: str | None = None
+    schema_url: msgspec.Raw = _ABSENT
 
 
 class ResourceLogs(_Message):
-    resource: Resource | None = None
+    resource: msgspec.Raw = _ABSENT
     scopes: list[ScopeLogs | None] | None = msgspec.field(name="scopeLogs", default=None)
-    schema_url: str | None = None
+    schema_url: msgspec.Raw = _ABSENT
 
 
 class TracesRequest(_Message):
@@ -160,20 +164,28 @@ def present(elements: list[T | None] | None) -> list[tuple[int, T]]:
     return [(place, element) for place, element in enumerate(elements or ()) if element is not None]
 
 
-class _WholeScopeSpans(ScopeSpans):
-    items: list[Span | None] | None = msgspec.field(name="spans", default=None)  # type: ignore[assignment]  # not raw
+class _WholeScopeSpans(_Message):
+    scope: Scope | None = None
+    items: list[Span | None] | None = msgspec.field(name="spans", default=None)
+    schema_url: str | None = None
 
 
-class _WholeScopeLogs(ScopeLogs):
-    items: list[LogRecord | None] | None = msgspec.field(name="logRecords", default=None)  # type: ignore[assignment]
+class _WholeScopeLogs(_Message):
+    scope: Scope | None = None
+    items: list[LogRecord | None] | None = msgspec.field(name="logRecords", default=None)
+    schema_url: str | None = None
 
 
-class _WholeResourceSpans(ResourceSpans):
-    scopes: list[_WholeScopeSpans | None] | None = msgspec.field(name="scopeSpans", default=None)  # type: ignore[assignment]
+class _WholeResourceSpans(_Message):
+    resource: Resource | None = None
+    scopes: list[_WholeScopeSpans | None] | None = msgspec.field(name="scopeSpans", default=None)
+    schema_url: str | None = None
 
 
-class _WholeResourceLogs(ResourceLogs):
-    scopes: list[_WholeScopeLogs | None] | None = msgspec.field(name="scopeLogs", default=None)  # type: ignore[assignment]
+class _WholeResourceLogs(_Message):
+    resource: Resource | None = None
+    scopes: list[_WholeScopeLogs | None] | None = msgspec.field(name="scopeLogs", default=None)
+    schema_url: str | None = None
 
 
 class WholeTracesRequest(_Message):

@@ -8,7 +8,7 @@ every step is checked against the end of its message.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.unicode cimport PyUnicode_DecodeUTF8
+from cpython.unicode cimport PyUnicode_DecodeUTF8, PyUnicode_DecodeUTF8Stateful
 from libc.math cimport INFINITY, NAN
 from libc.stdint cimport (
     INT32_MAX,
@@ -78,6 +78,9 @@ REASON_NAMES = (
     _policy.Reason.START_TIME_TOO_OLD,
     _policy.Reason.TIME_IN_FUTURE,
     _policy.Reason.TIME_TOO_OLD,
+    _policy.Reason.INVALID_FIELD,
+    _policy.Reason.INVALID_RESOURCE,
+    _policy.Reason.INVALID_SCOPE,
 )
 MODIFICATION_NAMES = (
     _policy.Modification.TRUNCATED,
@@ -117,9 +120,11 @@ cdef class Segment:
     """One decoded request (`proto.otlp.policy.Decoded`): its columns, until they are assembled."""
 
     cdef Columns columns
+    cdef str fault
 
     def __cinit__(self):
         global _spare_count
+        self.fault = ""
         if _spare_count:
             _spare_count -= 1
             self.columns = _spares[_spare_count]
@@ -153,6 +158,10 @@ cdef class Segment:
     @property
     def rejected(self):
         return {REASON_NAMES[i]: self.columns.rejected[i] for i in range(REASONS) if self.columns.rejected[i]}
+
+    @property
+    def first_fault(self):
+        return self.fault
 
     @property
     def modified(self):
@@ -193,36 +202,48 @@ cdef class Segment:
         return weight(&self.columns)
 
 
-def decode(str signal, bytes body, uint64_t project_id, policy, uint64_t now_ns):
+def decode(str signal, bytes body, uint64_t project_id, policy, uint64_t now_ns, faults=None):
     """Decode one OTLP request of `signal` ("traces", "logs") for `project_id`, received at `now_ns` (Unix epoch).
 
-    Raises `DecodeError` for a body that is refused as a whole.
+    Raises `DecodeError` for a body that is refused as a whole. `faults`: items that are rejected already.
     """
-    return decode_chunk(is_traces(signal), chunk_of_bytes(body), project_id, policy, now_ns)
+    return decode_chunk(is_traces(signal), chunk_of_bytes(body), project_id, policy, now_ns, faults)
 
 
-def decode_json(str signal, bytes body, uint64_t project_id, policy, uint64_t now_ns):
-    """The same for a body in OTLP/JSON; None when it is left to the reference (docs/codec.md section 6)."""
+def decode_json(str signal, bytes body, uint64_t project_id, policy, uint64_t now_ns, reader, uint64_t most_left):
+    """The same for a body in OTLP/JSON; None when it is left to the reference (docs/codec.md section 6).
+
+    `reader`, a `proto.otlp.json.ItemReader`, gets the items that are left to it, at most `most_left` bytes.
+    """
     cdef Buf out
     take_spare(&out)
     try:
-        if not convert(is_traces(signal), chunk_of_bytes(body), policy, &out):
+        if not convert(is_traces(signal), chunk_of_bytes(body), policy, reader, most_left, &out):
             return None
-        return decode_chunk(is_traces(signal), chunk_of(&out, 0), project_id, policy, now_ns)
+        return decode_chunk(is_traces(signal), chunk_of(&out, 0), project_id, policy, now_ns, reader.faults)
     finally:
         leave_spare(&out)
 
 
-def to_protobuf(str signal, bytes body, policy):
+def to_protobuf(str signal, bytes body, policy, reader, uint64_t most_left):
     """The protobuf encoding of a request in OTLP/JSON; None when it is left to the reference."""
     cdef Buf out
     take_spare(&out)
     try:
-        if not convert(is_traces(signal), chunk_of_bytes(body), policy, &out):
+        if not convert(is_traces(signal), chunk_of_bytes(body), policy, reader, most_left, &out):
             return None
         return PyBytes_FromStringAndSize(<const char*> out.data, <Py_ssize_t> out.size)
     finally:
         leave_spare(&out)
+
+
+def count_objects(bytes body):
+    """How many opening braces there are, those in strings included."""
+    cdef Chunk chunk = chunk_of_bytes(body)
+    cdef size_t count
+    with nogil:
+        count = count_braces(chunk.at, chunk.size)
+    return count
 
 
 cdef Chunk chunk_of_bytes(bytes body):
@@ -238,7 +259,7 @@ cdef bint is_traces(str signal) except -1:
     return signal == "traces"
 
 
-cdef bint convert(bint traces, Chunk body, policy, Buf* out) except -1:
+cdef bint convert(bint traces, Chunk body, policy, reader, uint64_t most_left, Buf* out) except -1:
     """OTLP/JSON to protobuf, into `out`; False when it is left to the reference."""
     cdef Json j
     cdef Buf name
@@ -250,6 +271,8 @@ cdef bint convert(bint traces, Chunk body, policy, Buf* out) except -1:
     j.name = &name
     j.max_items = policy.max_items
     j.max_objects = policy.max_parts
+    j.reader = <void*> reader
+    j.most_left = most_left
     try:
         with nogil:
             clear_upper_halves()
@@ -258,13 +281,13 @@ cdef bint convert(bint traces, Chunk body, policy, Buf* out) except -1:
         release(&name, 1)
 
 
-cdef Segment decode_chunk(bint traces, Chunk chunk, uint64_t project_id, policy, uint64_t now_ns):
+cdef Segment decode_chunk(bint traces, Chunk chunk, uint64_t project_id, policy, uint64_t now_ns, faults):
     cdef Segment segment = Segment()
     cdef Columns* columns = &segment.columns
     cdef Lexicon lexicon = lexicon_of(policy.sensitive_words)
     cdef Work work
     cdef Survey survey
-    cdef int status
+    cdef int status, i
     take_work(&work)
     load_limits(&work.limits, policy)
     work.words = &lexicon.words
@@ -291,6 +314,10 @@ cdef Segment decode_chunk(bint traces, Chunk chunk, uint64_t project_id, policy,
         leave_work(&work)
     if status:
         raise refusal(status, policy)
+    if faults is not None and faults.rejected:
+        segment.fault = faults.first
+        for i in range(REASONS):
+            columns.rejected[i] += faults.rejected[REASON_NAMES[i]]
     return segment
 
 

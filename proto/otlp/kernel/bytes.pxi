@@ -177,6 +177,23 @@ cdef void empty(Buf* bufs, size_t count) noexcept nogil:
         bufs[i].size = 0
 
 
+cdef void trim(Buf* bufs, size_t count) noexcept nogil:
+    # For buffers that grow no more: just the memory they need. (What they had is of the size that the next ones begin with;
+    # cut in place it would leave pieces that are good for nothing.)
+    cdef size_t i
+    cdef void* data
+    for i in range(count):
+        if bufs[i].size == 0:
+            release(&bufs[i], 1)
+        elif bufs[i].size < bufs[i].cap:
+            data = realloc(NULL, bufs[i].size)
+            if data != NULL:
+                memcpy(data, bufs[i].data, bufs[i].size)
+                free(bufs[i].data)
+                bufs[i].data = <uint8_t*> data
+                bufs[i].cap = bufs[i].size
+
+
 cdef size_t capacity(const Buf* bufs, size_t count) noexcept nogil:
     cdef size_t i, total = 0
     for i in range(count):

@@ -1,7 +1,7 @@
 # Items into columns: one Part per day, resources and scopes once per request. docs/codec.md section 3.
 
 cdef enum:
-    REASONS = 7
+    REASONS = 10
     MODIFICATIONS = 6
     ATTRIBUTES_BUFS = 6
     PART_BUFS = 27
@@ -22,6 +22,9 @@ cdef enum Reason:
     START_TIME_TOO_OLD
     TIME_IN_FUTURE
     TIME_TOO_OLD
+    INVALID_FIELD       # these three are found where JSON is read
+    INVALID_RESOURCE
+    INVALID_SCOPE
 
 cdef struct Attributes:
     # A column of attribute lists: per row their number, then keys and texts one after the other.
@@ -341,7 +344,9 @@ cdef int new_origin(Work* work, Columns* columns, Buf* messages, bint is_resourc
     index[0] = <uint32_t> count_origins(columns)
     # Stored first: from here on its buffers are released with the columns, whatever happens.
     put(&columns.origins, &origin, sizeof(Origin))
-    return fill_origin(work, columns, messages, is_resource, schema_url, &origins(columns)[index[0]])
+    fill_origin(work, columns, messages, is_resource, schema_url, &origins(columns)[index[0]])
+    trim(<Buf*> &origins(columns)[index[0]], ORIGIN_BUFS)  # there may be one for each item
+    return 0
 
 
 cdef int fill_origin(Work* work, Columns* columns, Buf* messages, bint is_resource, Chunk schema_url, Origin* origin) except -1 nogil:

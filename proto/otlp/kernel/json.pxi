@@ -1,8 +1,9 @@
 # OTLP/JSON as protobuf's wire format, in one pass. docs/codec.md section 6; letters are read in json_text.pxi.
 #
 # Fields are written in the order in which they come, lengths are put in when a message ends. What the reader does not
-# read it leaves to the reference, as a whole: every refusal, so that only one program words them, and what no sender writes
-# (a name twice, several members of one value, whole numbers with a fraction).
+# read it leaves to the reference, so that only one program words refusals: what is faulty, and what no sender writes (a
+# name twice, several members of one value, whole numbers with a fraction). It leaves an item where that is in an item, and
+# the whole body elsewhere.
 
 cdef enum Form:
     # What a member's value is.
@@ -253,10 +254,46 @@ cdef bint read_texts(Json* j, const JsonField* field) except -1 nogil:
         c = next_byte(j)
 
 
+cdef bint read_item(Json* j, const JsonField* field, bint traces) except -1 nogil:
+    # A span or a log record; in Python, where this reader cannot.
+    cdef size_t size = j.out.size
+    cdef size_t start = open_length(j.out, field)
+    cdef uint64_t objects = j.objects
+    cdef Chunk item
+    item.at = j.at
+    if read_message(j, field.child, traces, 0):
+        return close_length(j.out, start, field.width) == 0
+    j.out.size = size
+    j.objects = objects
+    j.at = item.at
+    if not skip_value(j, 0):
+        return False
+    item.size = <size_t> (j.at - item.at)
+    if item.size > j.most_left:
+        return False
+    j.most_left -= item.size
+    return leave_item(j, field, item)
+
+
+cdef bint leave_item(Json* j, const JsonField* field, Chunk item) except -1 nogil:
+    # Nothing is written of an item that is rejected: who reads it counts it.
+    cdef size_t start
+    with gil:
+        encoded = (<object> j.reader)(
+            PyBytes_FromStringAndSize(<const char*> item.at, <Py_ssize_t> item.size), j.places[0], j.places[1], j.places[2]
+        )
+        if encoded is not None:
+            start = open_length(j.out, field)
+            put_chunk(j.out, chunk_of_bytes(encoded))
+            close_length(j.out, start, field.width)
+    return True
+
+
 cdef bint read_messages(Json* j, const JsonField* field, bint traces, int depth) except -1 nogil:
     # A list of messages. `null` is none; of an array's elements it is the empty value, which has a place.
     cdef int child = field.child
     cdef bint items = child == SPAN or child == LOG_RECORD
+    cdef uint32_t place = 0
     cdef size_t start
     cdef uint8_t c
     if not take(j, 91):
@@ -276,11 +313,18 @@ cdef bint read_messages(Json* j, const JsonField* field, bint traces, int depth)
             if child == ANY:
                 start = open_length(j.out, field)
                 close_length(j.out, start, field.width)
+        elif items:
+            j.places[2] = place
+            if not read_item(j, field, traces):
+                return False
         elif child != KEY_VALUE or depth >= VALUE_DEPTH or not read_usual_attribute(j, field):
+            if child == RESOURCE_ITEMS or child == SCOPE_ITEMS:
+                j.places[child == SCOPE_ITEMS] = place
             start = open_length(j.out, field)
             if not read_message(j, child, traces, depth):
                 return False
             close_length(j.out, start, field.width)
+        place += 1
         c = next_byte(j)
         j.at += c != 0
         if c == 93:

@@ -29,6 +29,25 @@ cdef extern from *:
     #endif
     }
 
+    // Opening braces. (Compilers do not see that a byte is wide enough for 255 of them.)
+    static inline size_t sluice_count_braces(const uint8_t* at, size_t size) {
+        size_t i = 0, count = 0;
+    #if defined(__SSE2__)
+        while (size - i >= 16) {
+            __m128i found = _mm_setzero_si128();
+            for (int round = 0; round < 255 && size - i >= 16; round++, i += 16) {
+                const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at + i));
+                found = _mm_sub_epi8(found, _mm_cmpeq_epi8(bytes, _mm_set1_epi8('{')));
+            }
+            uint64_t sums[2];
+            _mm_storeu_si128(reinterpret_cast<__m128i*>(sums), _mm_sad_epu8(found, _mm_setzero_si128()));
+            count += static_cast<size_t>(sums[0] + sums[1]);
+        }
+    #endif
+        for (; i < size; i++) count += at[i] == '{';
+        return count;
+    }
+
     // The double nearest to a decimal number; false where it is out of range, or this library cannot tell.
     static inline bool sluice_nearest_double(const uint8_t* first, const uint8_t* last, double* value) {
     #if defined(__cpp_lib_to_chars)
@@ -41,11 +60,12 @@ cdef extern from *:
     }
     """
     size_t plain_run "sluice_plain_run"(Bytes at) noexcept nogil
+    size_t count_braces "sluice_count_braces"(Bytes at, size_t size) noexcept nogil
     bint nearest_double "sluice_nearest_double"(Bytes first, Bytes last, double* value) noexcept nogil
 
 cdef enum:
     WIDE = 16           # bytes that `plain_run` looks at
-    SKIPPED_DEPTH = 64  # of what nobody reads
+    SKIPPED_DEPTH = 64  # of what is not read here; a value that is too deep (VALUE_DEPTH) takes more than three for each
     MAX_DIGITS = 20
 
 cdef uint8_t NEVER_UTF8 = 0xFF
@@ -59,6 +79,9 @@ cdef struct Json:
     uint64_t objects
     uint64_t max_items
     uint64_t max_objects
+    uint32_t places[3]  # of the resource, the scope and the item in their lists
+    void* reader        # reads items in Python
+    uint64_t most_left  # bytes of items that it may be given
 
 
 cdef inline uint8_t peek(Json* j) noexcept nogil:
@@ -411,10 +434,27 @@ cdef bint skip_string(Json* j) noexcept nogil:
     return False
 
 
+cdef inline size_t skip_digits(Json* j) noexcept nogil:
+    cdef Bytes first = j.at
+    while j.at < j.end and <uint8_t> (j.at[0] - 48) < 10:
+        j.at += 1
+    return <size_t> (j.at - first)
+
+
 cdef bint skip_number(Json* j) noexcept nogil:
-    cdef double value = 0
-    cdef bint whole = False
-    return read_number(j, &value, &whole)
+    cdef Bytes first
+    take(j, 45)
+    first = j.at
+    if skip_digits(j) == 0 or (first[0] == 48 and j.at - first > 1):
+        return False
+    if take(j, 46) and skip_digits(j) == 0:
+        return False
+    if j.at < j.end and (j.at[0] | 32) == 101:
+        j.at += 1
+        if not take(j, 43):
+            take(j, 45)
+        return skip_digits(j) > 0
+    return True
 
 
 cdef bint skip_value(Json* j, int depth) noexcept nogil:

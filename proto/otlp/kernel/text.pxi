@@ -81,14 +81,26 @@ cdef bint is_utf8(Bytes at, size_t size) noexcept nogil:
     return True
 
 
+cdef enum:
+    REPAIR_STEP = 1048576
+
 cdef int put_repaired(Buf* out, Chunk text) except -1 nogil:
-    # Rare, so CPython's own decoder does it: the same replacement characters as the reference by construction.
-    cdef Py_ssize_t size = 0
+    # Rare, so CPython's own decoder does it: the same replacement characters as the reference by construction. In steps, for
+    # it takes several times as much memory as the text.
+    cdef Py_ssize_t size = 0, read = 0, step
+    cdef size_t at = 0
     cdef const char* repaired
     with gil:
-        decoded = PyUnicode_DecodeUTF8(<const char*> text.at, <Py_ssize_t> text.size, "replace")
-        repaired = PyUnicode_AsUTF8AndSize(decoded, &size)
-        put(out, repaired, <size_t> size)
+        while at < text.size:
+            step = <Py_ssize_t> min(text.size - at, <size_t> REPAIR_STEP)
+            if at + <size_t> step < text.size:
+                decoded = PyUnicode_DecodeUTF8Stateful(<const char*> text.at + at, step, "replace", &read)
+            else:
+                decoded = PyUnicode_DecodeUTF8Stateful(<const char*> text.at + at, step, "replace", NULL)
+                read = step
+            repaired = PyUnicode_AsUTF8AndSize(decoded, &size)
+            put(out, repaired, <size_t> size)
+            at += <size_t> read
     return 0
 
 

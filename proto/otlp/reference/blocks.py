@@ -32,6 +32,7 @@ class DecodedRequest:
     project_id: int
     rows: Sequence[Row]
     rejected: Mapping[str, int]
+    first_fault: str
     modified: Mapping[str, int]
     exceptions: Sequence[RaisedException]
     exceptions_over_limit: int

@@ -3,11 +3,11 @@
 Inputs are those of `otlp_json`.
 """
 
-from types import ModuleType
+from collections.abc import Callable
 from typing import Any
 
-from proto.otlp.json import to_protobuf
-from proto.otlp.policy import DecodeError, Policy, Signal
+from proto.otlp.json import ItemReader, to_protobuf
+from proto.otlp.policy import Decoded, DecodeError, Policy, Signal
 from tests.fuzz.targets.kernel import BATCH_ID, guarded, load
 from tests.fuzz.targets.otlp_json import mutate, parts
 from tests.proto.otlp.generate import NOW_NS
@@ -21,27 +21,30 @@ _tight = load("tight")
 def check(data: bytes) -> None:
     signal, policy, body = parts(data)
     body = guarded(body)
-    encoded = _tight.to_protobuf(signal, body, policy)
-    assert _plain.to_protobuf(signal, body, policy) == encoded, "the two builds differ"
+    encoded = _tight.to_protobuf(signal, body, policy, ItemReader(signal), len(body))
+    assert _plain.to_protobuf(signal, body, policy, ItemReader(signal), len(body)) == encoded, "the two builds differ"
     if encoded is None:
         return
-    assert _said(_plain, "decode_json", signal, body, policy) == _said_of_reference(signal, body, policy)
+    together = _said(lambda: _plain.decode_json(signal, body, 1, policy, NOW_NS, ItemReader(signal), len(body)))
+    assert together == _said(lambda: _by_reference(signal, body, policy))
+    alone = _said(lambda: _plain.decode_json(signal, body, 1, policy, NOW_NS, ItemReader(signal), 0))
+    assert alone in (None, together)
 
 
-def _said_of_reference(signal: Signal, body: bytes, policy: Policy) -> Any:
+def _by_reference(signal: Signal, body: bytes, policy: Policy) -> Decoded:
+    converted = to_protobuf(signal, body, policy)
+    decoded: Decoded = _plain.decode(signal, converted.body, 1, policy, NOW_NS, converted.faults)
+    return decoded
+
+
+def _said(decode: Callable[[], Decoded | None]) -> Any:
+    """A refusal, or everything that is said of a request and its blocks; None where it is left."""
     try:
-        encoded = to_protobuf(signal, body, policy)
+        decoded = decode()
     except DecodeError as error:
         return error.reason
-    return _said(_plain, "decode", signal, encoded, policy)
-
-
-def _said(module: ModuleType, name: str, signal: Signal, body: bytes, policy: Policy) -> Any:
-    """A refusal, or everything that is said of a request and its blocks."""
-    try:
-        decoded = getattr(module, name)(signal, body, 1, policy, NOW_NS)
-    except DecodeError as error:
-        return error.reason
-    blocks = module.assemble([decoded], BATCH_ID)
+    if decoded is None:
+        return None
+    blocks = _plain.assemble([decoded], BATCH_ID)
     counts = (decoded.accepted, dict(decoded.rejected), dict(decoded.modified), decoded.exceptions)
-    return counts, [(block.table, block.day, block.rows, b"".join(block.pieces)) for block in blocks]
+    return counts, decoded.first_fault, [(b.table, b.day, b.rows, b"".join(b.pieces)) for b in blocks]

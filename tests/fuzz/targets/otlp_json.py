@@ -1,4 +1,5 @@
-"""OTLP/JSON of any shape: refused as documented, or the protobuf that a plain reading of the mapping gives.
+"""OTLP/JSON of any shape: refused as documented, or the protobuf that a plain reading of the mapping gives, without the
+items that are faulty by it.
 
 The oracle reads with Python's own JSON and fills the official messages field by field, as the OTLP and protobuf
 mappings say. An input: a byte that chooses signal and limits, and the body.
@@ -8,17 +9,19 @@ import base64
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final
 
 from google.protobuf.descriptor import FieldDescriptor as Kind
 from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
 from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from proto.otlp import codec
-from proto.otlp.json import to_protobuf
+from proto.otlp.json import Converted, to_protobuf
 from proto.otlp.policy import DecodeError, Policy, Refusal, Signal
 from tests.proto.otlp.generate import NOW_NS
 
@@ -36,55 +39,122 @@ def parts(data: bytes) -> tuple[Signal, Policy, bytes]:
     return _SIGNALS[choice % 2][0], POLICIES[choice // 2 % 2], data[1:]
 
 
+class Faulty(Exception):
+    """A value that its field cannot hold."""
+
+
 def check(data: bytes) -> None:
     signal, policy, body = parts(data)
     message = dict(_SIGNALS)[signal]
     try:
-        encoded = to_protobuf(signal, body, policy)
+        converted = to_protobuf(signal, body, policy)
     except DecodeError as error:
         assert error.reason in Refusal
         return
     try:
-        codec.decode(signal, encoded, 1, policy, NOW_NS)
+        decoded = codec.decode(signal, converted.body, 1, policy, NOW_NS, converted.faults)
     except DecodeError as error:
         assert error.reason != Refusal.MALFORMED, "made of JSON, and malformed"
         return
-    check_meaning(message, body, encoded)
+    assert bool(decoded.first_fault) == bool(converted.faults.rejected)
+    check_meaning(message, body, converted)
 
 
-def check_meaning(message: type[Message], body: bytes, encoded: bytes) -> None:
+def check_meaning(message: type[Message], body: bytes, converted: Converted) -> None:
     try:
-        text = body.decode()
-        value = json.loads(text)
+        value = json.loads(body.decode(), object_pairs_hook=once)
     except (UnicodeDecodeError, RecursionError):  # repaired as protobuf's text is: other tests hold that
+        return
+    except Faulty:  # a name twice: each must have its type
         return
     if _HALF_A_PAIR.search(json.dumps(value, ensure_ascii=False)):
         return
+    rejected: Counter[str] = Counter()
     expected = message()
-    fill(expected, value)
-    decoded = message.FromString(encoded)
+    fill_request(expected, value, rejected)
+    assert converted.faults.rejected == rejected
+    decoded = message.FromString(converted.body)
     assert decoded.SerializeToString(deterministic=True) == expected.SerializeToString(deterministic=True)
+
+
+def once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(members)
+    if len(made) < len(members):
+        raise Faulty
+    return made
+
+
+def fill_request(request: Any, value: dict[str, Any], rejected: Counter[str]) -> None:
+    """What is faulty costs an item, or all items of its resource or scope."""
+    resources, scopes, items = (
+        ("resourceSpans", "scopeSpans", "spans")
+        if request.DESCRIPTOR.name == "TracesData"
+        else ("resourceLogs", "scopeLogs", "logRecords")
+    )
+    for sent in value.get(resources) or ():
+        if sent is None:
+            continue
+        made, lost = filled(request.DESCRIPTOR.fields_by_name, resources, sent, scopes)
+        for scoped in sent.get(scopes) or ():
+            if scoped is None:
+                continue
+            inner, inner_lost = filled(made.DESCRIPTOR.fields_by_name, scopes, scoped, items)
+            for item in scoped.get(items) or ():
+                if item is None:
+                    continue
+                one, faulty = filled(inner.DESCRIPTOR.fields_by_name, items, item, "")
+                if lost or inner_lost or faulty:
+                    rejected["invalid_resource" if lost else "invalid_scope" if inner_lost else "invalid_field"] += 1
+                else:
+                    getattr(inner, _snake(items)).append(one)
+            if not inner_lost:
+                getattr(made, _snake(scopes)).append(inner)
+        if not lost:
+            getattr(request, _snake(resources)).append(made)
+
+
+def _snake(name: str) -> str:
+    return re.sub("([A-Z])", lambda letter: "_" + letter[0].lower(), name)
+
+
+def filled(fields: Any, name: str, value: Any, without: str) -> tuple[Any, bool]:
+    """A message of this repeated field, and whether it is faulty; a member is left out that is filled by others."""
+    message = GetMessageClass(fields[_snake(name)].message_type)()
+    try:
+        members(value)
+        fill(message, {name: member for name, member in value.items() if name != without})
+    except Faulty:
+        return message, True
+    return message, False
+
+
+def members(value: Any) -> None:
+    if not isinstance(value, dict):
+        raise Faulty
 
 
 def fill(message: Message, value: dict[str, Any]) -> None:
     """The fields of `value` into `message`; in the order of their numbers, for the last of a oneof wins."""
+    members(value)
     known: list[Any] = sorted(message.DESCRIPTOR.fields, key=lambda field: field.number)
     for field in known:
         given = value.get(field.json_name)
         if given is None or field.json_name in _UNREAD:
             continue
         if field.is_repeated:
+            if not isinstance(given, list):
+                raise Faulty
             for element in given:
                 if field.type != Kind.TYPE_MESSAGE:
                     getattr(message, field.name).append(scalar(field, element))
                 elif element is not None or message.DESCRIPTOR.name == "ArrayValue":
-                    fill(getattr(message, field.name).add(), element or {})
+                    fill(getattr(message, field.name).add(), {} if element is None else element)
         elif field.type == Kind.TYPE_MESSAGE:
             inner = getattr(message, field.name)
             inner.SetInParent()
             fill(inner, given)
-        elif field.name == "int_value" and not isinstance(given, str) and not -(2**63) <= given < 2**63:
-            message.double_value = float(given)  # type: ignore[attr-defined]  # an AnyValue, as its field says
+        elif field.name == "int_value" and is_number(given) and not -(2**63) <= given < 2**63:
+            message.double_value = double(given)  # type: ignore[attr-defined]  # an AnyValue, as its field says
         else:
             setattr(message, field.name, scalar(field, given))
 
@@ -92,17 +162,64 @@ def fill(message: Message, value: dict[str, Any]) -> None:
 _UNREAD: Final = frozenset({"keyStrindex"})
 
 
+def is_number(given: Any) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool)
+
+
 def scalar(field: Any, given: Any) -> Any:
-    if field.type == Kind.TYPE_STRING:
-        return given
-    if field.type == Kind.TYPE_BYTES:
+    if field.type in (Kind.TYPE_STRING, Kind.TYPE_BYTES):
+        if not isinstance(given, str):
+            raise Faulty
+        if field.type == Kind.TYPE_STRING:
+            return given
         return identifier(given) if field.json_name in _IDS else plain_base64(given)
-    if field.type == Kind.TYPE_DOUBLE:
-        return _NUMBERS[given] if given in _NUMBERS else float(given)
     if field.type == Kind.TYPE_BOOL:
+        if not isinstance(given, bool):
+            raise Faulty
         return given
+    if field.type == Kind.TYPE_ENUM and not (isinstance(given, int) and not isinstance(given, bool)):
+        raise Faulty
+    if not (is_number(given) or isinstance(given, str)):
+        raise Faulty
+    if field.type == Kind.TYPE_DOUBLE:
+        return double(given)
     if field.name == "string_value_strindex":
         return 0
+    return whole(field, given)
+
+
+def double(given: float | str) -> float:
+    if given in _NUMBERS:
+        return _NUMBERS[str(given)]
+    if isinstance(given, str) and not _DECIMAL.fullmatch(given):
+        raise Faulty
+    try:
+        number = float(given)
+    except OverflowError as error:
+        raise Faulty from error
+    if math.isinf(number):
+        raise Faulty
+    return number
+
+
+_DECIMAL: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_RANGES: Final = {
+    Kind.TYPE_ENUM: (-(2**31), 2**31),
+    Kind.TYPE_UINT32: (0, 2**32),
+    Kind.TYPE_FIXED32: (0, 2**32),
+    Kind.TYPE_FIXED64: (0, 2**64),
+    Kind.TYPE_INT64: (-(2**63), 2**63),
+}
+
+
+def whole(field: Any, given: float | str) -> int:
+    if isinstance(given, str) and not re.fullmatch("-?[0-9]{1,20}", given):
+        raise Faulty
+    if isinstance(given, float) and not given.is_integer():
+        raise Faulty
+    least, most = _RANGES[field.type]
+    if not least <= int(given) < most:
+        raise Faulty
     return int(given)
 
 
@@ -115,6 +232,8 @@ def identifier(text: str) -> bytes:
 
 def plain_base64(text: str) -> bytes:
     digits = text.replace("-", "+").replace("_", "/").rstrip("=")
+    if len(digits) % 4 == 1 or not re.fullmatch("[A-Za-z0-9+/]*", digits):
+        raise Faulty
     return base64.b64decode(digits + "=" * (-len(digits) % 4))
 
 

@@ -1,5 +1,6 @@
 """OTLP/JSON takes the same road: same rows as protobuf, and a refusal names the field."""
 
+import importlib
 import json
 from random import Random
 from typing import Any
@@ -43,7 +44,8 @@ def logs(*records: Any) -> bytes:
 
 def read(signal: Signal, body: bytes, policy: Policy | None = None) -> Any:
     policy = policy or Policy()
-    return codec.decode(signal, to_protobuf(signal, body, policy), 1, policy, NOW_NS)
+    converted = to_protobuf(signal, body, policy)
+    return codec.decode(signal, converted.body, 1, policy, NOW_NS, converted.faults)
 
 
 def row(signal: Signal, body: bytes) -> tuple[dict[str, Any], dict[str, int]]:
@@ -161,7 +163,7 @@ def test_nulls_are_absent() -> None:
     found, _ = row("traces", body)
     assert found["name"] == b""
     for empty in (b"{}", b'{"resourceSpans":null}', b'{"resourceSpans":[null,{"scopeSpans":[null,{"spans":null}]}]}'):
-        assert to_protobuf("traces", empty, Policy()).strip(b"\x0a\x12\x00\x02") == b""
+        assert to_protobuf("traces", empty, Policy()).body.strip(b"\x0a\x12\x00\x02") == b""
 
 
 def test_of_duplicate_names_the_last_counts() -> None:
@@ -170,7 +172,7 @@ def test_of_duplicate_names_the_last_counts() -> None:
     assert found["name"] == b"b"
 
 
-REFUSED = {
+FAULTY = {
     "integer beyond 64 bits": (attribute({"intValue": str(2**63)}), ".attributes[0].value.intValue"),
     "number beyond the range of a double": (attribute({"intValue": 10**400}), ".attributes[0].value.intValue"),
     "integer as text": (attribute({"intValue": "five"}), ".attributes[0].value.intValue"),
@@ -204,23 +206,102 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("body", "path"), REFUSED.values(), ids=REFUSED.keys())
-def test_what_a_field_cannot_hold_is_refused_by_its_path(body: bytes, path: str) -> None:
-    error = refused("traces", body)
-    assert error.reason == Refusal.MALFORMED
+@pytest.mark.parametrize(("body", "path"), FAULTY.values(), ids=FAULTY.keys())
+def test_what_a_field_cannot_hold_costs_its_item_alone_and_is_named(body: bytes, path: str) -> None:
+    decoded = read("traces", body)
+    assert (decoded.accepted, dict(decoded.rejected)) == (0, {"invalid_field": 1})
+    assert decoded.first_fault.startswith("resourceSpans[0].scopeSpans[0].spans[0]")
+    assert f"{path}: " in decoded.first_fault
+    (faulty,) = json.loads(body)["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    decoded = read("traces", traces(span(name="before"), faulty, span(name="after")))
+    found = rows(codec.assemble([decoded], 1), "spans")
+    assert [row["name"] for row in found] == [b"before", b"after"]
+    assert (dict(decoded.rejected), dict(decoded.modified)) == ({"invalid_field": 1}, {})
+    assert decoded.first_fault.startswith("resourceSpans[0].scopeSpans[0].spans[1]")
+
+
+def test_a_faulty_log_record_costs_its_neighbours_nothing() -> None:
+    decoded = read("logs", logs({"body": {"intValue": "x"}}, {}, 5, {"severityNumber": "INFO"}, None))
+    assert (decoded.accepted, dict(decoded.rejected)) == (1, {"invalid_field": 3})
+    assert decoded.first_fault == "resourceLogs[0].scopeLogs[0].logRecords[0].body.intValue: not an integer"
+
+
+FAULTY_RESOURCE: dict[str, tuple[Any, str]] = {
+    "an attribute": (
+        {"resource": {"attributes": [{"key": "a", "value": {"intValue": "x"}}]}},
+        "resource.attributes[0].value.intValue",
+    ),
+    "a number": ({"resource": 5}, "resource"),
+    "a list of attributes that is none": ({"resource": {"attributes": {}}}, "resource.attributes"),
+    "a count": ({"resource": {"droppedAttributesCount": -1}}, "resource.droppedAttributesCount"),
+    "its schema": ({"schemaUrl": 5}, "schemaUrl"),
+}
+FAULTY_SCOPE: dict[str, tuple[Any, str]] = {
+    "a name": ({"scope": {"name": 5}}, "scope.name"),
+    "a text": ({"scope": "library"}, "scope"),
+    "a count": ({"scope": {"droppedAttributesCount": -1}}, "scope.droppedAttributesCount"),
+    "its schema": ({"schemaUrl": []}, "schemaUrl"),
+}
+
+
+@pytest.mark.parametrize(("faulty", "path"), FAULTY_RESOURCE.values(), ids=FAULTY_RESOURCE.keys())
+def test_a_faulty_resource_costs_its_own_items_alone(faulty: Any, path: str) -> None:
+    sent = {"scopeSpans": [{"spans": [span(), None, 5]}, {"scope": 5, "spans": [{}]}], **faulty}
+    body = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span()]}]}, sent, None, {}]}).encode()
+    decoded = read("traces", body)
+    assert (decoded.accepted, dict(decoded.rejected)) == (1, {"invalid_resource": 3})
+    assert decoded.first_fault.startswith(f"resourceSpans[1].{path}: ")
+
+
+@pytest.mark.parametrize(("faulty", "path"), FAULTY_SCOPE.values(), ids=FAULTY_SCOPE.keys())
+def test_a_faulty_scope_costs_its_own_items_alone(faulty: Any, path: str) -> None:
+    scopes = [{"spans": [span()]}, {"spans": [span(), 5, None], **faulty}, {"spans": [span(), {"name": 5}]}]
+    decoded = read("traces", json.dumps({"resourceSpans": [{"scopeSpans": scopes}]}).encode())
+    assert (decoded.accepted, dict(decoded.rejected)) == (2, {"invalid_scope": 2, "invalid_field": 1})
+    assert decoded.first_fault.startswith(f"resourceSpans[0].scopeSpans[1].{path}: ")
+
+
+def test_a_faulty_origin_without_items_costs_nothing() -> None:
+    body = json.dumps({"resourceSpans": [{"resource": 5}, {"resource": 5, "scopeSpans": [{"spans": [None]}]}]}).encode()
+    decoded = read("traces", body)
+    assert (dict(decoded.rejected), decoded.first_fault) == ({}, "")
+
+
+STRUCTURE: dict[str, tuple[Any, str]] = {
+    "resources": ({"resourceSpans": 1}, "resourceSpans"),
+    "a resource": ({"resourceSpans": [{}, "x"]}, "resourceSpans[1]"),
+    "scopes": ({"resourceSpans": [{"scopeSpans": {}}]}, "resourceSpans[0].scopeSpans"),
+    "a scope": ({"resourceSpans": [{"scopeSpans": [5]}]}, "resourceSpans[0].scopeSpans[0]"),
+    "items": ({"resourceSpans": [{"scopeSpans": [{"spans": {}}]}]}, "resourceSpans[0].scopeSpans[0].spans"),
+    "items of a faulty resource": (
+        {"resourceSpans": [{"resource": 5, "scopeSpans": [{"spans": "x"}]}]},
+        "resourceSpans[0].scopeSpans[0].spans",
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "path"), STRUCTURE.values(), ids=STRUCTURE.keys())
+def test_where_it_cannot_be_told_which_items_there_are_the_request_is_refused(body: Any, path: str) -> None:
+    error = refused("traces", json.dumps(body).encode())
     assert isinstance(error, FieldError)
-    assert error.path.startswith("resourceSpans[0].scopeSpans[0].spans[0]")
-    assert error.path.endswith(path)
-    assert error.message.startswith(error.path)
+    assert (error.reason, error.path) == (Refusal.MALFORMED, path)
 
 
-def test_paths_outside_of_items() -> None:
-    body = traces(resource={"attributes": [{"key": "a", "value": {"intValue": "x"}}]})
-    assert refused("traces", body).message.startswith("resourceSpans[0].resource.attributes[0].value.intValue: ")
-    body = json.dumps({"resourceLogs": [{}, {"scopeLogs": [{"scope": {"droppedAttributesCount": -1}}]}]}).encode()
-    assert refused("logs", body).message.startswith("resourceLogs[1].scopeLogs[0].scope.droppedAttributesCount: ")
-    assert refused("logs", logs({"body": {"intValue": "x"}})).message.startswith(
-        "resourceLogs[0].scopeLogs[0].logRecords[0].body.intValue: "
+def test_items_that_are_no_objects_are_counted_without_being_kept() -> None:
+    odd = [5, "a,b]}", [[1, 2], {"a": [1]}], True, {"x": ["}", 1]}, None, 1.5]
+    decoded = read("traces", traces(span(), *odd, span()))
+    assert (decoded.accepted, dict(decoded.rejected)) == (2, {"invalid_field": 5, "invalid_trace_id": 1})
+    assert refused("traces", traces(*odd), Policy(max_items=6)).reason == Refusal.TOO_MANY_ITEMS
+    assert read("traces", traces(*odd), Policy(max_items=7)).accepted == 0
+
+
+def test_a_faulty_item_may_hold_text_that_is_not_unicode() -> None:
+    body = traces(span(name="FIRST", kind="x"), span(name="SECOND", flags=-1), span(name="THIRD"))
+    decoded = read("traces", body.replace(b"FIRST", b"\xff").replace(b"SECOND", rb"\ud800").replace(b"THIRD", b"\xe6"))
+    assert (decoded.accepted, dict(decoded.rejected), dict(decoded.modified)) == (
+        1,
+        {"invalid_field": 2},
+        {"repaired": 1},
     )
 
 
@@ -284,6 +365,22 @@ def test_characters_that_repair_itself_writes_stay_what_they_are() -> None:
     found, modified = row("traces", traces(span(name="NAME")).replace(b"NAME", raw))
     assert found["name"].decode() == "\x7f\x7f1\x7f0\ufffd\x7f2\x7f1\x7f\\u007f\ufffd1\ufffd"
     assert modified == {"repaired": 1}
+
+
+@given(
+    st.lists(
+        st.sampled_from([b"a", b"\x80", b"\xe2\x82\xac", b"\xf0\x9f", b"\xef\xbf\xbd", b"\x7f", b"\xff", rb"\ud800"])
+    )
+)
+@settings(max_examples=200, deadline=None, database=None)
+def test_a_body_is_repaired_in_steps_as_it_is_in_one(pieces: list[bytes]) -> None:
+    repairing = importlib.import_module("proto.otlp.json.repair")
+    body = b"".join(pieces)
+    whole = repairing.repair(body)
+    for step in (1, 2, 3, 7):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(repairing, "_STEP", step)
+            assert repairing.repair(body) == whole
 
 
 def nested(depth: int) -> Any:

@@ -11,13 +11,13 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from proto.otlp import codec, kernel
-from proto.otlp.json import to_protobuf
+from proto.otlp.json import ItemReader, to_protobuf
 from proto.otlp.policy import Decoded, DecodeError, Policy, Signal
 from tests.proto.otlp import realistic
 from tests.proto.otlp.as_json import as_json
 from tests.proto.otlp.generate import NOW_NS, POLICIES, Writer
 from tests.proto.otlp.json_text import JsonWriter, damaged
-from tests.proto.otlp.test_json import REFUSED, VALUES, attribute, nested, span, traces
+from tests.proto.otlp.test_json import FAULTY, VALUES, attribute, nested, span, traces
 
 SIGNALS: tuple[Signal, ...] = ("traces", "logs")
 CASES = 6_000
@@ -37,12 +37,22 @@ class Outcome(NamedTuple):
 def outcome(decoded: Decoded) -> Outcome:
     blocks = [(block.table, block.day, b"".join(block.pieces)) for block in codec.assemble([decoded], 1)]
     counts = dict(decoded.rejected), dict(decoded.modified), [tuple(found) for found in decoded.exceptions]
-    return Outcome(None, counts, blocks)
+    return Outcome(None, (*counts, decoded.first_fault), blocks)
 
 
 def by_reference(signal: Signal, body: bytes, policy: Policy) -> Outcome:
     try:
-        return outcome(codec.decode(signal, to_protobuf(signal, body, policy), 1, policy, NOW_NS))
+        converted = to_protobuf(signal, body, policy)
+        return outcome(codec.decode(signal, converted.body, 1, policy, NOW_NS, converted.faults))
+    except DecodeError as error:
+        return Outcome(error.reason)
+
+
+def by_kernel(signal: Signal, body: bytes, policy: Policy, most_left: int) -> Outcome | None:
+    """None where it leaves the body, or more of it than it may."""
+    try:
+        decoded = kernel.decode_json(signal, body, 1, policy, NOW_NS, ItemReader(signal), most_left)
+        return outcome(decoded) if decoded is not None else None
     except DecodeError as error:
         return Outcome(error.reason)
 
@@ -62,21 +72,19 @@ def message(signal: Signal, encoded: bytes) -> bytes:
 
 
 def agree(signal: Signal, body: bytes, policy: Policy | None = None) -> bool:
-    """Whether the kernel read it; what it reads is what the reference reads."""
+    """Whether the kernel alone read it; what it reads, with items left or not, is what the reference reads."""
     policy = policy or Policy()
-    try:
-        decoded = codec.decode_json(signal, body, 1, policy, NOW_NS)
-        actual = outcome(decoded) if decoded is not None else None
-    except DecodeError as error:
-        actual = Outcome(error.reason)
-    encoded = kernel.to_protobuf(signal, body, policy)
-    assert (encoded is None) == (actual is None)
-    if actual is None or encoded is None:
+    alone, together = by_kernel(signal, body, policy, 0), by_kernel(signal, body, policy, len(body))
+    encoded = kernel.to_protobuf(signal, body, policy, ItemReader(signal), len(body))
+    assert (encoded is None) == (together is None)
+    if together is None or encoded is None:
+        assert alone is None
         return False
-    assert actual == by_reference(signal, body, policy), body
+    assert alone is None or alone == together
+    assert together == by_reference(signal, body, policy), body
     if is_unicode(body):
-        assert message(signal, encoded) == message(signal, to_protobuf(signal, body, policy)), body
-    return True
+        assert message(signal, encoded) == message(signal, to_protobuf(signal, body, policy).body), body
+    return alone is not None
 
 
 @pytest.mark.parametrize("signal", SIGNALS)
@@ -188,9 +196,19 @@ def test_values(value: Any) -> None:
     agree("traces", attribute(value))
 
 
-@pytest.mark.parametrize("body", [body for body, _ in REFUSED.values()], ids=REFUSED.keys())
-def test_what_is_refused_is_left_to_the_reference(body: bytes) -> None:
-    assert codec.decode_json("traces", body, 1, Policy(), NOW_NS) is None
+@pytest.mark.parametrize("body", [body for body, _ in FAULTY.values()], ids=FAULTY.keys())
+def test_what_is_faulty_is_left_to_the_reference_item_by_item(body: bytes) -> None:
+    assert not agree("traces", body)
+    together = by_kernel("traces", body, Policy(), len(body))
+    assert together is not None
+    assert together.counts[0] == {"invalid_field": 1}
+
+
+def test_items_are_left_within_a_number_of_bytes() -> None:
+    odd = json.dumps(span(flags=1.0)).encode()
+    body = traces(span(), "ODD", span(), "ODD").replace(b'"ODD"', odd)
+    assert by_kernel("traces", body, Policy(), 2 * len(odd)) == by_reference("traces", body, Policy())
+    assert by_kernel("traces", body, Policy(), 2 * len(odd) - 1) is None
 
 
 def test_lengths_at_the_ends_of_their_width() -> None:
@@ -238,7 +256,7 @@ def test_depth_and_counts_are_the_reference_s() -> None:
 
 @pytest.mark.parametrize("opening", [b"[", b'{"x":', b'[{"x":'])
 def test_deep_nesting_is_left_to_the_reference(opening: bytes) -> None:
-    assert codec.decode_json("traces", b'{"unknown":' + opening * 100_000, 1, Policy(), NOW_NS) is None
+    assert by_kernel("traces", b'{"unknown":' + opening * 100_000, Policy(), 10**6) is None
 
 
 def test_every_end_of_a_body_is_an_end() -> None:
@@ -247,7 +265,14 @@ def test_every_end_of_a_body_is_an_end() -> None:
         resource={"attributes": []},
     )
     for size in range(len(body)):
-        assert codec.decode_json("traces", body[:size], 1, Policy(), NOW_NS) is None
+        assert by_kernel("traces", body[:size], Policy(), size) is None
     for after in (b"{", b"x", b"\x00", b"1", b"\xef\xbb\xbf"):
         assert not agree("traces", body + after)
         assert not agree("traces", after + body)
+
+
+@pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 31, 255 * 16, 256 * 16 + 5, 10_000])
+def test_braces_are_counted_whatever_their_number(size: int) -> None:
+    random = Random(size)
+    for body in (b"{" * size, bytes(random.choice(b"{}[|z") for _ in range(size))):
+        assert kernel.count_objects(body) == body.count(b"{")

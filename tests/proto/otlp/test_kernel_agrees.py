@@ -226,3 +226,10 @@ def test_what_the_other_decoder_decoded_is_refused() -> None:
     other = Decoder("kernel").decode("traces", b"")
     with pytest.raises(TypeError):
         reference.assemble([other], 1)
+
+
+@pytest.mark.parametrize("before", range(4))
+def test_text_of_megabytes_that_is_not_utf8_is_repaired_in_steps_as_it_is_in_one(before: int) -> None:
+    text = b"x" * (2**20 - before) + b"\xf0\x9f\x98\x80" + b"\xe6\x97" * 2**19 + b"\xf0\x9f\x98\x80\xff\xe6"
+    body = bytes_field(1, bytes_field(2, bytes_field(2, bytes_field(5, bytes_field(1, text)))))
+    agree(Case("logs", body, 1, Policy(max_body_bytes=2**24), NOW_NS))

@@ -1,0 +1,28 @@
+"""What is paid for reading JSON covers what reading it takes, for the bodies that take most."""
+
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+
+from benchmarks.codec.memory import JSON_CASES, Body, grown
+from tests.proto.otlp.test_json import traces
+
+MIB: Final = 2**20
+CASES: Final[dict[str, tuple[Callable[[], bytes], str]]] = {
+    "text that is not UTF-8": (JSON_CASES["a name that is not UTF-8"], "kernel"),
+    "links": (JSON_CASES["2 M links"], "kernel"),
+    "resources": (JSON_CASES["50 000 resources"], "kernel"),
+    "halves of surrogate pairs": (lambda: traces({"name": "X"}).replace(b"X", rb"\ud800" * 2 * MIB), "python"),
+    "keys of an entity": (
+        lambda: traces(resource={"entityRefs": [{"idKeys": ["X"]}]}).replace(b'"X"', b'"",' * 4 * MIB + b'""'),
+        "python",
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "way"), CASES.values(), ids=CASES.keys())
+def test_what_is_paid_for_reading_json_covers_what_it_takes(make: Callable[[], bytes], way: str) -> None:
+    taken = grown(Body(make(), is_json=True), way)
+    assert taken.outcome.endswith("accepted")
+    assert taken.peak < taken.paid, taken
