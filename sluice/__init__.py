@@ -2,6 +2,7 @@
 
     main        which sub-command, with which options; a StartupError becomes one sentence and an exit code
     options     settings of all services from file, environment and command line
+    extras      what of the package's extras is installed; without one a command says what to install
     data        the data directory: private, writable, one `up` at a time
     services    settings -> services -> one application
     process     an event loop for one piece of work; a store's fault becomes one sentence

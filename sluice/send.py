@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from chassis.errors import StartupError
 from chassis.identity.bootstrap import Bootstrap
-from sluice import credentials, data
+from sluice import credentials, data, extras
 from sluice.options import Options
 
 VISIBLE_WITHIN_S: Final = 20.0
@@ -27,6 +27,9 @@ _NOT_YET: Final = (404, 503)  # neither stored, nor can be read, while ClickHous
 
 def run(arguments: argparse.Namespace) -> int:
     """Send, wait until it can be read, show it; the exit code. Raises StartupError with one sentence."""
+    extras.require("send", ["send"])
+    from sluice import shop
+
     directory = Options.of(arguments).chassis().data_dir
     file = Path(arguments.file) if arguments.file else directory / credentials.NAME
     known = credentials.read(file)
@@ -34,24 +37,13 @@ def run(arguments: argparse.Namespace) -> int:
     if not url.startswith(("http://", "https://")):
         raise StartupError(f"{url} is no http(s) URL.", exit_code=2)
     _require_server(url)
-    sent = _shop().send(url, known.legacy_key)
+    sent = shop.send(url, known.legacy_key)
     trace = f"{url}/orgs/{known.org_slug}/projects/{known.project_slug}/explore/traces/{sent.trace_id}"
     deadline = time.monotonic() + VISIBLE_WITHIN_S
     _wait_for(f"{trace}/logs", known, lambda logs: bool(logs["data"]), deadline)
     address = f"{trace}/waterfall"
     _show(_wait_for(address, known, lambda waterfall: waterfall["spanCount"] >= sent.spans, deadline), address, file)
     return 0
-
-
-def _shop() -> Any:
-    """The SDK is an extra: whoever runs only services has no use for it."""
-    try:
-        from sluice import shop
-    except ImportError as error:
-        raise StartupError(
-            f"`sluice send` needs the OpenTelemetry SDK ({error.name} is missing): install sluice[send]."
-        ) from error
-    return shop
 
 
 def _require_server(url: str) -> None:
