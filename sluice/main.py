@@ -209,6 +209,9 @@ def _repair(command: argparse.ArgumentParser) -> None:
 def _send(command: argparse.ArgumentParser) -> None:
     command.add_argument("--file", metavar="FILE", help="credentials; DATA/bootstrap.json by default")
     command.add_argument("--url", metavar="URL", help="where to send; where `sluice up` listens by default")
+    command.add_argument(
+        "--query-url", metavar="URL", help="where to read it, where services are apart; --url by default"
+    )
 
 
 def _day(text: str) -> date:
