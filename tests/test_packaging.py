@@ -56,7 +56,7 @@ def test_the_wheel_has_every_module_and_what_they_read(wheel: Path) -> None:
         str(path.relative_to(ROOT))
         for package in PACKAGES
         for path in (ROOT / package).rglob("*")
-        if path.suffix in {".py", ".pyi", ".sql", ".typed"}
+        if path.suffix in {".py", ".pyi", ".sql", ".css", ".json", ".typed"}
     }
     assert expected - names == set()
     top = {name.partition("/")[0] for name in names}
