@@ -21,7 +21,7 @@ from gateway import operations
 from gateway.answers import Answers
 from gateway.budget import Budget
 from gateway.decoding import Decoder
-from gateway.handlers import Exporter
+from gateway.handlers import Exporter, no_metrics
 from gateway.outcomes import Ledger, Metrics
 from gateway.quota.metering import Metering
 from gateway.settings import GatewaySettings
@@ -31,6 +31,7 @@ from gateway.turnstile import Turnstile
 
 TRACES: Final = "/v1/traces"
 LOGS: Final = "/v1/logs"
+METRICS: Final = "/v1/metrics"
 MAX_THREADS: Final = 4
 
 
@@ -110,6 +111,8 @@ def _routes(exporter: Exporter, answers: Answers, settings: GatewaySettings, gat
             (LOGS, exporter.logs, operations.EXPORT_LOGS),
         )
     ]
+    # No part of the interface, but where exporters send unless they are told otherwise. Nobody's key is looked at.
+    routes.append(Route("POST", METRICS, no_metrics, public(), render_error=answers.status))
     if settings.cors_origins:
         routes += [
             Route("OPTIONS", path, answers.preflight, public(), render_error=answers.refusal, operation=operation)
