@@ -3,6 +3,7 @@
 import logging
 import re
 import time
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
@@ -24,6 +25,7 @@ from chassis.errors import StartupError
 SPANS: Final = 3
 _MILLISECOND: Final = 10**6
 _TIMEOUT_S: Final = 10.0
+_EXPORTS: Final = 2  # spans, and a log record
 _UNITS: Final = ((86_400, "days"), (3_600, "h"), (60, "min"))
 
 
@@ -52,10 +54,9 @@ def send(url: str, key: str) -> Sent:
         trace_id = _order(tracers.get_tracer("sluice.send"), loggers)
         tracers.shutdown()
         loggers.shutdown()
-    if watched.limited is not None:
-        raise StartupError(f"{url} did not take the trace: {_said(watched.limited)}")
-    if complaints.texts:
-        raise StartupError(f"{url} did not take the trace: {complaints.texts[0]}")
+    refusal = watched.refusal(complaints.texts)
+    if refusal is not None:
+        raise StartupError(f"{url} did not take the trace: {refusal}")
     return Sent(trace_id, SPANS)
 
 
@@ -69,29 +70,38 @@ def waiting(retry_after: str | None) -> str:
 
 
 class _Session(requests.Session):
-    """Keeps the last answer that was 429, of which the SDK does not tell all."""
+    """Keeps the last answer of each path: the SDK tells neither all of a refusal nor how its own retries ended."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.limited: requests.Response | None = None
+        self.answers: dict[str, requests.Response] = {}
         self.hooks["response"].append(self._keep)
 
     def _keep(self, answer: requests.Response, **_how: object) -> None:
-        self.limited = answer if answer.status_code == HTTPStatus.TOO_MANY_REQUESTS else None
+        self.answers[str(answer.request.url)] = answer
+
+    def refusal(self, complaints: Sequence[str]) -> str | None:
+        """Why not everything was taken; None where it was. `complaints` are the SDK's own words."""
+        for answer in self.answers.values():
+            if answer.status_code == HTTPStatus.TOO_MANY_REQUESTS:
+                return _limit(answer)
+        if len(self.answers) == _EXPORTS and all(answer.ok for answer in self.answers.values()):
+            return None
+        return complaints[-1] if complaints else "no answer."
 
 
-def _said(answer: requests.Response) -> str:
+def _limit(answer: requests.Response) -> str:
     """Which limit it was, in the gateway's words, and when to come back."""
     try:
         reason = status_pb2.Status.FromString(answer.content).message
     except DecodeError:  # somebody else's 429, as a proxy's
-        reason = answer.reason
+        reason = f"{answer.reason}."
     when = waiting(answer.headers.get("Retry-After"))
     return f"429, {reason} {when} `sluice limits` shows and sets quota and rates."
 
 
 class _Complaints(logging.Handler):
-    """What the SDK logs, instead of raising, when an export fails."""
+    """What the SDK logs, instead of raising, when an attempt fails; it may succeed with the next."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
