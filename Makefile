@@ -95,6 +95,10 @@ format: $(VENV)/.dev ## put the source into its one form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+.PHONY: interface
+interface: $(VENV)/.package ## sluice/openapi.json anew, what every service shows at /docs
+	$(BIN)/python -m sluice.interface
+
 fuzz: $(VENV)/.dev ## every fuzz target for FUZZ_SECONDS each (needs clang; docs/fuzzing.md)
 	$(BIN)/python -m tests.fuzz all --seconds $(FUZZ_SECONDS)
 

@@ -319,7 +319,11 @@ def _needed_package(url: sa.URL) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        needed = f"The database {url.get_backend_name()} needs the Python package {error.name}, which is not installed."
+        backend = url.get_backend_name()
+        needed = (
+            f"The database {backend} needs the Python package {error.name}, which is not installed: "
+            f"pip install 'sluice[{backend}]'."
+        )
         raise DatabaseUnusable(needed) from error
 
 

@@ -74,6 +74,7 @@ __all__ = (
     "JSON_TYPE",
     "PROJECT",
     "REACH",
+    "REFERENCE",
     "Access",
     "Dependency",
     "Guards",
@@ -102,6 +103,7 @@ KNOWN_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE
 
 REQUEST_ID: Final = web.RequestKey("request_id", str)
 ADMISSION: Final = web.AppKey("admission", Admission)
+REFERENCE: Final = web.AppKey("reference", Reference)
 CANCEL_ON_DISCONNECT: Final = web.RequestKey("cancel_on_disconnect", bool)
 
 _KEPT_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -147,9 +149,11 @@ def build_app(
     guards: Guards | None = None,
     readiness: Sequence[Dependency] = (),
     limiter: Limiter | None = None,
+    whole_interface: Callable[[], dict[str, Any]] | None = None,
 ) -> web.Application:
     """One application out of routes, resources and readiness; adds health, metrics, `/openapi.json` and `/docs`.
 
+    `whole_interface`: the document that `/docs` shows, where `service` is a part of something; by default its own.
     `limiter` counts for the limits of the settings; by default one inside the process.
     Raises ValueError for a route whose access rule has no guard in this process.
     """
@@ -168,7 +172,9 @@ def build_app(
     app[GATES] = {f"{route.method} {route.path}".encode(): route.gate for route in routes if route.gate is not None}
     app.cleanup_ctx.extend([*telemetry.resources(), *resources])
     resources_by_path: dict[str, web.Resource] = {}
-    for route in _described(service, [*routes, *_own_routes(health, telemetry, settings, proxies)]):
+    every = [*routes, *_own_routes(health, telemetry, settings, proxies)]
+    app[REFERENCE] = _reference(service, every, whole_interface)
+    for route in every:
         resource = resources_by_path.get(route.path) or app.router.add_resource(route.path)
         resources_by_path[route.path] = resource
         handler = _prepared(route, guarded(route.access, route.handler, guards or Guards(), admission, route.limit))
@@ -314,8 +320,8 @@ def _own_routes(health: Health, telemetry: Telemetry, settings: ChassisSettings,
     ]
 
 
-def _described(service: str, routes: Sequence[Route]) -> list[Route]:
-    """`routes`, and the two that describe all of them."""
+def _reference(service: str, every: list[Route], whole: Callable[[], dict[str, Any]] | None) -> Reference:
+    """What describes every route; adds its own two."""
     reference = Reference(
         f"Sluice {service}" if service != "sluice" else "Sluice",
         lambda: [
@@ -323,13 +329,11 @@ def _described(service: str, routes: Sequence[Route]) -> list[Route]:
             for route in every
             if route.operation is not None
         ],
+        whole,
     )
-    every = [
-        *routes,
-        Route("GET", "/openapi.json", reference.openapi, public(), operation=process.OPENAPI),
-        Route("GET", "/docs", reference.docs, public(), operation=process.DOCS),
-    ]
-    return every
+    every.append(Route("GET", "/openapi.json", reference.openapi, public(), operation=process.OPENAPI))
+    every.append(Route("GET", "/docs", reference.docs, public(), operation=process.DOCS))
+    return reference
 
 
 def _require_metrics_access(request: web.Request, token: str, proxies: Proxies) -> None:

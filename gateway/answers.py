@@ -69,11 +69,15 @@ class Answers:
         return _response(200, CONTENT_TYPES[media], body)
 
     def refusal(self, request: web.Request, error: ApiError, request_id: str) -> web.Response:
-        """Any other status: a google.rpc.Status; for JSON requests it holds the envelope's object as well."""
+        """Any other status, counted."""
         _forget_frames(error)
         if request.method == "POST":
             self._count(request, error)
             self._refused(request, error)
+        return self.status(request, error, request_id)
+
+    def status(self, request: web.Request, error: ApiError, request_id: str) -> web.Response:
+        """A google.rpc.Status; for JSON requests it holds the envelope's object as well."""
         violations = [Violation(issue.path, issue.message) for issue in error.details or ()]
         if _media(request) == "protobuf":
             body = status_protobuf(error.status, error.message, violations)

@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 from aiohttp import web
 
-from chassis.access import project_key
+from chassis.access import project_key, public
 from chassis.cors import RATE_HEADERS, Cors
 from chassis.gate import Gate
 from chassis.redis import Redis
@@ -23,7 +23,7 @@ from gateway import operations
 from gateway.answers import Answers
 from gateway.budget import Budget
 from gateway.decoding import Decoder
-from gateway.handlers import Exporter
+from gateway.handlers import Exporter, no_metrics
 from gateway.outcomes import Ledger, Metrics
 from gateway.quota.metering import Metering
 from gateway.settings import GatewaySettings
@@ -33,6 +33,7 @@ from gateway.turnstile import Turnstile
 
 TRACES: Final = "/v1/traces"
 LOGS: Final = "/v1/logs"
+METRICS: Final = "/v1/metrics"
 MAX_THREADS: Final = 4
 
 
@@ -111,10 +112,13 @@ def _cors(settings: GatewaySettings) -> Cors:
 
 
 def _routes(exporter: Exporter, answers: Answers, gate: Gate) -> list[Route]:
-    return [
+    routes = [
         Route("POST", path, handler, project_key(), render_error=answers.refusal, operation=operation, gate=gate)
         for path, handler, operation in (
             (TRACES, exporter.traces, operations.EXPORT_TRACES),
             (LOGS, exporter.logs, operations.EXPORT_LOGS),
         )
     ]
+    # No part of the interface, but where exporters send unless they are told otherwise. Nobody's key is looked at.
+    routes.append(Route("POST", METRICS, no_metrics, public(), render_error=answers.status))
+    return routes

@@ -2,11 +2,13 @@
 
 import time
 from collections.abc import Callable
+from typing import NoReturn
 
 from aiohttp import web
 
 from chassis.access import PROJECT
 from chassis.body import read_body
+from chassis.errors import ApiError
 from gateway.answers import ITEMS, WIRE_BYTES, Answers, request_media
 from gateway.budget import Budget, Lease
 from gateway.decoding import Decoder
@@ -16,8 +18,18 @@ from gateway.journal import Request
 from gateway.outcomes import Ledger
 from gateway.quota.quota import Quota
 from gateway.settings import GatewaySettings
+from proto.errors import ErrorCode
 from proto.otlp.policy import Decoded, Signal
 from proto.otlp.responses import Media
+
+
+async def no_metrics(_request: web.Request) -> NoReturn:
+    """404 with what to do about it: exporters send metrics here unless they are told otherwise."""
+    raise ApiError(
+        ErrorCode.NOT_FOUND,
+        "Metrics are not taken, traces and logs are: set OTEL_METRICS_EXPORTER=none, or take this exporter out of the "
+        "metrics pipeline of your Collector.",
+    )
 
 
 class Exporter:

@@ -2,7 +2,9 @@
 
     main        which sub-command, with which options; a StartupError becomes one sentence and an exit code
     options     settings of all services from file, environment and command line
+    extras      what of the package's extras is installed; without one a command says what to install
     data        the data directory: private, writable, one `up` at a time
+    interface   what all services answer, as data (`openapi.json`), for the page of each
     services    settings -> services -> one application
     process     an event loop for one piece of work; a store's fault becomes one sentence
     workers     several such processes on one port

@@ -15,7 +15,7 @@ from chassis.errors import StartupError
 from chassis.serve import bind, serve
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
-from sluice import data, process, workers
+from sluice import data, extras, process, workers
 from sluice.options import Options
 from sluice.services import assemble
 
@@ -35,6 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
             "set SLUICE_CLICKHOUSE_URL to an http(s) URL, or use `sluice up`.",
             exit_code=2,
         )
+    extras.require(name, extras.of_services((name,), settings))
     process.log_to_stderr(settings)
     if arguments.share_port:
         return workers.work((name,), options, settings, arguments.share_port)

@@ -1,4 +1,6 @@
-"""`sluice doctor`: what is reachable, which schemas, which decoder, which versions. Changes nothing."""
+"""`sluice doctor`: what is reachable, which schemas, which decoder, which versions, whether settings fit. Changes
+nothing.
+"""
 
 import argparse
 import importlib
@@ -16,11 +18,13 @@ import msgspec
 
 from chassis import migrations, schema
 from chassis.clickhouse import QueryLimits
+from chassis.configuration import SettingsError
 from chassis.errors import StartupError
 from chassis.redis import open_redis
 from chassis.relational import shown
 from chassis.settings import ChassisSettings
 from sluice import __version__, data, process
+from sluice.config import structures
 from sluice.options import Options
 from sluice.services import open_clickhouse
 
@@ -57,6 +61,7 @@ def examine(options: Options) -> Iterator[Finding]:
     yield Finding("sluice", True, f"{__version__} on Python {platform.python_version()}, {platform.platform()}")
     yield Finding("packages", True, ", ".join(f"{name} {_version(name)}" for name in _PACKAGES))
     yield _decoder()
+    yield _examined("settings", lambda: _settings(options))
     running = _in_use(settings)
     state = "in use by a running sluice" if running else "there" if settings.data_dir.is_dir() else "not made yet"
     yield Finding("data", settings.data_dir.is_dir(), f"{settings.data_dir}: {state}")
@@ -93,6 +98,19 @@ def _decoder() -> Finding:
             "install a C++ compiler and the headers of this Python, then install sluice again",
         )
     return Finding("decoder", True, "kernel")
+
+
+def _settings(options: Options) -> str:
+    """Whether every service could start with them, and not only what the rest of this looks at."""
+    wrong = []
+    for cls in structures():
+        try:
+            options.load(cls)
+        except SettingsError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise StartupError(" ".join(wrong))
+    return "of every service can be read"
 
 
 def _in_use(settings: ChassisSettings) -> bool:

@@ -2,7 +2,10 @@
 
 import argparse
 import importlib
+import os
 import re
+import select
+import signal
 import sys
 from collections.abc import Sequence
 from datetime import date
@@ -10,7 +13,7 @@ from typing import Final
 
 from chassis.errors import StartupError
 from proto.identity import MAX_KEY_RATE, MAX_MONTHLY_ITEMS
-from sluice import __version__
+from sluice import __version__, extras
 
 # Sub-command, module whose `run(arguments) -> int` it is, and what `sluice --help` says.
 _COMMANDS: Final = (
@@ -35,16 +38,49 @@ _COMMANDS: Final = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one sub-command; the exit code. 2: the command line or the settings are wrong, 1: it could not be done."""
+    """Run one sub-command; the exit code. 2: the command line or the settings are wrong, 1: it could not be done, 141:
+    nobody reads any more what it has to say.
+    """
+    try:
+        try:
+            return _run(argv)
+        finally:
+            print(end="", flush=True)  # here, where it can be said what becomes of it, and not while Python ends
+    except BrokenPipeError as error:
+        return _unread(error)
+
+
+def _run(argv: Sequence[str] | None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         code: int = importlib.import_module(arguments.module).run(arguments)
     except StartupError as error:
-        print(f"sluice: {error}", file=sys.stderr)
-        return error.exit_code
+        return _refused(error)
+    except ModuleNotFoundError as error:
+        extra = extras.of_module(error.name or "")
+        if extra is None:
+            raise
+        return _refused(extras.MissingExtras(arguments.command, [error.name or ""], [extra]))
     except KeyboardInterrupt:
         return 130
     return code
+
+
+def _refused(error: StartupError) -> int:
+    print(f"sluice: {error}", file=sys.stderr)
+    return error.exit_code
+
+
+def _unread(error: BrokenPipeError) -> int:
+    """Standard output was closed by its reader, as by `head`: what is left of it goes nowhere, for Python tries once
+    more at its end. The exit code is that of a process which SIGPIPE ends. Raises where another pipe broke.
+    """
+    output = select.poll()
+    output.register(sys.stdout, 0)  # 0: of errors and a reader that has gone one is told always
+    if not output.poll(0):
+        raise error
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 128 + signal.SIGPIPE
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -173,6 +209,9 @@ def _repair(command: argparse.ArgumentParser) -> None:
 def _send(command: argparse.ArgumentParser) -> None:
     command.add_argument("--file", metavar="FILE", help="credentials; DATA/bootstrap.json by default")
     command.add_argument("--url", metavar="URL", help="where to send; where `sluice up` listens by default")
+    command.add_argument(
+        "--query-url", metavar="URL", help="where to read it, where services are apart; --url by default"
+    )
 
 
 def _day(text: str) -> date:

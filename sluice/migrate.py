@@ -4,7 +4,7 @@ import argparse
 
 from chassis import migrations, schema
 from chassis.settings import ChassisSettings
-from sluice import data, process
+from sluice import data, extras, process
 from sluice.options import Options
 from sluice.services import open_clickhouse
 
@@ -12,6 +12,7 @@ from sluice.services import open_clickhouse
 def run(arguments: argparse.Namespace) -> int:
     """Migrate and say what was applied; the exit code."""
     settings = Options.of(arguments).chassis()
+    extras.require("migrate", extras.of_stores(settings))
     process.log_to_stderr(settings)
     with data.held(settings.data_dir, alone=settings.embedded):
         _say("relational", migrations.migrate(settings.database))

@@ -49,6 +49,7 @@ async def _repair(settings: ChassisSettings, days: list[date], *, replace: bool)
     try:
         await schema.check(clickhouse)
         repair = Repair(clickhouse, replace=replace, quiet_s=0 if settings.embedded else QUIET_S)
+        await repair.look()
         await repair.sweep()
         return await _repair_days(repair, days, replace=replace)
     finally:

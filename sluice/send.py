@@ -1,7 +1,8 @@
 """`sluice send`: a small real trace and a log through the OpenTelemetry SDK, then read back through the explore API.
 
 Sent is what a web shop would: a request with a database call, a call to a payment service that raises, and a log record
-under the failing span. Credentials come from `bootstrap.json` and are not printed.
+under the failing span. Credentials come from `bootstrap.json` and are not printed. Where services are apart, what is
+sent goes to one address (`--url`) and is read at another (`--query-url`).
 """
 
 import argparse
@@ -11,12 +12,13 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
 from chassis.errors import StartupError
 from chassis.identity.bootstrap import Bootstrap
-from sluice import credentials, data
+from sluice import credentials, data, extras
 from sluice.options import Options
 
 VISIBLE_WITHIN_S: Final = 20.0
@@ -27,15 +29,19 @@ _NOT_YET: Final = (404, 503)  # neither stored, nor can be read, while ClickHous
 
 def run(arguments: argparse.Namespace) -> int:
     """Send, wait until it can be read, show it; the exit code. Raises StartupError with one sentence."""
+    extras.require("send", ["send"])
+    from sluice import shop
+
     directory = Options.of(arguments).chassis().data_dir
     file = Path(arguments.file) if arguments.file else directory / credentials.NAME
     known = credentials.read(file)
     url = (arguments.url or data.announced(directory) or known.base_url).rstrip("/")
-    if not url.startswith(("http://", "https://")):
-        raise StartupError(f"{url} is no http(s) URL.", exit_code=2)
-    _require_server(url)
-    sent = _shop().send(url, known.legacy_key)
-    trace = f"{url}/orgs/{known.org_slug}/projects/{known.project_slug}/explore/traces/{sent.trace_id}"
+    query_url = (arguments.query_url or url).rstrip("/")
+    explore = f"{query_url}/orgs/{known.org_slug}/projects/{known.project_slug}/explore"
+    _require(url, f"{url}/v1/traces", "takes no exports")
+    _require(query_url, f"{explore}/spans", "has no explore API")
+    sent = shop.send(url, known.legacy_key)
+    trace = f"{explore}/traces/{sent.trace_id}"
     deadline = time.monotonic() + VISIBLE_WITHIN_S
     _wait_for(f"{trace}/logs", known, lambda logs: bool(logs["data"]), deadline)
     address = f"{trace}/waterfall"
@@ -43,22 +49,18 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _shop() -> Any:
-    """The SDK is an extra: whoever runs only services has no use for it."""
+def _require(url: str, path: str, lacking: str) -> None:
+    """Raises StartupError where nothing answers, or a service without that path, which would be told as 405 or 401."""
+    if not url.startswith(("http://", "https://")):
+        raise StartupError(f"{url} is no http(s) URL.", exit_code=2)
     try:
-        from sluice import shop
-    except ImportError as error:
-        raise StartupError(
-            f"`sluice send` needs the OpenTelemetry SDK ({error.name} is missing): install sluice[send]."
-        ) from error
-    return shop
-
-
-def _require_server(url: str) -> None:
-    try:
-        _get(f"{url}/livez", None)
-    except urllib.error.HTTPError:
-        pass  # somebody answers; the export will say more
+        _get(path, None)
+    except urllib.error.HTTPError as error:
+        if error.code == HTTPStatus.NOT_FOUND:
+            raise StartupError(
+                f"{url} {lacking}. Where services are apart, `sluice send` wants the address of the gateway in --url "
+                "and that of the query service in --query-url."
+            ) from error
     except OSError as error:
         reason = getattr(error, "reason", error)
         raise StartupError(f"Nothing answers at {url} ({reason}); is `sluice up` running there?") from error
@@ -89,6 +91,10 @@ def _seen(address: str, known: Bootstrap) -> dict[str, Any] | None:
     except urllib.error.HTTPError as error:
         if error.code in _NOT_YET:
             return None
+        if error.code == HTTPStatus.TOO_MANY_REQUESTS:
+            from sluice.shop import waiting
+
+            raise StartupError(f"{address} answers 429: {waiting(error.headers.get('Retry-After'))}") from error
         raise StartupError(f"{address} answers {error.code} {error.reason}.") from error
     except OSError as error:
         raise StartupError(f"{address} cannot be read: {error}.") from error

@@ -24,7 +24,7 @@ from chassis.schema import CheckedClickHouse
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from chassis.web import Resource, Route, Service, build_app
-from sluice import __version__
+from sluice import __version__, interface
 from sluice.options import Options
 
 Step = Callable[[CheckedClickHouse], Awaitable[object]]
@@ -104,6 +104,7 @@ def assemble(
         resources=parts.resources,
         guards=checks.guards,
         readiness=parts.readiness,
+        whole_interface=interface.whole if len(names) == 1 else None,
         limiter=None if redis is None else RedisLimiter(redis, LocalLimiter(), telemetry.registry),
     )
 

@@ -1,9 +1,15 @@
 """A trace as the OpenTelemetry SDK of a web shop makes it, with a log record, exported over OTLP/HTTP."""
 
 import logging
+import re
 import time
+from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Final, NamedTuple
 
+import requests
+from google.protobuf.message import DecodeError
+from google.rpc import status_pb2  # type: ignore[import-untyped]
 from opentelemetry._logs import LogRecord, SeverityNumber
 from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -19,6 +25,8 @@ from chassis.errors import StartupError
 SPANS: Final = 3
 _MILLISECOND: Final = 10**6
 _TIMEOUT_S: Final = 10.0
+_EXPORTS: Final = 2  # spans, and a log record
+_UNITS: Final = ((86_400, "days"), (3_600, "h"), (60, "min"))
 
 
 class Sent(NamedTuple):
@@ -35,8 +43,9 @@ def send(url: str, key: str) -> Sent:
     )
     headers = {"X-Legacy-Auth": f"Legacy legacy_key={key}"}
     complaints = _Complaints()
-    spans = OTLPSpanExporter(endpoint=f"{url}/v1/traces", headers=headers, timeout=_TIMEOUT_S)
-    records = OTLPLogExporter(endpoint=f"{url}/v1/logs", headers=headers, timeout=_TIMEOUT_S)
+    watched = _Session()
+    spans = OTLPSpanExporter(endpoint=f"{url}/v1/traces", headers=headers, timeout=_TIMEOUT_S, session=watched)
+    records = OTLPLogExporter(endpoint=f"{url}/v1/logs", headers=headers, timeout=_TIMEOUT_S, session=watched)
     tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
     tracers.add_span_processor(BatchSpanProcessor(spans))
     loggers = LoggerProvider(resource=resource, shutdown_on_exit=False)
@@ -45,13 +54,54 @@ def send(url: str, key: str) -> Sent:
         trace_id = _order(tracers.get_tracer("sluice.send"), loggers)
         tracers.shutdown()
         loggers.shutdown()
-    if complaints.texts:
-        raise StartupError(f"{url} did not take the trace: {complaints.texts[0]}")
+    refusal = watched.refusal(complaints.texts)
+    if refusal is not None:
+        raise StartupError(f"{url} did not take the trace: {refusal}")
     return Sent(trace_id, SPANS)
 
 
+def waiting(retry_after: str | None) -> str:
+    """A sentence on when to come back, rounded up; `retry_after` is the header, in seconds."""
+    seconds = int(retry_after) if retry_after and re.fullmatch("[0-9]{1,9}", retry_after) else 0
+    if not seconds:
+        return "Try again later."
+    size, unit = next((each for each in _UNITS if seconds > 2 * each[0]), (1, "s"))
+    return f"Try again in {-(-seconds // size)} {unit}."
+
+
+class _Session(requests.Session):
+    """Keeps the last answer of each path: the SDK tells neither all of a refusal nor how its own retries ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers: dict[str, requests.Response] = {}
+        self.hooks["response"].append(self._keep)
+
+    def _keep(self, answer: requests.Response, **_how: object) -> None:
+        self.answers[str(answer.request.url)] = answer
+
+    def refusal(self, complaints: Sequence[str]) -> str | None:
+        """Why not everything was taken; None where it was. `complaints` are the SDK's own words."""
+        for answer in self.answers.values():
+            if answer.status_code == HTTPStatus.TOO_MANY_REQUESTS:
+                return _limit(answer)
+        if len(self.answers) == _EXPORTS and all(answer.ok for answer in self.answers.values()):
+            return None
+        return complaints[-1] if complaints else "no answer."
+
+
+def _limit(answer: requests.Response) -> str:
+    """Which limit it was, in the gateway's words, and when to come back."""
+    try:
+        reason = status_pb2.Status.FromString(answer.content).message
+    except DecodeError:  # somebody else's 429, as a proxy's
+        reason = f"{answer.reason}."
+    when = waiting(answer.headers.get("Retry-After"))
+    return f"429, {reason} {when} `sluice limits` shows and sets quota and rates."
+
+
 class _Complaints(logging.Handler):
-    """What the SDK logs, instead of raising, when an export fails."""
+    """What the SDK logs, instead of raising, when an attempt fails; it may succeed with the next."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

@@ -19,7 +19,7 @@ from chassis.relational import Database
 from chassis.serve import bind, serve
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
-from sluice import credentials, data, founding, process, workers
+from sluice import credentials, data, extras, founding, process, workers
 from sluice.example import example
 from sluice.options import Options
 from sluice.services import EVERY, assemble, open_clickhouse
@@ -35,6 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
             "set SLUICE_CLICKHOUSE_URL to an http(s) URL.",
             exit_code=2,
         )
+    extras.require("up", extras.of_services(EVERY, settings))
     process.log_to_stderr(settings)
     if arguments.share_port:
         return workers.work(EVERY, options, settings, arguments.share_port)

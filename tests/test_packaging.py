@@ -1,13 +1,22 @@
-"""The wheel: what is in it, and that a machine without a compiler gets one that works."""
+"""The wheel: what is in it, and that a machine without a compiler, or without the extras, gets one that works."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
+import venv
 import zipfile
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from sluice.extras import MODULES
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("sluice", "gateway", "query", "control", "chassis", "proto")
@@ -47,7 +56,7 @@ def test_the_wheel_has_every_module_and_what_they_read(wheel: Path) -> None:
         str(path.relative_to(ROOT))
         for package in PACKAGES
         for path in (ROOT / package).rglob("*")
-        if path.suffix in {".py", ".pyi", ".sql", ".typed"}
+        if path.suffix in {".py", ".pyi", ".sql", ".css", ".json", ".typed"}
     }
     assert expected - names == set()
     top = {name.partition("/")[0] for name in names}
@@ -76,3 +85,119 @@ print(assert_ours, codec.KERNEL, decoded.accepted, len(schema.migrations()) > 0)
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
     )
     assert (done.stdout, done.stderr) == ("True False 0 True\n", "")
+
+
+def project() -> dict[str, Any]:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        found: dict[str, Any] = tomllib.load(file)["project"]
+    return found
+
+
+def without_extras(requirements: list[str]) -> set[str]:
+    """The distributions that these bring, with what they need in turn."""
+    found, left = set[str](), [Requirement(each) for each in requirements]
+    while left:
+        each = left.pop()
+        needed = [Requirement(text) for text in metadata.requires(each.name) or ()]
+        for extra in ("", *each.extras):
+            left += [one for one in needed if _applies(one, extra) and canonicalize_name(one.name) not in found]
+        found.add(canonicalize_name(each.name))
+    return found
+
+
+def _applies(requirement: Requirement, extra: str) -> bool:
+    return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
+
+
+@pytest.fixture(scope="module")
+def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`sluice` in an environment where `pip install` was given the wheel and no extra. What the wheel needs is linked
+    from here, so that no index is asked.
+    """
+    home = tmp_path_factory.mktemp("bare")
+    venv.create(home, with_pip=False)
+    (site,) = home.glob("lib/python*/site-packages")
+    for name in without_extras(project()["dependencies"]):
+        distribution = metadata.distribution(name)
+        for top in {file.parts[0] for file in distribution.files or ()} - {"..", "__pycache__"}:
+            if not (site / top).exists():
+                (site / top).symlink_to(str(distribution.locate_file(top)))
+    options = ("--no-index", "--no-deps", "--quiet", "--disable-pip-version-check")
+    subprocess.run(
+        [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "install", *options, str(wheel)],
+        check=True,
+        timeout=TIMEOUT_S,
+    )
+    return home / "bin" / "sluice"
+
+
+def run(sluice: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLUICE_", "PYTHON"))}
+    return subprocess.run(
+        [str(sluice), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT_S,
+        cwd=sluice.parent,
+        env={**kept, **settings},
+    )
+
+
+SERVER = {"SLUICE_CLICKHOUSE_URL": "http://127.0.0.1:1/telemetry"}
+NEEDS = {
+    "up": (["up"], {}, ["gateway", "control", "embedded"]),
+    "up over servers": (
+        ["up"],
+        SERVER | {"SLUICE_DATABASE_URL": "postgresql://127.0.0.1:1/x", "SLUICE_REDIS_URL": "redis://127.0.0.1:1"},
+        ["gateway", "control", "postgresql", "redis"],
+    ),
+    "gateway": (["gateway"], SERVER, ["gateway"]),
+    "query": (["query"], SERVER | {"SLUICE_REDIS_URL": "redis://127.0.0.1:1"}, ["redis"]),
+    "control": (["control"], SERVER, ["control"]),
+    "migrate": (["migrate"], {}, ["embedded"]),
+    "send": (["send"], {}, ["send"]),
+    "journal": (["journal", "inspect"], {}, ["gateway"]),
+    "repair": (["repair", "--from", "2026-11-20", "--to", "2026-11-20"], {}, ["gateway"]),
+}
+
+
+@pytest.mark.parametrize(("arguments", "settings", "extras"), NEEDS.values(), ids=NEEDS)
+def test_without_the_extras_that_a_command_needs_it_says_what_to_install(
+    bare: Path, tmp_path: Path, arguments: list[str], settings: dict[str, str], extras: list[str]
+) -> None:
+    done = run(bare, *arguments, "--data", str(tmp_path / "data"), **settings)
+    assert (done.returncode, done.stdout) == (1, "")
+    (sentence,) = done.stderr.splitlines()
+    assert sentence.startswith(f"sluice: `sluice {arguments[0]}` needs ")
+    assert sentence.endswith(f"): pip install 'sluice[{','.join(extras)}]', or 'sluice[all]' for everything.")
+    assert not (tmp_path / "data").exists()
+
+
+def test_without_extras_other_commands_say_no_more_than_what_is_missing(bare: Path, tmp_path: Path) -> None:
+    data = ["--data", str(tmp_path)]
+    assert run(bare, "config", *data).returncode == 0
+    done = run(
+        bare, "doctor", *data, SLUICE_CLICKHOUSE_URL=f"chdb://{tmp_path}/x", SLUICE_REDIS_URL="redis://localhost"
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "chdb, which is not installed: pip install 'sluice[embedded]'." in done.stdout
+    assert "redis, which is not installed: pip install 'sluice[redis]'." in done.stdout
+    done = run(bare, "init", *data, SLUICE_DATABASE_URL="postgresql://127.0.0.1:1/x")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.endswith("psycopg, which is not installed: pip install 'sluice[postgresql]'.\n")
+
+
+def test_every_extra_is_known_by_its_modules_and_all_is_all_of_them() -> None:
+    extras = project()["optional-dependencies"]
+    brought = {
+        name: {canonicalize_name(Requirement(each).name) for each in extras[name]} - {"async-timeout"}
+        for name in MODULES  # async-timeout is the Redis client's affair
+    }
+    distributions = metadata.packages_distributions()
+    for extra, modules in MODULES.items():
+        tops = {top for module in modules for top in distributions[module.partition(".")[0]]}
+        assert brought[extra] - {"backports-zstd"} <= {canonicalize_name(top) for top in tops}, extra
+    (everything,) = extras["all"]
+    known = set(MODULES) | {"uvloop"}
+    assert (set(re.findall(r"[a-z]+", everything)) - {"sluice"}, set(extras) - {"all", "dev"}) == (known, known)

@@ -59,6 +59,7 @@ _QUERY_SETTINGS: Final[Mapping[str, str | int]] = {
     "join_use_nulls": 0,
     "group_by_use_nulls": 0,
     "use_query_cache": 0,
+    "skip_unavailable_shards": 0,  # a part of the rows is no answer
     "precise_float_parsing": 1,  # numbers are read from their texts
     "cancel_http_readonly_queries_on_client_close": 1,
     # A read pauses between blocks while an insert runs: nobody's telemetry waits for somebody's chart.

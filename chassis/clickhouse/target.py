@@ -156,6 +156,12 @@ def _open_embedded(target: Target, directory: Path) -> Client:
             database=target.database,
             chdb_options={"config-file": str(configuration)},
         )
+    except ImportError as error:
+        raise errors.StoreMisconfigured(
+            "The embedded engine needs the Python package chdb, which is not installed: "
+            "pip install 'sluice[embedded]'.",
+            exit_code=1,
+        ) from error
     except Error as error:
         if error.code is None and _held_by_another_process(directory):
             raise errors.StoreMisconfigured(

@@ -199,7 +199,8 @@ def open_redis(url: str, timeout_s: float, registry: CollectorRegistry | None = 
         return Redis(Client.of(url), address, timeout_s, registry)
     except ModuleNotFoundError as error:
         raise StartupError(
-            f"SLUICE_REDIS_URL needs the Python package {error.name}, which is not installed."
+            f"SLUICE_REDIS_URL needs the Python package {error.name}, which is not installed: "
+            "pip install 'sluice[redis]'."
         ) from error
     except (TypeError, ValueError) as error:  # an option of the URL
         raise _unfit() from error

@@ -1,7 +1,8 @@
 """The interface as it describes itself: `/openapi.json` for programs, `/docs` for people. Needs no internet.
 
 document          routes -> OpenAPI 3.1 (`chassis.openapi`), at the first request for either, then kept
-page              that document -> one HTML page: no script, its style inside, under a strict policy
+page              that document, or the one of the whole product -> one HTML page: no script, its style inside, under a
+                  strict policy
   examples        a curl command for each operation
   fields          schemas -> tables of fields, types in words
   markup          text -> HTML, the one place that escapes
@@ -9,7 +10,7 @@ page              that document -> one HTML page: no script, its style inside, u
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from aiohttp import web
@@ -33,11 +34,19 @@ _HEADERS: Final = {
 
 
 class Reference:
-    """The two handlers. `endpoints` gives every route of the process once all are known."""
+    """The two handlers. `endpoints` gives every route of the process once all are known, `whole` the document of the
+    product that it is a part of.
+    """
 
-    def __init__(self, title: str, endpoints: Callable[[], Iterable[Endpoint]]) -> None:
+    def __init__(
+        self,
+        title: str,
+        endpoints: Callable[[], Iterable[Endpoint]],
+        whole: Callable[[], dict[str, Any]] | None = None,
+    ) -> None:
         self._title = title
         self._endpoints = endpoints
+        self._whole = whole
         self._made: asyncio.Future[tuple[bytes, bytes]] | None = None
 
     async def openapi(self, _request: web.Request) -> web.StreamResponse:
@@ -46,9 +55,16 @@ class Reference:
         return web.Response(body=described, headers={"Content-Type": JSON_TYPE})
 
     async def docs(self, _request: web.Request) -> web.StreamResponse:
-        """The interface of this process as a page to read."""
+        """The interface as a page to read.
+
+        Of all services, also where this process is one of them.
+        """
         _, readable = await self._both()
         return web.Response(body=readable, headers={**_HEADERS, "Content-Security-Policy": policy()})
+
+    def document(self) -> dict[str, Any]:
+        """The interface of this process."""
+        return document(self._title, DESCRIPTION, self._endpoints())
 
     async def _both(self) -> tuple[bytes, bytes]:
         """Made once, in a thread: it takes some tens of milliseconds."""
@@ -57,5 +73,6 @@ class Reference:
         return await asyncio.shield(self._made)
 
     def _make(self) -> tuple[bytes, bytes]:
-        made = document(self._title, DESCRIPTION, self._endpoints())
-        return msgspec.json.encode(made), page(made)
+        own = self.document()
+        shown = page(own) if self._whole is None else page(self._whole(), own["info"]["title"])
+        return msgspec.json.encode(own), shown

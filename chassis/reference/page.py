@@ -25,8 +25,9 @@ class _Entry(NamedTuple):
 class _Page:
     """The parts of the page, with the document that they show."""
 
-    def __init__(self, document: Mapping[str, Any]) -> None:
+    def __init__(self, document: Mapping[str, Any], part: str) -> None:
         self._document = document
+        self._part = part
         self._schemas = Schemas(document)
         self._entries = list(_entries(document))
 
@@ -41,8 +42,9 @@ class _Page:
             element("title", f"{info['title']}: the interface"),
             element("style", Markup(_style())),
         )
+        programs = f"For programs, of {self._part} alone: " if self._part else "For programs: "
         download = joined(
-            "Version ", info["version"], ". For programs: ", element("a", "openapi.json", href="openapi.json"), "."
+            "Version ", info["version"], f". {programs}", element("a", "openapi.json", href="openapi.json"), "."
         )
         header = element(
             "header", element("h1", info["title"]), paragraphs(info["description"]), element("p", download)
@@ -193,9 +195,11 @@ class _Page:
         return element("section", heading, table(("Name", "Where", "How"), rows))
 
 
-def page(document: Mapping[str, Any]) -> bytes:
-    """The page, in UTF-8. It is meant to be sent with `policy()`."""
-    return f"<!doctype html>\n{_Page(document).whole()}\n".encode()
+def page(document: Mapping[str, Any], part: str = "") -> bytes:
+    """The page, in UTF-8. It is meant to be sent with `policy()`. `part`: who shows it, of several that are described;
+    his `/openapi.json` is of himself alone.
+    """
+    return f"<!doctype html>\n{_Page(document, part).whole()}\n".encode()
 
 
 def policy() -> str:

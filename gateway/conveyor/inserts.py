@@ -23,8 +23,8 @@ OPEN_S: Final = 300.0  # after an attempt with an open outcome no rows of it com
 ANEW: Final = 3  # tokens under which a lost block is tried
 MEMORY_LIMIT_EXCEEDED: Final = 241  # of ClickHouse: a smaller block may fit
 # By these ClickHouse says before it writes, or before what it wrote counts, that nothing of a block is in: rights,
-# read-only, quota, queries at once, memory, room on the disk, parts.
-_CLOSED: Final = frozenset((164, 192, 193, 194, 201, 202, MEMORY_LIMIT_EXCEEDED, 242, 243, 252, 497, 516))
+# read-only, quota, queries at once, memory, room on the disk, parts, fewer live replicas than the quorum.
+_CLOSED: Final = frozenset((164, 192, 193, 194, 201, 202, MEMORY_LIMIT_EXCEEDED, 242, 243, 252, 285, 497, 516))
 
 _Block = tuple[int, str, int]  # batch, table, day
 

@@ -8,6 +8,7 @@ from datetime import date
 from typing import Final, NamedTuple
 
 from chassis.clickhouse import ClickHouse, QueryLimits
+from chassis.errors import StartupError
 from gateway.repair import statements
 from gateway.repair.occurrences import Raising, occurrences
 from gateway.repair.pieces import Piece, Weighing, of_day
@@ -30,10 +31,18 @@ _WORK: Final[Mapping[str, int]] = {
     "max_execution_time": 3_600,
 }
 
+_ENGINES: Final = (
+    "SELECT name, engine FROM system.tables WHERE database = currentDatabase() AND has({tables:Array(String)}, name)"
+    " ORDER BY name"
+)
 _LEFT_OVERS: Final = (
     "SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, {prefix:String})"
     " AND metadata_modification_time < now() - {age:Int32}"
 )
+
+
+class OtherEngine(StartupError):
+    """Tables that are made otherwise than a repair can deal with; the message is one sentence for an operator."""
 
 
 class StillWritten(Exception):
@@ -66,6 +75,18 @@ class Repair:
         self._replace = replace
         self._quiet_s = quiet_s
         self._sleep = sleep
+
+    async def look(self) -> None:
+        """Raises OtherEngine unless every table keeps its rows itself. Nothing may be made before: one that is made as
+        a Distributed table is one more door to the live rows, and a view has no partitions.
+        """
+        found = await self._read(_ENGINES, tables=[*(source.table for source in ITEM_SOURCES), *DERIVED])
+        others = [f"{name} ({engine})" for name, engine in found if not str(engine).endswith("MergeTree")]
+        if others:
+            raise OtherEngine(
+                "`sluice repair` can deal with tables of the MergeTree family alone, and these are not: "
+                f"{', '.join(others)}."
+            )
 
     async def sweep(self) -> None:
         """Drop the tables of a repair that was killed."""

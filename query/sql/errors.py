@@ -109,7 +109,9 @@ def facets(statement: ErrorFacets) -> Query:
 
 
 def _estimated_facets(statement: ErrorFacets) -> Query:
-    """The same columns. The values are found in one pass and counted in another, so that those alone are held."""
+    """The same columns. The values are found in one pass and counted in another, so that those alone are held.
+    GLOBAL: of a table over several shards they are found once and sent along, as ClickHouse insists.
+    """
     bindings = Bindings()
     where = "\n  AND ".join([*_where(statement, bindings), _among(statement.fingerprints, bindings)])
     rows = f"FROM {ERRORS.table}\nARRAY JOIN [{_KINDS}] AS facet\nWHERE {where}"
@@ -118,7 +120,7 @@ def _estimated_facets(statement: ErrorFacets) -> Query:
         f"WITH kinds AS (\nSELECT {kinds}\n{rows}\nGROUP BY fingerprint, kind\n), found AS (\n"
         f"SELECT {', '.join(_FREQUENT)}\n{rows}\n"
         "  AND (fingerprint, tupleElement(facet, 1), tupleElement(facet, 2))"
-        " IN (SELECT fingerprint, kind, arrayJoin(frequent) FROM kinds)\n"
+        " GLOBAL IN (SELECT fingerprint, kind, arrayJoin(frequent) FROM kinds)\n"
         "GROUP BY fingerprint, kind, value\n)\n"
         "SELECT fingerprint, kind, value, total, first, last, values, first_value, last_value\n"
         "FROM found INNER JOIN kinds USING (fingerprint, kind)\n"

@@ -409,7 +409,13 @@ async def test_a_query_over_http_carries_its_limits_and_its_values_apart(endpoin
     await store.close()
     ((parameters, body),) = endpoint.sent
     assert b"SELECT {a:String}" in body
-    pinned = {"readonly": "1", "max_execution_time": "3", "param_a": "x\\'", "session_timezone": "UTC"}
+    pinned = {
+        "readonly": "1",
+        "max_execution_time": "3",
+        "param_a": "x\\'",
+        "session_timezone": "UTC",
+        "skip_unavailable_shards": "0",
+    }
     assert pinned.items() <= parameters.items()
     assert parameters["log_comment"].startswith("sluice:")
 

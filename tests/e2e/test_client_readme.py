@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from tests.e2e.agents import CLIENT_SECONDS, JAVASCRIPT, client_environment, listens, node, rotel_executable
+import msgspec
+
+from tests.e2e.agents import CLIENT_SECONDS, JAVASCRIPT, client_environment, listens, node
 from tests.e2e.product import Sluice, eventually, free_port, stop
 from tests.e2e.reading import arrived
 
@@ -68,6 +70,14 @@ def test_python_as_the_readme_has_it(sluice: Sluice, tmp_path: Path) -> None:
     exported(sluice, "hello from Python")
 
 
+def test_logging_as_the_readme_has_it(sluice: Sluice, tmp_path: Path) -> None:
+    (tmp_path / "hello.py").write_text(example("import logging\n"), encoding="utf-8")
+    lines = example("secret() ") + f"{sys.executable} hello.py 2>/dev/null\n"
+    run(in_the_shell(sluice, tmp_path, lines, {"http://127.0.0.1:4318": sluice.base_url}), tmp_path)
+    (record,) = arrived(sluice, "/logs?hours=1&filters=left:3%20serviceName:shop", 1)
+    assert (record["body"], record["severityText"]) == ("hello from logging", "WARN")
+
+
 def test_javascript_as_the_readme_has_it(sluice: Sluice, tmp_path: Path) -> None:
     (tmp_path / "hello.mjs").write_text(example("import { trace }"), encoding="utf-8")
     (tmp_path / "node_modules").symlink_to(JAVASCRIPT / "node_modules")
@@ -79,8 +89,9 @@ def test_javascript_as_the_readme_has_it(sluice: Sluice, tmp_path: Path) -> None
 def test_rotel_as_the_readme_has_it(sluice: Sluice, tmp_path: Path) -> None:
     http, grpc = free_port(), free_port()
     lines = f"""{example("secret() ")}
-rotel() {{ exec {rotel_executable()} "$@"; }}
+python() {{ {sys.executable} "$@"; }}
 {example("export ROTEL_OTLP_HTTP_ENDPOINT")}"""
+    lines = re.sub(r'^"', 'exec "', lines, flags=re.MULTILINE)  # the shell becomes the agent, which is ended below
     addresses = {
         "http://127.0.0.1:4318": sluice.base_url,
         "127.0.0.1:5318": f"127.0.0.1:{http}",
@@ -97,3 +108,16 @@ rotel() {{ exec {rotel_executable()} "$@"; }}
         exported(sluice, "hello through Rotel")
     finally:
         stop(agent)
+
+
+def test_the_configuration_of_a_collector_is_whole() -> None:
+    """No Collector is at hand; what is written down must at least be what one reads: YAML whose names fit together."""
+    configuration = msgspec.yaml.decode(example("receivers:"))
+    assert set(configuration["exporters"]) == {"otlphttp"}
+    assert configuration["exporters"]["otlphttp"]["headers"] == {
+        "x-legacy-auth": "Legacy legacy_key=${env:SLUICE_PROJECT_KEY}"
+    }
+    for name in ("traces", "logs"):
+        pipeline = configuration["service"]["pipelines"].pop(name)
+        assert pipeline == {"receivers": list(configuration["receivers"]), "exporters": ["otlphttp"]}
+    assert configuration["service"]["pipelines"] == {}, "metrics are not taken"

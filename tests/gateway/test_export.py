@@ -375,8 +375,18 @@ async def test_other_methods_are_405(gateway: Gateway, path: str, method: str) -
     assert answer.headers["Allow"] == "POST"
 
 
-async def test_metrics_are_not_a_signal(gateway: Gateway) -> None:
-    assert (await gateway.post("/v1/metrics", b"")).status == 404
+@pytest.mark.parametrize("media", [PROTOBUF, JSON, "text/plain"])
+async def test_metrics_are_no_signal_and_that_is_said_with_what_to_do(gateway: Gateway, media: str) -> None:
+    answer = await gateway.request("POST", "/v1/metrics", data=b"x" * 100_000, headers={"Content-Type": media})
+    assert_refused(answer, 404, "not_found", PROTOBUF if media == PROTOBUF else JSON)
+    assert b"Metrics are not taken" in answer.body
+    assert b"OTEL_METRICS_EXPORTER=none" in answer.body
+    assert gateway.metric("requests_total") == 0, "no export was refused"
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+async def test_metrics_are_not_there_to_be_read_either(gateway: Gateway, method: str) -> None:
+    assert_refused(await gateway.request(method, "/v1/metrics"), 405, "method_not_allowed", JSON)
 
 
 async def test_an_expected_continue_comes_after_the_key_check(gateway: Gateway) -> None:

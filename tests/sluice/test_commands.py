@@ -1,7 +1,10 @@
 """The sub-commands that do one thing and end: migrate, init, config, doctor, send."""
 
 import json
+import os
+import signal
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -17,7 +20,7 @@ from sluice.doctor import examine
 from sluice.options import Options
 from tests.databases import REVISIONS
 
-from .conftest import ROOT, Start, refusal, secrets_of, sluice
+from .conftest import DEADLINE_S, ROOT, Start, clean_environment, command, refusal, secrets_of, sluice
 
 
 def test_migrate_brings_both_schemas_up_and_then_finds_nothing_to_do(tmp_path: Path) -> None:
@@ -154,8 +157,9 @@ def test_doctor_finds_a_running_sluice_well(start: Start) -> None:
     up = start()
     done = sluice("doctor", "--json", "--data", up.data)
     findings = {finding["name"]: finding for finding in json.loads(done.stdout)}
-    looked_at = ("sluice", "packages", "decoder", "data", "database", "clickhouse", "redis", "journal", "server")
-    assert list(findings) == list(looked_at)
+    assert list(findings) == [
+        *("sluice", "packages", "decoder", "settings", "data", "database", "clickhouse", "redis", "journal", "server")
+    ]
     assert findings["journal"]["detail"].startswith(f"{up.data}/journal: can be written, journals: 1 (")
     assert findings["redis"]["detail"] == "none: each process counts rates for itself"
     assert findings["server"]["detail"] == f"{up.url}/readyz answers 200: ready"
@@ -208,6 +212,30 @@ def test_doctor_tells_whether_there_is_a_journal_and_whether_it_can_be_written(
     )
     assert (found.ok, detail.format(data=tmp_path) in found.detail) == (ok, True), found
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_doctor_tells_what_is_wrong_with_the_settings_of_every_service(tmp_path: Path) -> None:
+    settings = {"SLUICE_GATEWAY_MAX_ITEMS": "many", "SLUICE_QUERY_HANDLES": "0", "SLUICE_CONTROL_SMTP_URL": "none"}
+    done = sluice("doctor", "--json", "--data", tmp_path, **settings)
+    assert done.returncode == 1
+    (found,) = (each for each in json.loads(done.stdout) if each["name"] == "settings")
+    assert (found["ok"], [name for name in settings if name not in found["detail"]]) == (False, [])
+
+
+@pytest.mark.parametrize("arguments", [("config",), ("config", "--json")])
+def test_a_command_whose_reader_has_gone_ends_without_a_word(arguments: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        command(*arguments),
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
+        timeout=DEADLINE_S,
+        env=clean_environment(),
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
 
 
 def test_send_without_credentials_or_server_is_one_sentence(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import re
 import time
 import urllib.error
 import urllib.request
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from chassis.migrations import migrate
 from chassis.relational import migration_engine
 from control.audit.tables import audit_events
 from sluice.main import main
+from sluice.shop import waiting
 
 from .conftest import DEADLINE_S, Start, Up, refusal, sluice, wait_until
 
@@ -107,7 +109,23 @@ def export(up: Up, key: str, spans: int) -> tuple[int, Any, str | None]:
         return error.code, json.loads(error.read()), error.headers["x-ratelimit-limit"]
 
 
+@pytest.mark.parametrize(
+    ("header", "sentence"),
+    [
+        ("1", "in 1 s"),
+        ("120", "in 120 s"),
+        ("121", "in 3 min"),
+        ("7201", "in 3 h"),
+        ("700000", "in 9 days"),
+        *((odd, "later") for odd in (None, "", "0", "-1", "Fri, 31 Dec 1999 23:59:59 GMT", "9" * 5000)),
+    ],
+)
+def test_when_to_come_back_is_said_in_a_unit_that_can_be_read(header: str | None, sentence: str) -> None:
+    assert waiting(header) == f"Try again {sentence}."
+
+
 def test_a_running_gateway_goes_by_what_is_set(start: Start) -> None:
+    wait_until(lambda: datetime.now(UTC).month == (datetime.now(UTC) + timedelta(seconds=40)).month)  # it has to last
     up = start(SLUICE_GATEWAY_QUOTA_SYNC_S="0.1")
     made = up.credentials()
     store = {"SLUICE_DATA": str(up.data)}
@@ -128,6 +146,11 @@ def test_a_running_gateway_goes_by_what_is_set(start: Start) -> None:
     status, _, limit = export(up, made["legacyKey"], 5)
     assert (status, limit) == (200, "14")
     assert export(up, made["legacyKey"], 1)[0] == 429
+    sentence = refusal(sluice("send", **store), 1)
+    assert re.sub("in [0-9]+ (s|min|h|days)", "in TIME", sentence) == (
+        f"{up.url} did not take the trace: 429, The organization's quota is 5 items a month (UTC). It is used up. "
+        "Try again in TIME. `sluice limits` shows and sets quota and rates."
+    )
     assert up.stop() == 0
     shown = sluice("limits", **store).stdout.splitlines()
     assert shown[0].startswith("default: 5 of 5 items in ")

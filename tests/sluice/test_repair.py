@@ -1,6 +1,8 @@
 """`sluice repair` over what a gateway stored, on the embedded engine and on a server."""
 
 import re
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from proto.otlp.policy import Policy
 from sluice.main import main
 from tests.engine.process import Engine
 
-from .conftest import Start, refusal, sluice
+from .conftest import DEADLINE_S, Start, clean_environment, refusal, sluice
 
 TABLES = ("trace_index", "attribute_keys", "error_occurrences")
 
@@ -58,6 +60,56 @@ def test_days_that_are_none_and_tables_that_are_not_there_are_refused(
     with pytest.raises(SystemExit, match="2"):
         main([*arguments, "--from", "yesterday", "--to", last])
     assert "sluice migrate" in refusal(sluice(*arguments, "--from", first, "--to", last), 1)
+
+
+# As on a cluster: the tables of readers and writers are Distributed ones over those that keep the rows.
+DISTRIBUTED = """
+import asyncio, sys
+from pathlib import Path
+from chassis import schema
+from chassis.clickhouse import ClickHouse
+from gateway.repair.days import DERIVED
+from sluice.main import main
+from tests.engine.shards import opened
+
+async def made(directory):
+    store = ClickHouse(f"chdb://{directory}")
+    await store.start()
+    await schema.migrate(store, retention_days=30)
+    for table in ("spans", "logs", *DERIVED):
+        await store.command(f"RENAME TABLE {table} TO {table}_local")
+        engine = f"Distributed('two', 'default', '{table}_local')"
+        await store.command(f"CREATE TABLE {table} AS {table}_local ENGINE = {engine}")
+    await store.close()
+
+data, arguments = Path(sys.argv[1]), sys.argv[2:]
+data.mkdir(mode=0o700)
+anchor = opened(data / "clickhouse")
+asyncio.run(made(data / "clickhouse"))
+tables = "SELECT name, engine, metadata_modification_time FROM system.tables WHERE database = 'default' ORDER BY name"
+before = anchor.query(tables).bytes()
+code = main(["repair", "--data", str(data), *arguments])
+assert anchor.query(tables).bytes() == before
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"]], ids=["for_real", "dry_run"])
+def test_distributed_tables_are_refused_before_anything_is_made(tmp_path: Path, more: list[str]) -> None:
+    first, _, last = days()
+    done = subprocess.run(
+        [sys.executable, "-c", DISTRIBUTED, str(tmp_path / "data"), "--from", first, "--to", last, *more],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+        env=clean_environment(),
+    )
+    assert refusal(done, 1) == (
+        "`sluice repair` can deal with tables of the MergeTree family alone, and these are not:"
+        " attribute_keys (Distributed), error_occurrences (Distributed), logs (Distributed), spans (Distributed),"
+        " trace_index (Distributed)."
+    )
 
 
 async def test_a_journal_with_half_a_batch_is_to_be_stored_first(tmp_path: Path) -> None:

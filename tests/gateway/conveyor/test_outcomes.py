@@ -135,6 +135,31 @@ async def test_it_is_once_it_is_certain_that_nothing_of_it_comes(start: Start, m
     assert gateway.metric("quarantined_items_total") == 0
 
 
+async def test_too_few_live_replicas_mean_that_nothing_of_it_is_in(start: Start) -> None:
+    """So it is taken apart without a wait for what may yet come of it."""
+    refused: list[str] = []
+
+    def fate(token: str, body: bytes) -> tuple[Exception | None, bool]:
+        if b"<a>" in body and b"<b>" in body:
+            refused.append(token)
+            return StoreUnavailable("Number of alive replicas (1) is less than requested quorum (2)", 285), False
+        return None, True
+
+    engine = Engine(fate=fate)
+    gateway = await start(engine, journal_linger_s=0.2)
+    await sent(gateway, "a", "b", "c")
+    await eventually(lambda: bool(refused))
+    for number in range(100):
+        await sent(gateway, f"quick-{number}")
+        await eventually(lambda: engine.names()[f"quick-{number}"] == 1)  # noqa: B023
+        if engine.names()["a"]:
+            break
+    await eventually(lambda: gateway.metric("pending_items") == 0)
+    assert {"a", "b", "c"} <= set(engine.names())
+    assert set(engine.names().values()) == {1}
+    assert gateway.metric("quarantined_items_total") == 0
+
+
 async def test_a_refused_block_that_may_have_been_taken_before_is_looked_for(start: Start) -> None:
     answers: list[Exception] = [TIMEOUT, StoreRejected("no")]
 

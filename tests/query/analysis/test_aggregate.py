@@ -4,7 +4,7 @@ import itertools
 import math
 import re
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import given
@@ -374,11 +374,19 @@ async def test_bodies_that_are_none(explore: Explore) -> None:
     assert (await explore.post(PATH, b" " * 300_000)).status == 413
 
 
+NOON: Final = 1_795_176_000 * SECOND  # 2026-11-20T12:00:00Z
+
+
 @pytest.mark.parametrize(
-    ("hours", "minutes"), [(1, 1), (2, 2), (3, 5), (6, 10), (12, 15), (24, 30), (168, 180), (720, 1440)]
+    ("to", "hours", "minutes"),
+    [
+        *((NOON + HOUR, *each) for each in ((1, 1), (2, 2), (3, 5), (6, 10), (12, 15), (24, 30), (168, 180))),
+        (NOON + HOUR, 720, 1440),  # 61 half days, of which the first and the last are cut
+        (NOON, 720, 720),  # 60 whole ones
+    ],
 )
-def test_the_interval_is_the_shortest_that_can_be_read(hours: int, minutes: int) -> None:
-    window = Window(NOW // HOUR * HOUR - hours * HOUR, NOW // HOUR * HOUR)
+def test_the_interval_is_the_shortest_that_can_be_read(to: int, hours: int, minutes: int) -> None:
+    window = Window(to - hours * HOUR, to)
     assert default_minutes(window) == minutes
     assert points(window, minutes) <= 60
     shorter = [each for each in LADDER if each < minutes]

@@ -21,7 +21,7 @@ WHERE project_id = {p0:UInt64}
   AND time < fromUnixTimestamp64Nano({p4:Int64}, 'UTC')
   AND (environment = {p5:String})
   AND fingerprint IN (toFixedString(unhex({p6:String}), 16), toFixedString(unhex({p7:String}), 16))
-  AND (fingerprint, tupleElement(facet, 1), tupleElement(facet, 2)) IN (SELECT fingerprint, kind, arrayJoin(frequent) FROM kinds)
+  AND (fingerprint, tupleElement(facet, 1), tupleElement(facet, 2)) GLOBAL IN (SELECT fingerprint, kind, arrayJoin(frequent) FROM kinds)
 GROUP BY fingerprint, kind, value
 )
 SELECT fingerprint, kind, value, total, first, last, values, first_value, last_value

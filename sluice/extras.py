@@ -1,0 +1,69 @@
+"""The extras of the package: what each is for, and whether it is installed. A sub-command that needs more than there is
+says in one sentence what to install.
+"""
+
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import Final
+
+from chassis.errors import StartupError
+from chassis.settings import ChassisSettings
+
+# What is imported of each; two extras bring parts of `opentelemetry`.
+MODULES: Final[Mapping[str, Sequence[str]]] = {
+    "gateway": ("crc32c", "google.protobuf", "isal", "opentelemetry.proto"),
+    "control": ("aiosmtplib", "argon2"),
+    "embedded": ("chdb",),
+    "postgresql": ("psycopg",),
+    "redis": ("redis",),
+    "send": ("opentelemetry.exporter.otlp.proto.http", "opentelemetry.sdk"),
+}
+
+
+class MissingExtras(StartupError):
+    """Packages that the command needs are not installed."""
+
+    def __init__(self, command: str, modules: Sequence[str], extras: Sequence[str]) -> None:
+        packages = "a package that is" if len(modules) == 1 else "packages that are"
+        super().__init__(
+            f"`sluice {command}` needs {packages} not installed ({', '.join(modules)}): pip install "
+            f"'sluice[{','.join(extras)}]', or 'sluice[all]' for everything."
+        )
+
+
+def of_services(names: Sequence[str], settings: ChassisSettings) -> list[str]:
+    """The extras that these services need, over the stores of the settings."""
+    return [*(name for name in names if name in MODULES), *of_stores(settings)]
+
+
+def of_stores(settings: ChassisSettings) -> list[str]:
+    """Those of the stores."""
+    chosen = {
+        "embedded": settings.embedded,
+        "postgresql": settings.database.startswith("postgresql"),
+        "redis": bool(settings.redis_url),
+    }
+    return [extra for extra, needed in chosen.items() if needed]
+
+
+def require(command: str, extras: Sequence[str]) -> None:
+    """Raises MissingExtras naming everything that is missing of these."""
+    missing = {extra: [name for name in MODULES[extra] if not _is_there(name)] for extra in extras}
+    modules = [name for names in missing.values() for name in names]
+    if modules:
+        raise MissingExtras(command, modules, [extra for extra, names in missing.items() if names])
+
+
+def of_module(name: str) -> str | None:
+    """The extra that brings a module; None for one that none brings."""
+    for extra, modules in MODULES.items():
+        if any(f"{module}.".startswith(f"{name}.") or f"{name}.".startswith(f"{module}.") for module in modules):
+            return extra
+    return None
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # what it is a part of
+        return False

@@ -1,0 +1,52 @@
+"""`sluice send` against every deployment: services behind one address, and apart."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.e2e.product import START_SECONDS, Sluice, clean_environment
+
+
+def send(sluice: Sluice, directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """With the credentials of the deployment, and an address that nothing listens at."""
+    known = {
+        "baseUrl": "http://127.0.0.1:1",
+        "orgSlug": sluice.org,
+        "projectSlug": sluice.project,
+        "projectId": sluice.project_id,
+        "legacyKey": sluice.key,
+        "dsn": "",
+        "accessToken": sluice.token,
+    }
+    (directory / "bootstrap.json").write_text(json.dumps(known), encoding="utf-8")
+    return subprocess.run(
+        [sys.executable, "-m", "sluice", "send", "--data", str(directory), *arguments],
+        env=clean_environment({}),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=START_SECONDS,
+    )
+
+
+def test_what_is_sent_to_the_gateway_is_read_at_the_query_service(sluice: Sluice, tmp_path: Path) -> None:
+    done = send(sluice, tmp_path, "--url", sluice.gateway_url, "--query-url", sluice.query_url)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Sent and stored: 3 spans, 1 log record.\n")
+    assert f"\n{sluice.query_url}/orgs/{sluice.org}/projects/{sluice.project}/explore/traces/" in done.stdout
+
+
+def test_one_address_is_enough_where_it_has_both_and_asks_for_the_other_where_not(
+    sluice: Sluice, tmp_path: Path
+) -> None:
+    both = (
+        " Where services are apart, `sluice send` wants the address of the gateway in --url"
+        " and that of the query service in --query-url.\n"
+    )
+    for url, lacking in ((sluice.gateway_url, "has no explore API."), (sluice.query_url, "takes no exports.")):
+        done = send(sluice, tmp_path, "--url", url)
+        if sluice.gateway_url == sluice.query_url:
+            assert (done.returncode, done.stderr) == (0, "")
+        else:
+            assert (done.returncode, done.stdout, done.stderr) == (1, "", f"sluice: {url} {lacking}{both}")
