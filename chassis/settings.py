@@ -14,6 +14,16 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     data: Annotated[str, setting("Directory of everything that is kept on disk; created with mode 0700.")] = "data"
     host: Annotated[str, setting("Address to listen on.")] = "127.0.0.1"
     port: Annotated[int, setting("Port to listen on.", zero="any free port", ge=0, le=65_535)] = 4318
+    health_port: Annotated[
+        int,
+        setting(
+            "A second port, on 127.0.0.1 and shared with nobody: /livez, /readyz and /metrics of this command alone, "
+            "with --workers of all its workers.",
+            zero="none",
+            ge=0,
+            le=65_535,
+        ),
+    ] = 0
     public_url: Annotated[
         str,
         setting("Base URL that users see in DSNs and examples.", zero="empty: made from host and port"),

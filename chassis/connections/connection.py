@@ -82,7 +82,7 @@ class Connection(Receiver):
         """Answer; then, when this ends the connection with a body unread, say at once that nothing more is coming."""
         if isinstance(resp, web.HTTPException):  # raised by aiohttp outside the skeleton
             resp = bare(BadRequest("The request cannot be understood."))
-        if request.content.exception() is not None:
+        if request.content.exception() is not None or self._plan.leaving():
             resp.force_close()
         finished = await super().finish_response(request, resp, start_time)
         self._answers += 1

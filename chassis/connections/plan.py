@@ -1,7 +1,7 @@
 """What all connections of a process share."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from chassis.connections.crowd import Crowd, Guest
 from chassis.connections.holdings import Holdings
@@ -21,10 +21,13 @@ class ConnectionPlan:
         *,
         most: int,
         gates: Mapping[bytes, Gate],
+        leaving: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`leaving`: whether the process is on its way out, so that each answer is the last of its connection."""
         self.settings = settings
         self._telemetry = telemetry
         self._gates = gates
+        self.leaving = leaving
         self.crowd = Crowd(most, settings.max_connections_per_address, Proxies(settings.trusted_proxies))
         self.holdings = Holdings(settings.max_heads_bytes)
         telemetry.held_by_heads.set_function(lambda: self.holdings.total)
