@@ -10,7 +10,9 @@ import sys
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +136,10 @@ def readiness(port: int) -> tuple[int, dict[str, Any]]:
     return status, {each["name"]: each["error"] for each in said["dependencies"]}
 
 
+def says_ready(port: int) -> bool:
+    return readiness(port)[0] == 200
+
+
 def test_a_health_port_tells_of_this_command_alone_and_of_all_its_workers(start: Start, tmp_path: Path) -> None:
     assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
     first, second = free_port(), free_port()
@@ -225,6 +231,12 @@ class Caller(threading.Thread):
                 return
 
 
+def more_answers(callers: Sequence[Caller]) -> Callable[[], bool]:
+    """Whether each has had another answer from now on."""
+    before = [caller.answered for caller in callers]
+    return lambda: all(caller.answered > count for caller, count in zip(callers, before, strict=True))
+
+
 def test_a_rolling_restart_loses_no_connection(start: Start, tmp_path: Path) -> None:
     """As docs/operations.md has it, to more workers and to fewer."""
     assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
@@ -237,11 +249,10 @@ def test_a_rolling_restart_loses_no_connection(start: Start, tmp_path: Path) -> 
         for count in (3, 2):
             health = free_port()
             after = start("control", "--workers", str(count), "--health-port", str(health), port=port)
-            wait_until(lambda health=health: readiness(health)[0] == 200)
+            wait_until(partial(says_ready, health))
             assert before.stop() == 0
             before = after
-            asked = [caller.answered for caller in callers]
-            wait_until(lambda asked=asked: all(c.answered > n for c, n in zip(callers, asked, strict=True)))
+            wait_until(more_answers(callers))
     finally:
         for caller in callers:
             caller.over.set()
