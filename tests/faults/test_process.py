@@ -6,6 +6,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 
