@@ -79,6 +79,13 @@ class Health:
                 self._round = (self._clock(), answers)
             return self._round[1]
 
+    def obstacle(self, probes: Sequence[Probe]) -> str | None:
+        """Why the process cannot do its work, for whoever asks; None when it can."""
+        away = [probe.name for probe in probes if probe.required and not probe.ok]
+        if away:
+            return f"away: {', '.join(away)}"
+        return "the process is shutting down" if self.draining else None
+
     async def _ask(self, dependency: Dependency) -> Probe:
         required = not isinstance(dependency, Tolerated)
         limit = asyncio.timeout(PROBE_TIMEOUT_S)

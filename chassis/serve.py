@@ -1,7 +1,8 @@
 """Listen, serve until told to stop, drain.
 
     bind -> start resources -> accept
-    SIGTERM -> /readyz says no -> stop accepting -> finish what is in flight -> close resources
+    SIGTERM -> /readyz says no, each answer is the last of its connection -> accept what waits and no more
+            -> give those who are connected a moment -> finish what is in flight -> close resources
 
 The port is bound before anything is started, so a port in use costs nothing and is one sentence.
 """
@@ -10,7 +11,7 @@ import asyncio
 import errno
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -19,6 +20,7 @@ from aiohttp import http_parser, web
 from chassis import descriptors, memory
 from chassis.connections.accepting import Acceptor
 from chassis.connections.connection import connections
+from chassis.connections.crowd import Crowd
 from chassis.connections.plan import ConnectionPlan
 from chassis.errors import StartupError
 from chassis.gate import GATES
@@ -26,6 +28,8 @@ from chassis.health import HEALTH
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 
+FAREWELL_S: Final = 1.0  # for connections that are kept, or have just been accepted
+LOOK_S: Final = 0.01
 _ONE_WISH_S: Final = 1.0  # a signal that comes twice within it (from a service manager, and a supervisor) is one
 
 
@@ -36,15 +40,16 @@ async def serve(
     telemetry: Telemetry,
     on_listening: Callable[[], None] = lambda: None,
     stop: asyncio.Event | None = None,
+    more: Sequence[socket.socket] = (),
 ) -> None:
     """Serve `app` on a bound socket (`bind`) until SIGTERM or SIGINT, then drain; a signal after that ends the process.
 
-    `stop`: what else may end it, as the first signal does. Raises StartupError when the socket cannot be listened on;
-    whatever a resource raises at its start.
+    `more`: sockets to serve it on besides. `stop`: what else may end it, as the first signal does. Raises StartupError
+    when a socket cannot be listened on; whatever a resource raises at its start.
     """
     stop = stop or asyncio.Event()
     _on_signals(stop)  # before anything is opened, so that nothing is left half open
-    async with listening(app, listener, settings, telemetry):
+    async with listening(app, listener, settings, telemetry, more):
         memory.settle()
         on_listening()
         await stop.wait()
@@ -56,29 +61,60 @@ async def serve(
 
 @asynccontextmanager
 async def listening(
-    app: web.Application, listener: socket.socket, settings: ChassisSettings, telemetry: Telemetry
+    app: web.Application,
+    listener: socket.socket,
+    settings: ChassisSettings,
+    telemetry: Telemetry,
+    more: Sequence[socket.socket] = (),
 ) -> AsyncIterator[None]:
     """The application started and accepting; on leaving it stops accepting, finishes what is in flight, closes.
 
     It holds no more connections than there are file descriptors for, whatever the settings say.
     """
     runner = web.AppRunner(app, shutdown_timeout=settings.drain_timeout_s, handle_signals=False)
+    listeners = (listener, *more)
     try:
         await runner.setup()
         most = _affordable(settings, telemetry)
-        plan = ConnectionPlan(settings, telemetry, most=most, gates=app.get(GATES, {}))
-        accepting = _listen(Acceptor(listener, connections(_server(runner), plan), telemetry), listener)
+        health = app[HEALTH]
+        plan = ConnectionPlan(settings, telemetry, most=most, gates=app.get(GATES, {}), leaving=lambda: health.draining)
+        protocol = connections(_server(runner), plan)
+        accepting = [_listen(Acceptor(each, protocol, telemetry), each) for each in listeners]
         try:
             yield
         finally:
-            accepting.close()
+            health.draining = True
+            for acceptor in accepting:
+                await acceptor.close()
+            for each in listeners:
+                each.close()
+            await _take_leave(plan.crowd, min(FAREWELL_S, settings.drain_timeout_s))
     finally:
-        listener.close()
+        for each in listeners:
+            each.close()
         await runner.cleanup()
 
 
-def bind(host: str, port: int, *, share: bool = False) -> socket.socket:
-    """A TCP socket bound to the first address of `host`. `share`: others may bind the same port (SO_REUSEPORT).
+async def _take_leave(crowd: Crowd, seconds: float) -> None:
+    """Let those who are connected ask once more, and see that the answer is the last: a connection that is closed while
+    a request is on its way loses it.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while len(crowd) and loop.time() < end:  # noqa: ASYNC110 - nothing else ever waits for the last to leave
+        await asyncio.sleep(LOOK_S)
+
+
+def bind_health(settings: ChassisSettings) -> list[socket.socket]:
+    """The socket of the port for health alone; none where there is no such port. Raises StartupError, as `bind`."""
+    if not settings.health_port:
+        return []
+    return [bind("127.0.0.1", settings.health_port, option="--health-port")]
+
+
+def bind(host: str, port: int, *, share: bool = False, option: str = "--port") -> socket.socket:
+    """A TCP socket bound to the first address of `host`. `share`: others may bind the same port (SO_REUSEPORT);
+    `option`: what chooses the port.
 
     Raises StartupError with one sentence for a port in use, a foreign address, a missing right, an unknown host.
     """
@@ -97,7 +133,7 @@ def bind(host: str, port: int, *, share: bool = False) -> socket.socket:
         listener.bind(address)
     except OSError as error:
         listener.close()
-        raise _unbindable(host, port, error) from error
+        raise _unbindable(host, port, error, option) from error
     return listener
 
 
@@ -123,9 +159,9 @@ def _affordable(settings: ChassisSettings, telemetry: Telemetry) -> int:
     return min(affordable, settings.max_connections)
 
 
-def _unbindable(host: str, port: int, error: OSError) -> StartupError:
+def _unbindable(host: str, port: int, error: OSError, option: str = "--port") -> StartupError:
     if error.errno == errno.EADDRINUSE:
-        return StartupError(f"Port {port} on {host} is in use; stop the other program or choose another with --port.")
+        return StartupError(f"Port {port} on {host} is in use; stop the other program or choose another with {option}.")
     if error.errno == errno.EACCES:
         return StartupError(f"Port {port} on {host} needs rights that this user does not have; choose one above 1023.")
     if error.errno == errno.EADDRNOTAVAIL:

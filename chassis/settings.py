@@ -14,6 +14,16 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     data: Annotated[str, setting("Directory of everything that is kept on disk; created with mode 0700.")] = "data"
     host: Annotated[str, setting("Address to listen on.")] = "127.0.0.1"
     port: Annotated[int, setting("Port to listen on.", zero="any free port", ge=0, le=65_535)] = 4318
+    health_port: Annotated[
+        int,
+        setting(
+            "A second port, on 127.0.0.1 and shared with nobody: /livez, /readyz and /metrics of this command alone, "
+            "with --workers of all its workers.",
+            zero="none",
+            ge=0,
+            le=65_535,
+        ),
+    ] = 0
     public_url: Annotated[
         str,
         setting("Base URL that users see in DSNs and examples.", zero="empty: made from host and port"),
@@ -115,6 +125,26 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             ge=0,
         ),
     ] = 0
+    max_head_bytes: Annotated[
+        int,
+        setting(
+            "Longest request head, request line and headers together; one that is longer is answered 400. Explore's "
+            "longest filters need 49 152.",
+            unit="bytes",
+            ge=2**13,
+            le=2**20,
+        ),
+    ] = 2**16
+    max_heads_bytes: Annotated[
+        int,
+        setting(
+            "Memory that request heads may take in a process: those that are not whole, wait behind a request under "
+            "way, or are long. Beyond it connections are closed, first those that hold most. At least 16 times the "
+            "longest head.",
+            unit="bytes",
+            ge=2**17,
+        ),
+    ] = 2**26
     header_timeout_s: Annotated[
         float,
         setting("A connection must have sent a whole request head by then.", unit="seconds", ge=0.05, le=3_600),
@@ -300,6 +330,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
         """Refuse proxies that are no network, and stores that nobody speaks to or that would land elsewhere."""
         for network in self.trusted_proxies:
             _require_network(network)
+        if self.max_heads_bytes < 16 * self.max_head_bytes:
+            raise SettingsError("SLUICE_MAX_HEADS_BYTES must be at least 16 times SLUICE_MAX_HEAD_BYTES.")
         if self.clickhouse_url and not self.clickhouse_url.startswith(("chdb://", "http://", "https://")):
             raise SettingsError("SLUICE_CLICKHOUSE_URL must start with chdb://, http:// or https://.")
         if self.embedded and "?" in unquote(self.clickhouse):  # chdb knows no way to quote it

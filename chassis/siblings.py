@@ -1,8 +1,9 @@
-"""The metrics of several processes behind one port, answered by whichever of them is asked.
+"""What several processes behind one port tell one another and their supervisor: their metrics, whether they are ready.
 
-Each listens on a socket of its own, in Linux's abstract namespace, where the supervisor bound it; who connects is told
-the metrics of that process and nothing else. The one that gets `GET /metrics` asks the others and answers with all of
-them, every sample with the label `worker`. One that does not answer in time is said to be away (`sluice_worker_up` 0).
+Each listens on a socket of its own, in Linux's abstract namespace, where the supervisor bound it; who connects says
+what it wants to know. The one that gets `GET /metrics` asks the others and answers with all of them, every sample with
+the label `worker`. One that does not answer in time is said to be away (`sluice_worker_up` 0). To the supervisor each
+worker is something it cannot work without (`Worker`).
 """
 
 import asyncio
@@ -16,9 +17,14 @@ from typing import Final
 import structlog
 from aiohttp import web
 
+from chassis.health import HEALTH, Health, Unready
+
 ANSWER_S: Final = 1.0  # a worker whose loop stands still must not take the scrape of all with it
 MAX_EXPOSITION: Final = 16 * 2**20  # bytes
 _CREDENTIALS: Final = struct.Struct("3i")  # of a peer: process, user, group
+
+METRICS: Final = b"metrics\n"
+READY: Final = b"ready\n"  # the answer is a line that says why not, or an empty one
 
 _NAME: Final = re.compile(rb"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _UP: Final = b"# HELP sluice_worker_up Whether a worker of this port answered.\n# TYPE sluice_worker_up gauge\n"
@@ -27,48 +33,73 @@ log = structlog.get_logger(__name__)
 
 
 class Siblings:
-    """This process among those of its port. `own` is its number; `listener` its socket; `names` those of all."""
+    """This process among those of its port. `own` is its number; `listener` its socket; `names` those of all. Their
+    supervisor has neither number nor socket.
+    """
 
-    def __init__(self, own: int, listener: socket.socket, names: Sequence[bytes]) -> None:
+    def __init__(self, own: int | None, listener: socket.socket | None, names: Sequence[bytes]) -> None:
         self._own = own
         self._listener = listener
         self._names = names
 
-    async def answering(self, exposition: Callable[[], bytes], _app: web.Application) -> AsyncIterator[None]:
-        """A resource: tells the siblings what `exposition` gives."""
+    async def answering(self, exposition: Callable[[], bytes], app: web.Application) -> AsyncIterator[None]:
+        """A resource: tells the siblings what `exposition` gives, and the supervisor whether this process is ready."""
 
-        async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
                 if _is_ours(writer):
-                    writer.write(exposition())
+                    async with asyncio.timeout(ANSWER_S):
+                        question = await reader.readline()
+                    writer.write(await _readiness(app[HEALTH]) if question == READY else exposition())
                     await writer.drain()
-            except OSError:
-                pass  # who asked is gone
+            except (OSError, TimeoutError, ValueError):
+                pass  # who asked is gone, or asked nothing
             finally:
                 writer.close()
 
+        if self._listener is None:
+            yield
+            return
         server = await asyncio.start_unix_server(answer, sock=self._listener)
         yield
         server.close()
 
     async def merged(self, exposition: bytes) -> bytes:
-        """The metrics of all, this process's being `exposition`."""
+        """The metrics of all, this process's being `exposition`, if it is one of them."""
         others = [number for number in range(len(self._names)) if number != self._own]
         answers = await asyncio.gather(*(self._ask(number) for number in others))
-        found = {self._own: exposition} | dict(zip(others, answers, strict=True))
+        found = dict(zip(others, answers, strict=True)) | ({} if self._own is None else {self._own: exposition})
         return merged({number: found[number] for number in sorted(found)})
 
     async def _ask(self, number: int) -> bytes:
         """Nothing when it does not answer in time."""
         try:
             async with asyncio.timeout(ANSWER_S):
-                return await _read_all(self._names[number])
+                return await _asked(self._names[number], METRICS)
         except (OSError, TimeoutError) as error:
             log.warning("worker does not tell its metrics", worker=number, error=str(error) or "no answer in time")
             return b""
 
 
-async def _read_all(name: bytes) -> bytes:
+class Worker:
+    """One of the processes, as its supervisor sees it: away when it does not answer, or says that it is not ready."""
+
+    def __init__(self, number: int, name: bytes) -> None:
+        self.name = f"worker {number}"
+        self._socket = name
+
+    async def probe(self) -> None:
+        """Raises Unready with what the worker says; OSError when it does not answer."""
+        answer = await _asked(self._socket, READY)
+        if answer != b"\n":
+            raise Unready(answer.decode().strip())
+
+
+async def _readiness(health: Health) -> bytes:
+    return f"{health.obstacle(await health.probes()) or ''}\n".encode()
+
+
+async def _asked(name: bytes, question: bytes) -> bytes:
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.setblocking(False)
@@ -80,6 +111,7 @@ async def _read_all(name: bytes) -> bytes:
     try:
         if not _is_ours(writer):
             raise PermissionError("a process of another user answers")
+        writer.write(question)
         found = b""
         while part := await reader.read(2**16):
             found += part

@@ -99,9 +99,14 @@ class Telemetry:
         )
         self.expired = Counter(
             "sluice_http_expired_connections",
-            "Connections closed by a deadline: no whole request head (head), answer not read (send); or while waiting "
-            "for a request, to make room (idle).",
+            "Connections closed by a deadline: no whole request head (head), answer not read (send); while waiting "
+            "for a request, to make room (idle); or for the memory that their request heads took (memory).",
             ("phase",),
+            registry=self.registry,
+        )
+        self.held_by_heads = Gauge(
+            "sluice_http_head_bytes",
+            "Memory that request heads take: not whole, behind a request under way, or long.",
             registry=self.registry,
         )
         self.accept_pauses = Counter(

@@ -298,10 +298,10 @@ def _own_routes(health: Health, telemetry: Telemetry, settings: ChassisSettings,
     async def readyz(request: web.Request) -> web.StreamResponse:
         """Whether the process can do its work, and which dependency is away."""
         probes = await health.probes()
-        away = [probe for probe in probes if probe.required and not probe.ok]
-        if not away and not health.draining:
+        reason = health.obstacle(probes)
+        if reason is None:
             return json_response({"status": "ready", "service": health.service, "dependencies": probes})
-        reason = f"away: {', '.join(probe.name for probe in away)}" if away else "the process is shutting down"
+        away = [probe for probe in probes if probe.required and not probe.ok]
         error = ServiceUnavailable(
             f"Not ready, {reason}.", details=[Issue(probe.name, probe.error or "", "unavailable") for probe in away]
         )

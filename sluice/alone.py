@@ -12,7 +12,7 @@ import structlog
 
 from chassis import migrations
 from chassis.errors import StartupError
-from chassis.serve import bind, serve
+from chassis.serve import bind, bind_health, serve
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from sluice import data, extras, process, workers
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         settings = process.with_bound_port(settings, listener)
         _look(settings)
         if arguments.workers > 1:
-            return workers.supervise(arguments, listener, partial(_announce, name, settings))
+            return workers.supervise(arguments, settings, listener, partial(_announce, name, settings))
         process.run(_serve(name, options, settings, listener))
     return 0
 
@@ -62,7 +62,8 @@ def _look(settings: ChassisSettings) -> None:
 async def _serve(name: str, options: Options, settings: ChassisSettings, listener: workers.Listener) -> None:
     telemetry = Telemetry(name)
     app = assemble((name,), options, settings, telemetry)
-    await serve(app, listener, settings, telemetry, partial(_announce, name, settings))
+    announce = partial(_announce, name, settings)
+    await serve(app, listener, settings, telemetry, announce, more=bind_health(settings))
 
 
 def _announce(name: str, settings: ChassisSettings) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from chassis.configuration import CONFIG_VARIABLE, PREFIX, Settings, environment
 from chassis.settings import ChassisSettings
 
-_CHASSIS_OPTIONS: Final = ("data", "host", "port")
+_CHASSIS_OPTIONS: Final = ("data", "host", "port", "health_port")
 
 AnySettings = TypeVar("AnySettings", bound=Settings)
 

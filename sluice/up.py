@@ -16,7 +16,7 @@ from chassis.clickhouse import ClickHouse
 from chassis.errors import StartupError
 from chassis.identity.bootstrap import bootstrap
 from chassis.relational import Database
-from chassis.serve import bind, serve
+from chassis.serve import bind, bind_health, serve
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from sluice import credentials, data, extras, founding, process, workers
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         announce = partial(_announce, settings, held)
         if arguments.workers > 1:
             process.run(_prepare(settings))
-            return workers.supervise(arguments, listener, announce)
+            return workers.supervise(arguments, settings, listener, announce)
         process.run(_serve(options, settings, listener, announce))
     return 0
 
@@ -58,7 +58,7 @@ async def _serve(
     telemetry = Telemetry("sluice")
     migrate = partial(schema.migrate, retention_days=settings.retention_days)
     app = assemble(EVERY, options, settings, telemetry, after_opening=migrate)
-    await serve(app, listener, settings, telemetry, announce)
+    await serve(app, listener, settings, telemetry, announce, more=bind_health(settings))
 
 
 async def _prepare(settings: ChassisSettings) -> None:

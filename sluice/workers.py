@@ -1,10 +1,13 @@
 """Several processes on one port (SO_REUSEPORT): the kernel spreads connections, a supervisor keeps them together.
 
-The supervisor holds the port and the data directory and serves nothing itself. A signal is passed on and the workers
-drain; a worker that ends by itself ends all, and the log says how it ended, so that whatever restarts the command sees
-the failure. Each worker gets a socket by which the others ask for its metrics (`chassis.siblings`), and the lifeline: a
-pipe that nobody writes to and only the supervisor could. It ends with the supervisor, however that ended, and then the
-worker drains as on a signal.
+The supervisor holds the port and the data directory and serves nothing itself, but for its own health port. It says
+that it listens when every worker accepts. A signal is passed on and the workers drain; a worker that ends by itself
+ends all, and the log says how it ended, so that whatever restarts the command sees the failure.
+
+Each worker gets its listening sockets, which come from the supervisor before, if there is one (`handover`); a socket by
+which the others ask for its metrics, and the supervisor whether it is ready (`chassis.siblings`); a pipe to say that it
+accepts; and the lifeline: a pipe that nobody writes to and only the supervisor could. It ends with the supervisor,
+however that ended, and then the worker drains as on a signal.
 """
 
 import argparse
@@ -14,16 +17,22 @@ import signal
 import socket
 import sys
 from asyncio.subprocess import Process
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeAlias
 
+import msgspec
 import structlog
 
-from chassis.serve import bind, serve
+from chassis.health import Dependency, Unready
+from chassis.serve import FAREWELL_S, bind, bind_health, listening, serve
 from chassis.settings import ChassisSettings
-from chassis.siblings import Siblings, bound
+from chassis.siblings import Siblings, Worker, bound
 from chassis.telemetry import Telemetry
-from sluice import process
+from chassis.web import build_app
+from sluice import handover, process
 from sluice.options import Options
 from sluice.services import assemble
 
@@ -36,42 +45,93 @@ _WRONG_SETTINGS: Final = 2  # no restart will help; the command ends with it as 
 log = structlog.get_logger(__name__)
 
 
-def supervise(arguments: argparse.Namespace, listener: Listener, announce: Callable[[], None]) -> int:
-    """Run `arguments.workers` processes like this one on the port of `listener`, which is only held; the exit code."""
+@dataclass(frozen=True)
+class Share:
+    """What the supervisor has for one worker; descriptors are inherited."""
+
+    number: int
+    lifeline: int
+    accepts: int  # the pipe to say so
+    sibling: int
+    names: Sequence[bytes]  # of all siblings
+    listeners: Sequence[int]
+
+    def __str__(self) -> str:
+        names, listeners = ",".join(name.hex() for name in self.names), ",".join(map(str, self.listeners))
+        return f"{self.number}:{self.lifeline}:{self.accepts}:{self.sibling}:{names}:{listeners}"
+
+    @classmethod
+    def read(cls, text: str) -> "Share":
+        """From an option of the command line."""
+        *numbers, names, listeners = text.split(":")
+        number, lifeline, accepts, sibling = map(int, numbers)
+        return cls(
+            number,
+            lifeline,
+            accepts,
+            sibling,
+            [bytes.fromhex(name) for name in names.split(",")],
+            [int(listener) for listener in listeners.split(",")],
+        )
+
+
+def supervise(
+    arguments: argparse.Namespace, settings: ChassisSettings, listener: Listener, announce: Callable[[], None]
+) -> int:
+    """Run `arguments.workers` processes like this one on the port of `listener`; the exit code."""
     host, port = listener.getsockname()[:2]
-    command = [sys.executable, "-m", "sluice", arguments.command, "--host", host, "--port", str(port)]
+    # Not from the working directory (-P): whatever lies there is no module of ours.
+    command = [sys.executable, "-P", "-m", "sluice", arguments.command, "--host", host, "--port", str(port)]
     for name in ("config", "data"):
         if getattr(arguments, name) is not None:
             command += [f"--{name}", getattr(arguments, name)]
-    with listener:
-        return process.run(_keep(command, arguments.workers, announce))
+    health = bind_health(settings)
+    with ExitStack() as stack:
+        listeners = _listeners(settings, listener, arguments.workers)
+        for each in (*listeners, *health):
+            stack.enter_context(each)
+        supervisor = Supervisor(arguments.command, command, arguments.workers, settings, listeners)
+        return process.run(supervisor.run(health, announce))
 
 
-def work(names: Sequence[str], options: Options, settings: ChassisSettings, share: str) -> int:
+def _listeners(settings: ChassisSettings, listener: Listener, count: int) -> list[Listener]:
+    """At least one for each worker, all bound like `listener`: those of the supervisor before, and new ones."""
+    listeners = handover.taken(settings.data_dir, listener)
+    if listeners:
+        listener.close()
+        log.warning("listening beside another supervisor, which may be told to end when this one is ready")
+    else:
+        listeners = [listener]
+    host, port = listeners[0].getsockname()[:2]
+    return listeners + [bind(host, port, share=True) for _ in range(count - len(listeners))]
+
+
+def work(names: Sequence[str], options: Options, settings: ChassisSettings, text: str) -> int:
     """Be one of the processes: the port is shared, data directory and schemas are the supervisor's business.
 
-    `share` is what the supervisor has for it.
+    `text`: what the supervisor has for it.
     """
-    number, lifeline, descriptor, sockets = share.split(":")
-    siblings = Siblings(
-        int(number), socket.socket(fileno=int(descriptor)), list(map(bytes.fromhex, sockets.split(",")))
-    )
-    listener = bind(settings.host, settings.port, share=True)
-    process.run(_work(names, options, settings, listener, siblings, int(lifeline)))
+    process.run(_work(names, options, settings, Share.read(text)))
     return 0
 
 
-async def _work(
-    names: Sequence[str],
-    options: Options,
-    settings: ChassisSettings,
-    listener: Listener,
-    siblings: Siblings,
-    lifeline: int,
-) -> None:
-    stop = _at_the_end_of(lifeline)  # before anything is opened: a supervisor may be killed while its workers start
-    telemetry = Telemetry(names[0] if len(names) == 1 else "sluice", siblings=siblings)
-    await serve(assemble(names, options, settings, telemetry), listener, settings, telemetry, stop=stop)
+async def _work(names: Sequence[str], options: Options, settings: ChassisSettings, share: Share) -> None:
+    stop = _at_the_end_of(share.lifeline)  # before anything is opened: a supervisor may be killed while workers start
+    siblings = Siblings(share.number, socket.socket(fileno=share.sibling), share.names)
+    listener, *more = (socket.socket(fileno=each) for each in share.listeners)
+    telemetry = Telemetry(_service(names), siblings=siblings)
+    app = assemble(names, options, settings, telemetry)
+    await serve(app, listener, settings, telemetry, partial(_tell_that_it_accepts, share), stop, more)
+
+
+def _service(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else "sluice"
+
+
+def _tell_that_it_accepts(share: Share) -> None:
+    with suppress(BrokenPipeError):  # the supervisor is gone, which the lifeline tells
+        os.write(share.accepts, b"+")
+    os.close(share.accepts)
 
 
 def _at_the_end_of(lifeline: int) -> asyncio.Event:
@@ -88,48 +148,128 @@ def _at_the_end_of(lifeline: int) -> asyncio.Event:
     return stop
 
 
-async def _start(command: Sequence[str], count: int, lifeline: int) -> list[Process]:
-    """The workers, each with its number, its socket and the names of all sockets. `lifeline`: what they read."""
-    sockets = [bound() for _ in range(count)]
-    names = ",".join(one.getsockname().hex() for one in sockets)
-    processes = []
-    for number, own in enumerate(sockets):
-        share = f"{number}:{lifeline}:{own.fileno()}:{names}"
-        # Sessions of their own: a terminal's Ctrl-C would reach the workers beside the signal that is passed on.
-        processes.append(
-            await asyncio.create_subprocess_exec(
-                *command, "--share-port", share, start_new_session=True, pass_fds=(own.fileno(), lifeline)
+class Supervisor:
+    """Keeps `count` workers, and tells of them at a port of its own."""
+
+    def __init__(
+        self, name: str, command: Sequence[str], count: int, settings: ChassisSettings, listeners: Sequence[Listener]
+    ) -> None:
+        self._name = name
+        self._command = command
+        self._count = count
+        self._settings = settings
+        self._listeners = listeners
+        self._accepting = asyncio.Event()  # all of them do
+        self._workers: Sequence[Worker] = ()
+        self._asked: list[Dependency] = [self]  # whether they are ready; workers once they accept
+        self.draining = False
+
+    async def run(self, health: Sequence[Listener], announce: Callable[[], None]) -> int:
+        """Until a worker ends, or a signal comes and all have drained; the exit code. `health`: one socket, or none."""
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for name in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(name, stop.set)
+        siblings = [bound() for _ in range(self._count)]
+        names = [each.getsockname() for each in siblings]
+        async with AsyncExitStack() as stack:
+            for each in health:
+                await stack.enter_async_context(self._telling(each, names))
+            processes = await self._start(siblings, names)
+            ends = [loop.create_task(worker.wait()) for worker in processes]
+            asked = await self._watch(stop, ends, announce)
+            return await self._end(processes, ends, asked=asked)
+
+    @asynccontextmanager
+    async def _telling(self, listener: Listener, names: Sequence[bytes]) -> AsyncIterator[None]:
+        """/livez, /readyz and /metrics of the workers together."""
+        settings = msgspec.structs.replace(self._settings, drain_timeout_s=FAREWELL_S)
+        telemetry = Telemetry(self._name, siblings=Siblings(None, None, names))
+        self._workers = [Worker(number, name) for number, name in enumerate(names)]
+        service = "sluice" if self._name == "up" else self._name
+        app = build_app([], service=service, settings=settings, telemetry=telemetry, readiness=self._asked)
+        async with listening(app, listener, settings, telemetry):
+            yield
+
+    name = "supervisor"
+
+    async def probe(self) -> None:
+        """As something that its own readiness depends on."""
+        if self.draining:
+            raise Unready("is shutting down")
+        if not self._accepting.is_set():
+            raise Unready("waits for its workers")
+
+    async def _start(self, siblings: Sequence[socket.socket], names: Sequence[bytes]) -> list[Process]:
+        """The workers. What says that they accept is read from here on."""
+        lifeline, _held = os.pipe()  # the other end is open for as long as this process is there, and in no other
+        told, accepts = os.pipe()
+        processes = []
+        for number, sibling in enumerate(siblings):
+            listeners = [each.fileno() for each in self._listeners[number :: self._count]]
+            share = Share(number, lifeline, accepts, sibling.fileno(), names, listeners)
+            # Sessions of their own: a terminal's Ctrl-C would reach the workers beside the signal that is passed on.
+            processes.append(
+                await asyncio.create_subprocess_exec(
+                    *(*self._command, "--share-port", str(share)),
+                    start_new_session=True,
+                    pass_fds=(lifeline, accepts, sibling.fileno(), *listeners),
+                )
             )
-        )
-    for one in sockets:
-        one.close()
-    return processes
+        for each in siblings:
+            each.close()
+        os.close(lifeline)
+        os.close(accepts)
+        self._count_those_who_accept(told)
+        return processes
 
+    def _count_those_who_accept(self, told: int) -> None:
+        loop = asyncio.get_running_loop()
+        waited_for = self._count
 
-async def _keep(command: Sequence[str], count: int, announce: Callable[[], None]) -> int:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(name, stop.set)
-    lifeline, _held = os.pipe()  # the other end is open for as long as this process is there, and in no other
-    processes = await _start(command, count, lifeline)
-    os.close(lifeline)
-    ends = [loop.create_task(worker.wait()) for worker in processes]
-    stopped = loop.create_task(stop.wait())
-    announce()
-    await asyncio.wait([stopped, *ends], return_when=asyncio.FIRST_COMPLETED)
-    asked = stop.is_set()
-    stopped.cancel()
-    first = [] if asked else [number for number, end in enumerate(ends) if end.done()]
-    for number in first:
-        _tell(number, ends[number].result(), "; ending the others")
-    _pass_on(processes)
-    codes = await asyncio.gather(*ends)
-    badly = [number for number, code in enumerate(codes) if code not in _WELL and number not in first]
-    for number in badly:
-        _tell(number, codes[number])
-    faults = {codes[number] for number in (*first, *badly)}
-    return _WRONG_SETTINGS if _WRONG_SETTINGS in faults else int(bool(faults))
+        def read() -> None:
+            nonlocal waited_for
+            said = os.read(told, self._count)
+            waited_for -= len(said)
+            if not waited_for:
+                self._accepting.set()
+                self._asked.extend(self._workers)
+            if not said or not waited_for:
+                loop.remove_reader(told)
+                os.close(told)
+
+        loop.add_reader(told, read)
+
+    async def _watch(
+        self, stop: asyncio.Event, ends: Sequence[asyncio.Task[int]], announce: Callable[[], None]
+    ) -> bool:
+        """Wait for a signal, or the end of a worker; whether it was a signal. Say meanwhile that all accept."""
+        loop = asyncio.get_running_loop()
+        stopped, accepting = loop.create_task(stop.wait()), loop.create_task(self._accepting.wait())
+        await asyncio.wait([stopped, accepting, *ends], return_when=asyncio.FIRST_COMPLETED)
+        if accepting.done() and not stop.is_set():
+            with handover.offered(self._settings.data_dir, self._listeners):
+                announce()
+                await asyncio.wait([stopped, *ends], return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        accepting.cancel()
+        return stop.is_set()
+
+    async def _end(self, processes: Sequence[Process], ends: Sequence[asyncio.Task[int]], *, asked: bool) -> int:
+        """Have them all end; the exit code."""
+        self.draining = True
+        for listener in self._listeners:
+            listener.close()  # or clients would still wait in its queue, with nobody there to accept them
+        first = [] if asked else [number for number, end in enumerate(ends) if end.done()]
+        for number in first:
+            _tell(number, ends[number].result(), "; ending the others")
+        _pass_on(processes)
+        codes = await asyncio.gather(*ends)
+        badly = [number for number, code in enumerate(codes) if code not in _WELL and number not in first]
+        for number in badly:
+            _tell(number, codes[number])
+        faults = {codes[number] for number in (*first, *badly)}
+        return _WRONG_SETTINGS if _WRONG_SETTINGS in faults else int(bool(faults))
 
 
 def _tell(number: int, code: int, then: str = "") -> None:

@@ -10,6 +10,7 @@ import asyncio
 import errno
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from chassis.telemetry import Telemetry
@@ -39,25 +40,34 @@ class Acceptor:
         self._listener.listen(BACKLOG)
         self._loop.add_reader(self._listener.fileno(), self._accept)
 
-    def close(self) -> None:
-        """Accept no more; the listener is left open."""
+    async def close(self) -> None:
+        """Accept what waits and no more; the listener is left open."""
         if self._pause is not None:
             self._pause.cancel()
             self._pause = None
         else:
             self._loop.remove_reader(self._listener.fileno())
+            with suppress(OSError):
+                self._accept_some(BACKLOG)
+        await asyncio.gather(*self._connecting)
 
     def _accept(self) -> None:
-        for _ in range(AT_ONCE):
+        try:
+            self._accept_some(AT_ONCE)
+        except OSError as error:
+            self._wait(error)
+
+    def _accept_some(self, most: int) -> None:
+        """What waits, so many at most. Raises OSError when there is nothing left to accept with."""
+        for _ in range(most):
             try:
                 accepted, _ = self._listener.accept()
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
-                if error.errno not in _EXHAUSTED:
-                    continue  # that connection went away
-                self._wait(error)
-                return
+                if error.errno in _EXHAUSTED:
+                    raise
+                continue  # that connection went away
             accepted.setblocking(False)
             task = self._loop.create_task(self._connect(accepted))
             self._connecting.add(task)

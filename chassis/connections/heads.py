@@ -13,6 +13,12 @@ from yarl import URL
 
 from chassis.errors import ApiError, BadRequest
 
+# What a parsed head takes: each byte as it came, and as text, of which one strange character makes four bytes of each;
+# and for each field the objects around it. Measured: 2.0 and 205, and 5.0 at most.
+BYTES_A_BYTE: Final = 5
+BYTES_A_FIELD: Final = 256
+USUAL_MEMORY: Final = 2**14  # of a head that counts for nothing: its request takes as much in any case
+
 METHODS: Final = frozenset(hdrs.METH_ALL)
 MAX_HEADERS: Final = 128
 
@@ -28,8 +34,22 @@ class Unreadable(NamedTuple):
     error: ApiError
 
 
+class TooLong(Exception):
+    """A head is longer than so many bytes."""
+
+
+def memory_of(data: bytes, head: int) -> int:
+    """Bytes of memory that a head takes once it is parsed, the first ones of `data`; 0 for a usual one."""
+    if head < USUAL_MEMORY // (BYTES_A_BYTE + BYTES_A_FIELD // 4):
+        return 0  # the shortest fields have four bytes
+    memory = head * BYTES_A_BYTE + data.count(b"\n", 0, head) * BYTES_A_FIELD
+    return memory if memory > USUAL_MEMORY else 0
+
+
 def fault_of(fault: object) -> ApiError:
     """What a client is told of a head that the parser gave up on with this exception: nothing of what it sent."""
+    if isinstance(fault, TooLong):
+        return BadRequest(f"The request head is longer than {fault.args[0]} bytes.", close=True)
     if isinstance(fault, LineTooLong):
         return BadRequest(f"A line of the request head is longer than {fault.args[1]} bytes.", close=True)
     if getattr(fault, "message", "") == "Too many headers received":

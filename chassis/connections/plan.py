@@ -1,9 +1,10 @@
 """What all connections of a process share."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from chassis.connections.crowd import Crowd, Guest
+from chassis.connections.holdings import Holdings
 from chassis.gate import Doorway, Gate
 from chassis.peers import Proxies
 from chassis.settings import ChassisSettings
@@ -20,11 +21,16 @@ class ConnectionPlan:
         *,
         most: int,
         gates: Mapping[bytes, Gate],
+        leaving: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`leaving`: whether the process is on its way out, so that each answer is the last of its connection."""
         self.settings = settings
         self._telemetry = telemetry
         self._gates = gates
+        self.leaving = leaving
         self.crowd = Crowd(most, settings.max_connections_per_address, Proxies(settings.trusted_proxies))
+        self.holdings = Holdings(settings.max_heads_bytes)
+        telemetry.held_by_heads.set_function(lambda: self.holdings.total)
         telemetry.connections.set_function(lambda: len(self.crowd))
 
     def admit(self, connection: Guest, transport: asyncio.BaseTransport) -> bool:
@@ -46,6 +52,10 @@ class ConnectionPlan:
     def head_expired(self) -> None:
         """A connection was closed for want of a request head."""
         self._telemetry.expired.labels("head").inc()
+
+    def heads_shed(self) -> None:
+        """A connection was closed for the memory that its request head takes."""
+        self._telemetry.expired.labels("memory").inc()
 
     def send_expired(self) -> None:
         """A connection was cut whose client did not read its answer."""

@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from chassis import serve
 from chassis.errors import StartupError
 from chassis.serve import bind
+from chassis.settings import ChassisSettings
+from chassis.telemetry import Telemetry
+from chassis.web import build_app
 
 from .conftest import DEADLINE_S, read_all
 
@@ -208,3 +212,33 @@ async def test_a_request_line_may_hold_the_longest_filters(start: Start) -> None
     for length, status in ((60_000, b"200"), (70_000, b"400")):
         answer = await ask(port, READY.replace(b"/readyz", b"/readyz?x=" + b"%F0" * (length // 3)))
         assert answer.split(b" ", 2)[1] == status
+
+
+async def test_who_is_connected_when_the_drain_begins_is_answered_once_more_and_told_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Kept connections, new ones, and those that the kernel has and nobody has accepted yet."""
+    monkeypatch.setattr(serve, "FAREWELL_S", DEADLINE_S)
+    settings, telemetry = ChassisSettings(), Telemetry("drain")
+    app = build_app([], service="drain", settings=settings, telemetry=telemetry)
+    listener = bind("127.0.0.1", 0)
+    port = listener.getsockname()[1]
+    livez = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
+    house = serve.listening(app, listener, settings, telemetry)
+    await house.__aenter__()
+    kept, kept_writer = await asyncio.open_connection("127.0.0.1", port)
+    kept_writer.write(livez)
+    assert b"Connection: close" not in await kept.readuntil(b"}")
+    new, new_writer = await asyncio.open_connection("127.0.0.1", port)
+    with socket.create_connection(("127.0.0.1", port)) as queued:  # the loop has no turn before the drain begins
+        leaving = asyncio.ensure_future(house.__aexit__(None, None, None))
+        await until_refused(port)
+        for writer in (kept_writer, new_writer):
+            writer.write(livez)
+        queued.sendall(livez)
+        answers = [await read_all(kept), await read_all(new), await asyncio.to_thread(queued.makefile("rb").read)]
+    assert [answer.startswith(b"HTTP/1.1 200") for answer in answers] == [True] * 3
+    assert all(b"Connection: close" in answer for answer in answers)
+    await asyncio.wait_for(leaving, DEADLINE_S)
+    for writer in (kept_writer, new_writer):
+        writer.close()

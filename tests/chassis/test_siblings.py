@@ -101,10 +101,14 @@ async def test_a_process_of_another_user_is_told_nothing_and_not_believed(
 
 
 async def told(sibling: Siblings) -> bytes:
-    """What a socket reads that connects to it."""
+    """What a socket reads that connects to it and asks for metrics."""
+    assert sibling._listener is not None
     reader, writer = await asyncio.open_unix_connection(sock=connected(sibling._listener))
     try:
+        writer.write(siblings.METRICS)
         return await reader.read()
+    except ConnectionError:  # closed without having read it
+        return b""
     finally:
         writer.close()
 

@@ -41,6 +41,7 @@ class Load:
     max_backoff_s: float = MAX_BACKOFF_S
     spoil_every: int = 10  # requests; 0: none has a record that must be rejected
     ahead_ns: int = 0  # of the clients' clocks
+    reconnect: bool = False  # each attempt over a connection of its own
     exports: list[Export] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -83,7 +84,7 @@ class Load:
 
     async def _run(self) -> None:
         try:
-            connector = aiohttp.TCPConnector(limit=0)
+            connector = aiohttp.TCPConnector(limit=0, force_close=self.reconnect)
             timeout = aiohttp.ClientTimeout(total=self.attempt_s)
             async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
                 await asyncio.gather(*(self._client(session, number) for number in range(self.clients)))

@@ -3,6 +3,7 @@ served: those who are connected and those who come.
 """
 
 import socket
+from contextlib import suppress
 from typing import Final
 
 from tests.e2e.product import call, eventually
@@ -13,6 +14,7 @@ from tests.faults.loading import loaded, more
 
 IDLE: Final = 10_000
 SOME: Final = 200
+UNENDING: Final = 4_000
 PER_CONNECTION: Final = 20 * 2**10  # bytes of the gateway's memory; measured: 6 to 11 KB
 IMPATIENT: Final = {"SLUICE_HEADER_TIMEOUT_S": "3", "SLUICE_BODY_TIMEOUT_S": "2"}  # scaled down from 10 and 15
 
@@ -78,6 +80,34 @@ def test_fault_22_slow_heads_and_bodies(make_gateway: MakeGateway, site: Site, r
         assert load.count("reset") == 0
     assert gateway.metric("sluice_gateway_inflight_bytes") == 0
     assert gateway.metric("sluice_gateway_places_taken") == 0
+
+
+def test_fault_22_heads_that_never_end(make_gateway: MakeGateway, site: Site, run: str) -> None:
+    """A megabyte each of 4 000 connections, no more than one may have, and no less: what they may hold has a limit."""
+    budget = 16 * MIB
+    gateway = running(make_gateway, SLUICE_HEADER_TIMEOUT_S="600", SLUICE_MAX_HEADS_BYTES=str(budget))
+    count = most_connections(UNENDING)
+    head = b"POST /v1/traces HTTP/1.1\r\nHost: a\r\n" + b"X-Endless: %s\r\n" % (b"e" * 8_000) * 130
+    with loaded(gateway, site, run) as load:
+        more(load)
+        most = resident(gateway.process.pid) + budget + count * PER_CONNECTION + 64 * MIB
+        with memory_below(gateway, most), connected(gateway.port, count, head[:60_000]) as unfinished:
+            assert gateway.metric("sluice_http_head_bytes") <= budget
+            more(load)
+            assert newcomer(gateway) == 200
+            answers = {answer_to_more(sock, head[60_000:]) for sock in unfinished[-100:]}
+            assert answers == {b"HTTP/1.1 400"}, answers
+            more(load)
+        assert load.count("reset") == 0
+    assert gateway.metric("sluice_http_expired_connections_total", phase="memory") >= count - budget // 60_000
+    eventually(lambda: gateway.metric("sluice_http_head_bytes") == 0, "nothing is held", 60)
+
+
+def answer_to_more(sock: socket.socket, rest: bytes) -> bytes:
+    """How the answer begins when the head goes on; it may come, and the connection be closed, before all is sent."""
+    with suppress(ConnectionError):
+        sock.sendall(rest)
+    return sock.recv(12)
 
 
 def drip(socks: list[socket.socket]) -> None:

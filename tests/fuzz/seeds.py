@@ -213,7 +213,50 @@ def fingerprint() -> Iterator[bytes]:
         )
 
 
-SEEDS: Final = (kernel, otlp_json, json_kernel, inflate, filters, cursor, instant, credentials, bodies, fingerprint)
+def heads() -> Iterator[bytes]:
+    get, post = b"GET /x HTTP/1.1\r\nHost: a\r\n", b"POST /length HTTP/1.1\r\nHost: a\r\n"
+    long = b"".join(b"X-%d: %s\r\n" % (number, b"v" * 40) for number in range(12))
+    chunked = post + b"Transfer-Encoding: chunked\r\n\r\n"
+    requests = (
+        get + b"\r\n",
+        b"\r\n\n" + get + b"Connection: close\r\n\r\n",
+        post + b"Content-Length: 3\r\n\r\nabc",
+        post + b"Content-Length: 3\r\nExpect: 100-continue\r\n\r\nabc",
+        post + b"Content-Length: 2000\r\n\r\nabc",
+        post + b"Content-Length: 3\r\nX-Spent: 1\r\n\r\nabc",
+        chunked + b"1\r\nx\r\nA;e=1\r\n0123456789\r\n0\r\n\r\n",
+        chunked + b"0\r\nT: t\r\n\r\n",
+        chunked + b"zz\r\n",
+        chunked + b"1\r\nx\r\n0\r\n" + long,
+        get + long,
+        get + long[:400] + b"\r\n",
+        b"GET /" + b"x" * 600,
+        b"GET /x HTTP/1.0\r\n\r\n",
+        b"GET /x HTTP/2.0\r\nHost: a\r\n\r\n",
+        b"GET /x HTTP/1.1\nHost: a\n\n",
+        b"FETCH /x HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"\x16\x03\x01\x02\x00",
+        get + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+        get + b"bad header\r\n\r\n",
+    )
+    for number, (first, second) in enumerate(itertools.product(requests, (b"", *requests))):
+        yield bytes((number % 256,)) + first + second
+
+
+SEEDS: Final = (
+    kernel,
+    otlp_json,
+    json_kernel,
+    inflate,
+    filters,
+    cursor,
+    instant,
+    credentials,
+    bodies,
+    fingerprint,
+    heads,
+)
 
 
 def main() -> None:

@@ -1,14 +1,35 @@
 """`--workers`: several processes on one port, which end together, and of what."""
 
+import http.client
 import json
 import os
 import re
 import signal
+import subprocess
+import sys
+import threading
+import urllib.error
 import urllib.request
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from .conftest import DEADLINE_S, Start, Up, children_of, refusal, sluice, wait_until
+from tests.e2e.product import free_port
+
+from .conftest import (
+    DEADLINE_S,
+    ROOT,
+    Start,
+    Up,
+    children_of,
+    clean_environment,
+    command,
+    refusal,
+    sluice,
+    wait_until,
+)
 
 
 def test_several_workers_need_a_server(tmp_path: Path) -> None:
@@ -21,8 +42,6 @@ def test_workers_share_a_port_tell_the_metrics_of_all_and_end_together(start: St
     control = start("control", "--workers", "2")
     children = children_of(control.process.pid)
     assert len(children) == 2
-    wait_until(lambda: answers(control))
-    wait_until(lambda: metrics(control).count("\nsluice_worker_up{") == metrics(control).count("} 1\n") == 2)
     seen = set()
     for _ in range(30):  # a connection each: the kernel spreads them
         text = metrics(control)
@@ -43,7 +62,6 @@ def metrics(up: Up) -> str:
 def test_a_worker_that_dies_ends_the_command_and_the_log_says_of_what(start: Start, tmp_path: Path) -> None:
     assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
     control = start("control", "--workers", "2")
-    wait_until(lambda: answers(control) and metrics(control).count("} 1\n") == 2)
     os.kill(children_of(control.process.pid)[1], signal.SIGKILL)
     assert control.process.wait(DEADLINE_S) == 1
     assert errors(control) == ["worker 1 was killed by signal 9; ending the others"]
@@ -53,22 +71,195 @@ def test_a_signal_to_all_processes_drains_them(start: Start, tmp_path: Path) -> 
     """As service managers send it: the supervisor passes it on, and its workers have it twice."""
     assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
     control = start("control", "--workers", "2")
-    wait_until(lambda: answers(control) and metrics(control).count("} 1\n") == 2)
     for process in (*children_of(control.process.pid), control.process.pid):
         os.kill(process, signal.SIGTERM)
     assert control.process.wait(DEADLINE_S) == 0
     assert control.log.read_text(encoding="utf-8").count('"stopped"') == 2
 
 
-def test_a_worker_that_cannot_start_is_told_by_its_exit_code(start: Start, tmp_path: Path) -> None:
+def test_a_worker_that_cannot_start_is_told_by_its_exit_code(tmp_path: Path) -> None:
     assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
     config = tmp_path / "sluice.toml"
     config.write_text("[control]\nmax_body_bytes = 1\n", encoding="utf-8")  # which only the workers look at
-    control = start("control", "--workers", "2", "--config", str(config))
-    assert control.process.wait(DEADLINE_S) == 2
-    told = errors(control)
-    assert told
-    assert re.fullmatch("worker [01] ended with exit code 2; ending the others", told[0])
+    command = ("control", "--workers", "2", "--config", config, "--data", tmp_path / "data", "--port", "0")
+    done = sluice(*command)
+    assert (done.returncode, done.stdout) == (2, "")  # it never said that it listens
+    assert re.search(r'"worker [01] ended with exit code 2; ending the others"', done.stderr), done.stderr
+
+
+def delayed(directory: Path, seconds: float) -> str:
+    """Where the interpreter finds what makes worker 1 begin late."""
+    directory.mkdir()
+    (directory / "sitecustomize.py").write_text(
+        "import sys, time\n"
+        "if any(argument.startswith('1:') for argument in sys.orig_argv):\n"
+        f"    time.sleep({seconds})\n",
+        encoding="utf-8",
+    )
+    return f"{directory}:{ROOT}"
+
+
+def test_it_says_that_it_listens_when_every_worker_accepts(start: Start, tmp_path: Path) -> None:
+    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
+    health = free_port()
+    control = start(
+        *("control", "--workers", "2", "--health-port", str(health)), PYTHONPATH=delayed(tmp_path / "late", 1.5)
+    )
+    assert metrics(control).count("\nsluice_worker_up{") == metrics(control).count("} 1\n") == 2
+    assert all(answers(control) for _ in range(30))
+    assert readiness(health)[0] == 200
+
+
+def test_one_that_is_still_starting_ends_at_once_when_it_is_told_to(tmp_path: Path) -> None:
+    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
+    options = ("--data", tmp_path / "data", "--port", "0", "--workers", "2")
+    environment = clean_environment(PYTHONPATH=delayed(tmp_path / "late", 600))
+    with subprocess.Popen(command("control", *options), env=environment, stdout=subprocess.PIPE) as process:
+        wait_until(lambda: len(children_of(process.pid)) == 2)
+        process.terminate()
+        assert process.wait(DEADLINE_S) == 0
+        assert process.stdout is not None
+        assert process.stdout.read() == b""
+
+
+def readiness(port: int) -> tuple[int, dict[str, Any]]:
+    """What a health port says, by dependency: null where all is well; status 0 where nobody answers."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=DEADLINE_S) as answer:
+            status, said = answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        status, said = error.code, json.loads(error.read())
+    except OSError:
+        return 0, {}
+    return status, {each["name"]: each["error"] for each in said["dependencies"]}
+
+
+def says_ready(port: int) -> bool:
+    return readiness(port)[0] == 200
+
+
+def test_a_health_port_tells_of_this_command_alone_and_of_all_its_workers(start: Start, tmp_path: Path) -> None:
+    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
+    first, second = free_port(), free_port()
+    before = start("control", "--workers", "2", "--health-port", str(first))
+    port = before.url.rpartition(":")[2]
+    after = start("control", "--workers", "2", "--health-port", str(second), port=int(port))
+    well = {"supervisor": None, "worker 0": None, "worker 1": None}
+    assert readiness(first) == readiness(second) == (200, well)
+    stopped = children_of(before.process.pid)[1]
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        wait_until(lambda: readiness(first)[0] == 503)
+        assert readiness(first)[1]["worker 1"] is not None
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    wait_until(lambda: readiness(first)[0] == 200)
+    with urllib.request.urlopen(f"http://127.0.0.1:{second}/metrics", timeout=DEADLINE_S) as answer:
+        told = answer.read().decode()
+    assert re.findall(r'^sluice_worker_up\{worker="(.)"\} 1$', told, re.MULTILINE) == ["0", "1"]
+    assert 'process_open_fds{worker="' in told
+    assert "\nprocess_open_fds " not in told
+    assert after.stop() == 0
+    assert readiness(second)[0] == 0
+
+
+def test_one_process_has_a_health_port_too(start: Start, tmp_path: Path) -> None:
+    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
+    health = free_port()
+    start("control", "--health-port", str(health))
+    assert readiness(health)[0] == 200
+    other = sluice("control", "--data", tmp_path / "data", "--port", "0", "--health-port", str(health))
+    assert refusal(other, 1) == (
+        f"Port {health} on 127.0.0.1 is in use; stop the other program or choose another with --health-port."
+    )
+
+
+def test_workers_import_nothing_from_the_working_directory(tmp_path: Path) -> None:
+    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
+    directory = tmp_path / "here"
+    directory.mkdir()
+    for name in ("sluice", "json", "chassis", "uvloop", "msgspec"):
+        (directory / f"{name}.py").write_text("raise SystemExit('imported')\n", encoding="utf-8")
+    options = ("--data", str(tmp_path / "data"), "--port", "0", "--workers", "2")
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", "sluice", "control", *options],
+        env=clean_environment(),
+        cwd=directory,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline().startswith("Sluice control listens on")
+        finally:
+            process.terminate()
+        assert process.wait(DEADLINE_S) == 0
+
+
+class Caller(threading.Thread):
+    """A client that asks again and again, over one connection for as long as it may or over a new one each time, and
+    notes what went wrong.
+    """
+
+    def __init__(self, port: int, *, keep: bool) -> None:
+        super().__init__(daemon=True)
+        self._port = port
+        self._keep = keep
+        self.answered = 0
+        self.faults: list[str] = []
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        while not self.over.is_set():
+            connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=DEADLINE_S)
+            try:
+                self._ask(connection)
+            except (OSError, http.client.HTTPException) as error:
+                self.faults.append(repr(error))
+            finally:
+                connection.close()
+
+    def _ask(self, connection: http.client.HTTPConnection) -> None:
+        while not self.over.wait(0.002):
+            connection.request("GET", "/livez", headers={} if self._keep else {"Connection": "close"})
+            answer = connection.getresponse()
+            answer.read()
+            self.answered += answer.status == 200
+            if answer.will_close:
+                return
+
+
+def more_answers(callers: Sequence[Caller]) -> Callable[[], bool]:
+    """Whether each has had another answer from now on."""
+    before = [caller.answered for caller in callers]
+    return lambda: all(caller.answered > count for caller, count in zip(callers, before, strict=True))
+
+
+def test_a_rolling_restart_loses_no_connection(start: Start, tmp_path: Path) -> None:
+    """As docs/operations.md has it, to more workers and to fewer."""
+    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
+    before = start("control", "--workers", "2")
+    port = int(before.url.rpartition(":")[2])
+    callers = [Caller(port, keep=number % 2 == 0) for number in range(8)]
+    for caller in callers:
+        caller.start()
+    try:
+        for count in (3, 2):
+            health = free_port()
+            after = start("control", "--workers", str(count), "--health-port", str(health), port=port)
+            wait_until(partial(says_ready, health))
+            assert before.stop() == 0
+            before = after
+            wait_until(more_answers(callers))
+    finally:
+        for caller in callers:
+            caller.over.set()
+    for caller in callers:
+        caller.join(DEADLINE_S)
+    assert [caller.faults for caller in callers] == [[]] * len(callers)
+    assert list((tmp_path / "data").glob("listeners-*")) == [tmp_path / "data" / f"listeners-{port}"]
+    assert before.stop() == 0
+    assert list((tmp_path / "data").glob("listeners-*")) == []
 
 
 def errors(up: Up) -> list[str]:
@@ -81,7 +272,6 @@ def test_workers_drain_when_their_supervisor_is_killed(start: Start, tmp_path: P
     assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
     control = start("control", "--workers", "2")
     workers = children_of(control.process.pid)
-    wait_until(lambda: answers(control) and metrics(control).count("} 1\n") == 2)
     control.process.kill()
     try:
         wait_until(lambda: control.log.read_text(encoding="utf-8").count('"event": "stopped"') == 2)

@@ -35,6 +35,7 @@ TARGETS: Final[Mapping[str, Target]] = MappingProxyType(
         "instant": Target("instant", "instant", ("query",), max_len=200),
         "credentials": Target("credentials", "credentials", ("proto", "chassis"), max_len=600),
         "bodies": Target("bodies", "bodies", ("chassis", "control"), max_len=1024),
+        "heads": Target("heads", "heads", ("chassis",), max_len=2_000),
         "fingerprint": Target("fingerprint", "fingerprint", ("gateway",), max_len=20_000, timeout_s=5),
     }
 )
