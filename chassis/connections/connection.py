@@ -2,12 +2,12 @@
 
 aiohttp has no time limit on a request head or on a client that does not read, and no limit on connections. Here a
 connection that has not sent a whole head in time is closed (from its first byte on when it was kept alive), so is one
-that takes nothing of its answer; over the cap one that waits gives way (`crowd`), or the new one is answered 503
-without a task being started for it; and a handler whose client went away is cancelled where its route says so. A
-request may be turned away before it is parsed (`chassis.gate`). A head that aiohttp cannot parse is refused without an
-echo of the input: by the skeleton, as its path refuses anything else, when its first line can be read (`heads`), else
-in the error envelope. A body that is under way when the process starts to drain is still received, where aiohttp would
-drop the rest of it.
+that takes too little of its answer (`taking`); over the cap one that waits gives way (`crowd`), or the new one is
+answered 503 without a task being started for it; and a handler whose client went away is cancelled where its route says
+so. A request may be turned away before it is parsed (`chassis.gate`). A head that aiohttp cannot parse is refused
+without an echo of the input: by the skeleton, as its path refuses anything else, when its first line can be read
+(`heads`), else in the error envelope. A body that is under way when the process starts to drain is still received,
+where aiohttp would drop the rest of it.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ from chassis.connections.deadline import Deadline
 from chassis.connections.heads import MAX_HEADERS, Unreadable, answerable, fault_of, first_line, refusal_of
 from chassis.connections.outside import bare, turn_away
 from chassis.connections.plan import ConnectionPlan
+from chassis.connections.taking import Taken, untaken
 from chassis.errors import BadRequest, InternalError
 from chassis.gate import Doorway, Glimpse
 from chassis.web import CANCEL_ON_DISCONNECT
@@ -43,7 +44,7 @@ def connections(server: web.Server, plan: ConnectionPlan) -> Callable[[], "Conne
 class Connection(web.RequestHandler):
     """An HTTP/1.1 connection that cannot be held for nothing."""
 
-    __slots__ = ("_answers", "_body", "_broken", "_head_due", "_plan", "_send_due", "doorway", "unreadable")
+    __slots__ = ("_answers", "_body", "_broken", "_head_due", "_plan", "_send_due", "_taken", "doorway", "unreadable")
 
     def __init__(self, server: web.Server, loop: asyncio.AbstractEventLoop, plan: ConnectionPlan) -> None:
         settings = plan.settings
@@ -63,6 +64,7 @@ class Connection(web.RequestHandler):
         self._broken = False  # the parser has met a fault: what comes behind cannot be read
         self._head_due = Deadline(loop, settings.header_timeout_s)
         self._send_due = Deadline(loop, settings.send_timeout_s)
+        self._taken = Taken(0, 0)  # of what is sent, when that deadline was set
         self.doorway = plan.doorway()
         self.unreadable: Unreadable | None = None  # which request is to be refused for its head
 
@@ -152,14 +154,10 @@ class Connection(web.RequestHandler):
         self.force_close()
 
     def pause_writing(self) -> None:
-        """The client does not take what is sent; it has until the deadline."""
+        """The client does not take what is sent as fast as it comes; until the deadline it has to take enough."""
         super().pause_writing()
-        self._send_due.set(self._expire_send)
-
-    def resume_writing(self) -> None:
-        """The client reads again."""
-        self._send_due.forget()
-        super().resume_writing()
+        if not self._send_due.pending:
+            self._watch_taking()
 
     async def finish_response(
         self, request: BaseRequest, resp: web.StreamResponse, start_time: float | None
@@ -288,7 +286,23 @@ class Connection(web.RequestHandler):
             self._plan.head_expired()
             self.force_close()
 
+    def _watch_taking(self) -> None:
+        self._taken = self._taking()
+        self._send_due.set(self._expire_send)
+
+    def _taking(self) -> Taken:
+        """How far the client is; it may have come to the next answer, or to none."""
+        request = self._current_request
+        sent = 0 if request is None else request.writer.output_size
+        return Taken(self._answers, sent - untaken(cast(asyncio.Transport, self.transport)))
+
     def _expire_send(self) -> None:
-        if self.transport is not None:
+        """Cut a client that has taken less than it must; one that reads slowly and steadily has until the next time."""
+        if self.transport is None or not self._paused:
+            return
+        settings = self._plan.settings
+        if self._taking().goes_on_from(self._taken, settings.send_timeout_s * settings.send_min_rate):
+            self._watch_taking()
+        else:
             self._plan.send_expired()
             self.transport.abort()
