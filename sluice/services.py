@@ -174,9 +174,9 @@ def _add_query(parts: _Parts) -> None:
     from query.settings import QuerySettings
 
     settings = parts.options.load(QuerySettings)
-    clickhouse = _checked_clickhouse(parts.chassis, handles=settings.handles, max_waiting=settings.max_waiting)
+    clickhouse = _checked_clickhouse(parts.chassis, handles=settings.handles_used, max_waiting=settings.max_waiting)
     signer = cursor_signer(settings.cursor_key, parts.chassis.data_dir / "cursor.key")
-    parts.add(service(settings, clickhouse=clickhouse, signer=signer))
+    parts.add(service(settings, clickhouse=clickhouse, signer=signer, registry=parts.telemetry.registry))
     parts.resources.append(_stepped(clickhouse, _once(parts)))
 
 
