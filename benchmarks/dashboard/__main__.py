@@ -9,6 +9,7 @@ what they measure.
 
 import argparse
 import asyncio
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -57,20 +58,24 @@ def _measure(arguments: argparse.Namespace, directory: str) -> None:
         if server.stdout is None or server.stdin is None:
             raise TypeError("both are pipes")
         port = int(server.stdout.readline())
-        asyncio.run(_ask(port, arguments.waves, arguments.runs))
+        asyncio.run(_ask(port, Path(f"/proc/{server.pid}/stat"), arguments.waves, arguments.runs))
         server.stdin.close()
 
 
-async def _ask(port: int, waves: int, runs: int) -> None:
+async def _ask(port: int, process: Path, waves: int, runs: int) -> None:
     board, other = Caller(port, "board"), Caller(port, "other")
     await other.one_by_one(single, range(1, 21))  # connections, caches
-    print("\n| | answers | by status | p50 ms | p99 ms | all of a wave, s |\n|---|---|---|---|---|---|")
+    print(
+        "\n| | answers | by status | p50 ms | p99 ms | a wave, s | CPU of the service, s |\n|---|---|---|---|---|---|---|"
+    )
     idle = await other.one_by_one(single, range(100, 100 + runs))
     _print("another principal, idle", idle)
     kinds: dict[str, Callable[[int], Request]] = {"different": panel, "alike": lambda n: panel(n // _WAVE * _WAVE)}
     for number, (kind, request) in enumerate(kinds.items(), 1):
+        before = _cpu_s(process)
         asked, beside, took = await _waves(board, other, request, number * _WAVE * 100, waves)
-        _print(f"{AT_ONCE} at once, {kind}", asked, took / waves)
+        spent = f"{took / waves:.2f} | {(_cpu_s(process) - before) / waves:.2f}"
+        _print(f"{AT_ONCE} at once, {kind}", asked, spent)
         _print("another principal, beside them", beside)
         print(f"p99 beside / idle: {_part(beside, 0.99) / _part(idle, 0.99):.2f}, p50: ", end="")
         print(f"{_part(beside, 0.5) / _part(idle, 0.5):.2f}")
@@ -95,11 +100,16 @@ async def _waves(
     return asked, beside, loop.time() - begin
 
 
-def _print(what: str, answers: Sequence[Answered], wave_s: float | None = None) -> None:
+def _cpu_s(process: Path) -> float:
+    """Seconds of CPU of a process (proc(5): utime and stime)."""
+    fields = process.read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _print(what: str, answers: Sequence[Answered], spent: str = " | ") -> None:
     statuses = ", ".join(f"{status}: {count}" for status, count in sorted(Counter(a.status for a in answers).items()))
-    took = "" if wave_s is None else f"{wave_s:.2f}"
     p50, p99 = (_part(answers, q) * 1e3 for q in (0.5, 0.99))
-    print(f"| {what} | {len(answers)} | {statuses} | {p50:.0f} | {p99:.0f} | {took} |", flush=True)
+    print(f"| {what} | {len(answers)} | {statuses} | {p50:.0f} | {p99:.0f} | {spent} |", flush=True)
 
 
 def _part(answers: Sequence[Answered], q: float) -> float:
