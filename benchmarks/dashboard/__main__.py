@@ -65,9 +65,7 @@ def _measure(arguments: argparse.Namespace, directory: str) -> None:
 async def _ask(port: int, process: Path, waves: int, runs: int) -> None:
     board, other = Caller(port, "board"), Caller(port, "other")
     await other.one_by_one(single, range(1, 21))  # connections, caches
-    print(
-        "\n| | answers | by status | p50 ms | p99 ms | a wave, s | CPU of the service, s |\n|---|---|---|---|---|---|---|"
-    )
+    print("\n| | answers | by status | p50 ms | p99 ms | a wave, s | its CPU, s |\n|---|---|---|---|---|---|---|")
     idle = await other.one_by_one(single, range(100, 100 + runs))
     _print("another principal, idle", idle)
     kinds: dict[str, Callable[[int], Request]] = {"different": panel, "alike": lambda n: panel(n // _WAVE * _WAVE)}
