@@ -46,6 +46,7 @@ class Answers:
     def __init__(self, settings: QuerySettings, counted: QueryMetrics, clock: Callable[[], int]) -> None:
         self._places = Turns(settings.max_answers, Shares.of(settings.max_answers), settings.max_waiting)
         self._max_wait_s = settings.max_wait_s
+        self._max_waiting = settings.max_waiting
         self._sending = Sending(
             settings.max_sending_bytes, settings.max_wait_s, settings.max_waiting, settings.stall_s, counted
         )
@@ -71,13 +72,16 @@ class Answers:
                 execution = self._begin(asker, question, make)
             else:
                 self._places.give_back(asker)
+        if execution.requests > self._max_waiting:
+            self._metrics.refused(metrics.CROWDED)
+            raise TooManyWait("Too many requests wait for this answer; ask again later.")
         parcel = await execution.join()
         return parcel.answer(request)
 
     def _found(self, asker: Asker, question: Question) -> Execution | None:
         """One that is under way, or was and is kept."""
         execution = self._running.get(question)
-        if execution is not None and execution.wanted:
+        if execution is not None and execution.requests:
             self._metrics.answered(metrics.SHARED)
             return execution
         made = self._cache.get(question, time.monotonic())

@@ -36,8 +36,7 @@ def service(
     """The service over `clickhouse`, which it starts and closes. `clock` gives nanoseconds since 1970, `registry` takes
     its metrics.
 
-    `clickhouse` is explore's own, with `settings.handles_used` handles and `settings.max_waiting` places in its queue,
-    so that ingest never waits behind a read.
+    `clickhouse` is explore's own, with `settings.handles_used` handles, so that ingest never waits behind a read.
     """
     counted = QueryMetrics(registry)
     stores = Stores(clickhouse, settings, counted)

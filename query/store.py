@@ -24,7 +24,7 @@ from query.asking.window import Window
 from query.metrics import QueryMetrics
 from query.settings import QuerySettings
 from query.tree import Attribute, KnownKeys, Statement, Subject
-from query.turns import Asker, Shares, TooManyWait, Turns
+from query.turns import Asker, Shares, Turns
 
 MAX_RESULT_ROWS: Final = 100_000
 MAX_RESULT_BYTES: Final = 128 * 2**20  # twice what one body may hold: every stored row can be read alone
@@ -59,8 +59,7 @@ class Store:
         """The rows of one statement, QueryTooLarge when they have more than `max_bytes` (at least 1) in the engine, or
         when it groups by more than about `max_groups` keys (0: any number).
 
-        Raises a StoreError (`Stores.reading` says what that means on the wire), or ServiceUnavailable when too many
-        reads wait for their turn.
+        Raises a StoreError; `Stores.reading` says what that means on the wire.
         """
         query = sql.emit(statement)
         limits = self._limits._replace(max_result_bytes=max_bytes, max_rows_to_group_by=max_groups)
@@ -105,7 +104,8 @@ class _Engine:
         self._clickhouse = clickhouse
         self._seconds = counted.engine_seconds
         handles = settings.handles_used
-        self._turns = Turns(handles, Shares.all_but_one(handles), settings.max_waiting)
+        # An answer reads one thing at a time, so that its place bounds how many reads wait.
+        self._turns = Turns(handles, Shares.all_but_one(handles), 2 * settings.max_answers)
         counted.gauge("reads_waiting", "Reads that wait for ClickHouse.", lambda: self._turns.waiting)
         counted.gauge("reads_running", "Reads that ClickHouse works on.", lambda: self._turns.held)
 
@@ -156,9 +156,6 @@ class Stores:
                 "narrow the time range or the filters, or ask again later."
             )
             raise ServiceUnavailable(message) from error
-        except TooManyWait:
-            self._metrics.refused(metrics.CROWDED)
-            raise
         except QueryTooLarge as error:
             self._metrics.refused(metrics.TOO_EXPENSIVE)
             message = (

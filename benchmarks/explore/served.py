@@ -101,7 +101,7 @@ class Served:
         self._exit.push_async_callback(self._engine.close)
         settings = ChassisSettings(api_rate=0, analysis_rate=0)  # one client asks more than a principal may
         query_settings, telemetry = self._settings, Telemetry("query")
-        store = ClickHouse(url, handles=query_settings.handles_used, max_waiting=query_settings.max_waiting)
+        store = ClickHouse(url, handles=query_settings.handles_used)
         built = service(query_settings, clickhouse=store, signer=CursorSigner(b"k" * 32))
         app = build_app(
             built.routes,

@@ -112,6 +112,15 @@ async def test_one_that_goes_away_leaves_the_answer_to_the_others_and_the_last_e
         await client.until(sample, lambda value: value == 0)
 
 
+@pytest.mark.parametrize("settings", [QuerySettings(cache_s=0, max_waiting=2)])
+async def test_no_more_wait_for_one_answer_than_may_wait(store: Counted, client: Client) -> None:
+    store.may_go_on.clear()
+    asking = [asyncio.create_task(client.post(AGGREGATE, count(OPEN))) for _ in range(5)]
+    await client.until('refused_requests_total{reason="crowded"}', lambda value: value == 2)
+    store.may_go_on.set()
+    assert sorted(status for status, _ in await asyncio.gather(*asking)) == [200] * 3 + [503] * 2
+
+
 async def test_a_refusal_is_shared_as_well(store: Counted, client: Client) -> None:
     body = count(OPEN, filters=[{"key": "k", "op": "regex", "value": "("}])
     store.may_go_on.clear()
