@@ -1,8 +1,8 @@
 """Prints what a dashboard gets, and who asks beside it: `python -m benchmarks.dashboard [--spans N] [NAME=VALUE ...]`.
 
 100 requests at once of one token, all different and then all alike, wave after wave, while another principal of the
-same organization asks one at a time; before and after it, he asks with nothing beside it. What all wait is told with
-what he waits idle, in the same run. NAME=VALUE are
+same organization asks one at a time; he does so before each wave, too, with nothing beside it: what he waits in the one
+and in the other case is told of the same minutes. CPU is the service's, for a wave and all that the other asks. NAME=VALUE are
 settings (SLUICE_QUERY_...). The callers share the machine with
 what they measure.
 """
@@ -27,6 +27,7 @@ from query.settings import QuerySettings
 
 AT_ONCE: Final = 100
 _WAVE: Final = 10_000  # numbers of panels that no other wave has
+_IDLE: Final = 10**9  # from here on those of the requests in between
 
 
 def main() -> None:
@@ -65,37 +66,38 @@ def _measure(arguments: argparse.Namespace, directory: str) -> None:
 async def _ask(port: int, process: Path, waves: int, runs: int) -> None:
     board, other = Caller(port, "board"), Caller(port, "other")
     await other.one_by_one(single, range(1, 21))  # connections, caches
-    print("\n| | answers | by status | p50 ms | p99 ms | a wave, s | its CPU, s |\n|---|---|---|---|---|---|---|")
-    idle = await other.one_by_one(single, range(100, 100 + runs))
-    _print("another principal, idle", idle)
+    print("\n| | answers | by status | p50 ms | p99 ms | a wave, s | CPU, s |\n|---|---|---|---|---|---|---|")
     kinds: dict[str, Callable[[int], Request]] = {"different": panel, "alike": lambda n: panel(n // _WAVE * _WAVE)}
     for number, (kind, request) in enumerate(kinds.items(), 1):
         before = _cpu_s(process)
-        asked, beside, took = await _waves(board, other, request, number * _WAVE * 100, waves)
+        asked, idle, beside, took = await _waves(board, other, request, number * _WAVE * 100, waves, runs)
         spent = f"{took / waves:.2f} | {(_cpu_s(process) - before) / waves:.2f}"
         _print(f"{AT_ONCE} at once, {kind}", asked, spent)
+        _print("another principal, idle in between", idle)
         _print("another principal, beside them", beside)
         print(f"p99 beside / idle: {_part(beside, 0.99) / _part(idle, 0.99):.2f}, p50: ", end="")
         print(f"{_part(beside, 0.5) / _part(idle, 0.5):.2f}")
-    _print("another principal, idle again", await other.one_by_one(single, range(90_000, 90_000 + runs)))
     await board.close()
     await other.close()
 
 
 async def _waves(
-    board: Caller, other: Caller, request: Callable[[int], Request], first: int, waves: int
-) -> tuple[list[Answered], list[Answered], float]:
-    """The answers of the waves, those of the other meanwhile, and the seconds of all waves."""
+    board: Caller, other: Caller, request: Callable[[int], Request], first: int, waves: int, runs: int
+) -> tuple[list[Answered], list[Answered], list[Answered], float]:
+    """The answers of the waves, those of the other before each and meanwhile, and the seconds of all waves."""
     loop = asyncio.get_running_loop()
-    asked, beside, begin = list[Answered](), list[Answered](), loop.time()
+    asked, idle, beside, took = list[Answered](), list[Answered](), list[Answered](), 0.0
     for wave in range(waves):
+        idle += await other.one_by_one(single, range(first + wave * runs + _IDLE, first + wave * runs + _IDLE + runs))
+        begin = loop.time()
         numbers = range(first + wave * _WAVE, first + wave * _WAVE + AT_ONCE)
         running = asyncio.ensure_future(board.at_once([request(number) for number in numbers]))
         await asyncio.sleep(0.02)  # they are sent
         while not running.done():
             beside.append(await other.ask(single(first + len(beside))))
         asked += await running
-    return asked, beside, loop.time() - begin
+        took += loop.time() - begin
+    return asked, idle, beside, took
 
 
 def _cpu_s(process: Path) -> float:
@@ -119,7 +121,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.dashboard", description=__doc__)
     parser.add_argument("--spans", type=int, default=350_000)
     parser.add_argument("--waves", type=int, default=10)
-    parser.add_argument("--runs", type=int, default=100, help="of the other principal, idle")
+    parser.add_argument("--runs", type=int, default=20, help="of the other principal before each wave")
     parser.add_argument("--directory", help="where the data is, or is to be kept")
     parser.add_argument("--make", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
