@@ -2,9 +2,8 @@
 
 100 requests at once of one token, all different and then all alike, wave after wave, while another principal of the
 same organization asks one at a time; he does so before each wave, too, with nothing beside it: what he waits in the one
-and in the other case is told of the same minutes. CPU is the service's, for a wave and all that the other asks. NAME=VALUE are
-settings (SLUICE_QUERY_...). The callers share the machine with
-what they measure.
+and in the other case is told of the same minutes. CPU is the service's, for a wave and all that the other asks.
+NAME=VALUE are settings (SLUICE_QUERY_...). The callers share the machine with what they measure.
 """
 
 import argparse
