@@ -22,7 +22,7 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
             "Reads that run at once; each holds a connection to ClickHouse. One user, and one organization, have all "
             "but one of them at most.",
             unit="reads",
-            zero="one more than there are processors, at most 8",
+            zero="as many as there are processors, 2 to 8",
             ge=0,
             le=_MAX_HANDLES,
         ),
@@ -164,7 +164,7 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     @property
     def handles_used(self) -> int:
         """`handles`, as many as that comes to."""
-        return self.handles or min(_processors(), _MOST_BY_ITSELF - 1) + 1
+        return self.handles or max(2, min(_processors(), _MOST_BY_ITSELF))
 
 
 def _processors() -> int:
