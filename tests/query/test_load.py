@@ -78,6 +78,7 @@ async def test_one_token_has_all_handles_but_one_and_who_comes_has_that_at_once(
         await client.until("reads_waiting", lambda value: value == 2)
         foreign = asyncio.create_task(client.get("/spans", token="foreign", base=FOREIGN_PATH))
         await client.until("reads_running", lambda value: value == 4)
+        assert store.priorities == [2, 3, 3, 2], "the first, which was alone, and that of somebody else go first"
         store.may_go_on.set()
         assert {status for status, _ in await asyncio.gather(other, foreign, *mine)} == {200}
 

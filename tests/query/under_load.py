@@ -27,6 +27,7 @@ class Counted(ClickHouse):
         super().__init__(url, database=database, handles=4)
         self.reads = 0
         self.cancelled = 0
+        self.priorities: list[int] = []
         self.may_go_on = asyncio.Event()
         self.may_go_on.set()
 
@@ -34,6 +35,7 @@ class Counted(ClickHouse):
         self, sql: str, parameters: Mapping[str, object], *, limits: QueryLimits
     ) -> list[tuple[object, ...]]:
         self.reads += 1
+        self.priorities.append(limits.priority)
         try:
             await self.may_go_on.wait()
             return await super().query(sql, parameters, limits=limits)
