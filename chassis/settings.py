@@ -179,9 +179,21 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     send_timeout_s: Annotated[
         float,
         setting(
-            "A connection whose client reads nothing of its answer is cut then.", unit="seconds", ge=0.05, le=3_600
+            "A connection whose client does not read its answer, or not at SLUICE_SEND_MIN_RATE, is cut then.",
+            unit="seconds",
+            ge=0.05,
+            le=3_600,
         ),
     ] = 60.0
+    send_min_rate: Annotated[
+        int,
+        setting(
+            "Rate at which a client must go on reading an answer, for as long as that takes.",
+            unit="bytes/s",
+            zero="a byte within SLUICE_SEND_TIMEOUT_S",
+            ge=0,
+        ),
+    ] = 8_192
     drain_delay_s: Annotated[
         float,
         setting(

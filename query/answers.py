@@ -1,47 +1,131 @@
-"""How many answers are in memory at once, and how many of them are one principal's. A read's limits end with the read;
-its rows and JSON stay until they are sent.
+"""The way of an answer: a place while it is made, room while it is sent, one execution for all who ask the same.
+
+    who asks        the user at the root of what he owns, in his organization
+    the same?       asked now, or made seconds ago over a window that is closed: no place is needed
+    a place         of `max_answers`, in turns; waits for `max_wait_s`                                        -> 503
+    made            by whoever had the place first; the others join it
+    room            of `max_sending_bytes`, in turns; then the place is free                                  -> 503
+    sent            piece by piece; the room is free when the last client has it all
+
+A read's limits end with the read; places bound the rows and JSON that are in memory, and room what clients are slow to
+take, so that neither keeps anybody else from his answer.
 """
 
 import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final
 
 from aiohttp import web
 
+from chassis.access import reach
 from chassis.errors import ServiceUnavailable
-from chassis.web import JSON_TYPE
-from query.turns import Turns
+from query import metrics
+from query.cache import AnswerCache
+from query.execution import Execution
+from query.metrics import QueryMetrics
+from query.question import Made, Question
+from query.sending import Parcel, Sending
+from query.settings import QuerySettings
+from query.turns import Asker, Shares, TooManyWait, Turns
+
+CLOSED_NS: Final = 60 * 10**9  # after its end a window is taken for closed; what arrives later still is late
+
+Make = Callable[[], Awaitable[Made]]
+
+
+def asker_of(request: web.Request) -> Asker:
+    """Whose turn it is: all that a user owns, and what that owns, is he."""
+    found = reach(request)
+    return Asker(found.org_id, found.root_id or found.principal_id)
 
 
 class Answers:
-    """`places` answers are made or sent at a time, `per_principal` of them for one principal (0: no limit of its own).
+    """All answers of a process. `clock` gives nanoseconds since 1970."""
 
-    `max_waiting` requests wait for a place, half of them of one principal when it has a limit, for `timeout_s` at most.
-    """
+    def __init__(self, settings: QuerySettings, counted: QueryMetrics, clock: Callable[[], int]) -> None:
+        self._places = Turns(settings.max_answers, Shares.of(settings.max_answers), settings.max_waiting)
+        self._max_wait_s = settings.max_wait_s
+        self._max_waiting = settings.max_waiting
+        self._sending = Sending(
+            settings.max_sending_bytes, settings.max_wait_s, settings.max_waiting, settings.stall_s, counted
+        )
+        self._cache = AnswerCache(settings.cache_s, settings.max_cache_bytes)
+        self._metrics = counted
+        self._clock = clock
+        self._running: dict[Question, Execution] = {}
+        counted.gauge("requests_waiting", "Requests that wait for a place.", lambda: self._places.waiting)
+        counted.gauge("requests_running", "Requests that have a place.", lambda: self._places.held)
+        counted.gauge("cache_bytes", "Bytes of answers that are kept to be given again.", lambda: self._cache.size)
 
-    def __init__(self, places: int, per_principal: int, max_waiting: int, timeout_s: float) -> None:
-        max_waiting_of_one = -(-max_waiting // 2) if per_principal else 0
-        self._turns = Turns(places, per_principal, max_waiting, max_waiting_of_one)
-        self._timeout_s = timeout_s
+    async def answer(self, request: web.Request, question: Question, make: Make) -> web.Response:
+        """The answer to `question`, which `make` makes where nobody else does. Whoever asks may see it.
 
-    async def take_place(self, principal: str) -> None:
-        """Take a place until this request's task ends, which is when aiohttp has written the answer or given it up.
-
-        ServiceUnavailable when too many wait already, of all or of `principal`, or for too long.
+        Raises what `make` raises, and ServiceUnavailable.
         """
-        task = asyncio.current_task()
-        if task is None:
-            raise RuntimeError("a request runs in a task")
+        asker = asker_of(request)
+        execution = self._found(asker, question)
+        if execution is None:
+            await self._take_place(asker)
+            execution = self._found(asker, question)
+            if execution is None:
+                execution = self._begin(asker, question, make)
+            else:
+                self._places.give_back(asker)
+        if execution.requests > self._max_waiting:
+            self._metrics.refused(metrics.CROWDED)
+            raise TooManyWait("Too many requests wait for this answer; ask again later.")
+        parcel = await execution.join()
+        return parcel.answer(request)
+
+    def _found(self, asker: Asker, question: Question) -> Execution | None:
+        """One that is under way, or was and is kept."""
+        execution = self._running.get(question)
+        if execution is not None and execution.requests:
+            self._metrics.answered(metrics.SHARED)
+            return execution
+        made = self._cache.get(question, time.monotonic())
+        if made is None:
+            return None
+        self._metrics.answered(metrics.CACHE)
+        return self._started(question, self._sending.pack(asker, made))
+
+    def _begin(self, asker: Asker, question: Question, make: Make) -> Execution:
+        """Make it, in the place that was taken."""
+        self._metrics.answered(metrics.ENGINE)
+        execution = self._started(question, self._made(asker, question, make))
+        execution.task.add_done_callback(lambda _task: self._places.give_back(asker))
+        return execution
+
+    def _started(self, question: Question, making: Coroutine[Any, Any, Parcel]) -> Execution:
+        execution = self._running[question] = Execution(making)
+        execution.task.add_done_callback(lambda _task: self._ended(question, execution))
+        return execution
+
+    def _ended(self, question: Question, execution: Execution) -> None:
+        if self._running.get(question) is execution:
+            del self._running[question]
+
+    async def _made(self, asker: Asker, question: Question, make: Make) -> Parcel:
+        read_at, closed = time.monotonic(), question.to_ns is not None and question.to_ns + CLOSED_NS <= self._clock()
+        made = await make()
+        if closed:
+            self._cache.put(question, made, read_at)
+        return await self._sending.pack(asker, made)
+
+    async def _take_place(self, asker: Asker) -> None:
+        """Raises ServiceUnavailable when too many wait already, of all or of the asker's, or for too long."""
+        begin = time.monotonic()
         try:
-            async with asyncio.timeout(self._timeout_s):
-                await self._turns.take(principal)
+            async with asyncio.timeout(self._max_wait_s):
+                await self._places.take(asker)
+        except TooManyWait:
+            self._metrics.refused(metrics.CROWDED)
+            raise
         except TimeoutError as error:
+            self._metrics.refused(metrics.WAITED)
             raise ServiceUnavailable(
-                f"No place came free within {self._timeout_s:g} seconds; ask for less at once, or again later."
+                f"No place came free within {self._max_wait_s:g} seconds; ask for less at once, or again later."
             ) from error
-        task.add_done_callback(lambda _task: self._turns.give_back(principal))
-
-
-def json_answer(body: bytes) -> web.Response:
-    """A 200 of `body`."""
-    answer = web.Response(body=body)
-    answer.headers["Content-Type"] = JSON_TYPE
-    return answer
+        finally:
+            self._metrics.wait_seconds.observe(time.monotonic() - begin)

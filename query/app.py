@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 from aiohttp import web
+from prometheus_client import CollectorRegistry
 
 from chassis.access import bearer
 from chassis.clickhouse import ClickHouse
@@ -16,7 +17,9 @@ from chassis.web import Service
 from query import operations
 from query.answers import Answers
 from query.errors.handlers import Errors
-from query.handlers import TRUNCATED, Explore
+from query.handlers import Explore
+from query.metrics import QueryMetrics
+from query.sending import TRUNCATED
 from query.settings import QuerySettings
 from query.store import Stores
 
@@ -31,16 +34,16 @@ def service(
     clickhouse: ClickHouse,
     signer: CursorSigner,
     clock: Callable[[], int] = time.time_ns,
+    registry: CollectorRegistry | None = None,
 ) -> Service:
-    """The service over `clickhouse`, which it starts and closes. `clock` gives nanoseconds since 1970.
+    """The service over `clickhouse`, which it starts and closes. `clock` gives nanoseconds since 1970, `registry` takes
+    its metrics.
 
-    `clickhouse` is explore's own, with `settings.handles` handles and `settings.max_waiting` places in its queue, so
-    that ingest never waits behind a read.
+    `clickhouse` is explore's own, with `settings.handles_used` handles, so that ingest never waits behind a read.
     """
-    stores = Stores(clickhouse, settings)
-    answers = Answers(
-        settings.max_answers, settings.max_answers_per_principal, settings.max_waiting, settings.timeout_s
-    )
+    counted = QueryMetrics(registry)
+    stores = Stores(clickhouse, settings, counted)
+    answers = Answers(settings, counted, clock)
     explore = Explore(stores, answers, signer, settings, clock)
     errors = Errors(stores, answers, signer, clock)
 

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any
 
 import msgspec
 from aiohttp import web
@@ -11,18 +12,17 @@ from chassis.access import reach
 from chassis.cursor import CursorSigner
 from chassis.errors import NotFound
 from query.analysis import aggregate, attributes, compare
-from query.answers import Answers, json_answer
+from query.answers import Answers, asker_of
 from query.asking.bodies import read_raw
 from query.asking.parameters import MAX_SPAN_ID, MAX_TRACE_ID
 from query.fields import LOGS, SPANS, Signal, span_id_bytes, trace_id_bytes
-from query.lists.listing import Page, Place, fetch, plan
+from query.lists.listing import Page, Place, fetch, page_question, plan
 from query.lists.records import log_page, span_page
 from query.paths import id_of, project_of
+from query.question import Made, Question
 from query.settings import QuerySettings
 from query.store import Stores
 from query.trace.reading import read_span, read_waterfall, trace_windows
-
-TRUNCATED: Final = "X-Sluice-Truncated"  # names what was cut short where the answer has no place to say so
 
 PageShape = Callable[[Sequence[Sequence[Any]], str | None], object]
 
@@ -50,13 +50,15 @@ class Explore:
         Own fields and attributes, as filters and groups take them. A key counts the spans that `exists` finds with it.
         """
         project_id, window = project_of(request), attributes.plan(request.query, self._clock())
-        await self._answers.take_place(reach(request).principal_id)
-        async with self._stores.reading(reach(request).principal_id) as store:
-            found = await attributes.read(store, project_id, window, self._settings.max_attribute_keys)
-        answer = json_answer(msgspec.json.encode(found.keys))
-        if found.truncated:
-            answer.headers[TRUNCATED] = "keys"
-        return answer
+
+        async def make() -> Made:
+            async with self._stores.reading(asker_of(request)) as store:
+                found = await attributes.read(store, project_id, window, self._settings.max_attribute_keys)
+            return Made(msgspec.json.encode(found.keys), "keys" if found.truncated else "")
+
+        return await self._answers.answer(
+            request, Question.of("attributes", project_id, window, to_ns=window.to_ns), make
+        )
 
     async def aggregate(self, request: web.Request) -> web.StreamResponse:
         """Count, add up or rank spans by group, over time.
@@ -65,11 +67,15 @@ class Explore:
         """
         project_id = project_of(request)
         asked = aggregate.plan(await read_raw(request, self._settings.timeout_s), self._clock())
-        await self._answers.take_place(reach(request).principal_id)
-        async with self._stores.reading(reach(request).principal_id) as store:
-            await store.check_patterns(asked.filters, aggregate.FILTERS_PATH)
-            found = await aggregate.read(store, self._settings, project_id, asked)
-        return json_answer(await asyncio.to_thread(aggregate.answer, asked, found, self._settings))
+
+        async def make() -> Made:
+            async with self._stores.reading(asker_of(request)) as store:
+                await store.check_patterns(asked.filters, aggregate.FILTERS_PATH)
+                found = await aggregate.read(store, self._settings, project_id, asked)
+            return Made(await asyncio.to_thread(aggregate.answer, asked, found, self._settings))
+
+        question = Question.of("aggregate", project_id, asked, to_ns=asked.window.to_ns)
+        return await self._answers.answer(request, question, make)
 
     async def compare(self, request: web.Request) -> web.StreamResponse:
         """Find what is different about the spans of a spike.
@@ -78,11 +84,16 @@ class Explore:
         """
         project_id = project_of(request)
         planned = compare.plan(await read_raw(request, self._settings.timeout_s), self._clock())
-        await self._answers.take_place(reach(request).principal_id)
-        async with self._stores.reading(reach(request).principal_id) as store:
-            await store.check_patterns(planned.filters, compare.FILTERS_PATH)
-            answer = await compare.read(store, project_id, planned, self._settings.max_scan_rows)
-        return json_answer(msgspec.json.encode(answer))
+
+        async def make() -> Made:
+            async with self._stores.reading(asker_of(request)) as store:
+                await store.check_patterns(planned.filters, compare.FILTERS_PATH)
+                answer = await compare.read(store, project_id, planned, self._settings.max_scan_rows)
+            return Made(msgspec.json.encode(answer))
+
+        end = max(planned.spike.to_ns, planned.baseline.to_ns)
+        question = Question.of("compare", project_id, replace(planned, now_ns=0), to_ns=end)
+        return await self._answers.answer(request, question, make)
 
     async def spans(self, request: web.Request) -> web.StreamResponse:
         """List spans, newest first.
@@ -111,12 +122,15 @@ class Explore:
         Depth first, siblings by their start. No timestamp is changed, and every span comes once, whatever was sent.
         """
         project_id, trace_id = project_of(request), _trace_id(request)
-        await self._answers.take_place(reach(request).principal_id)
-        async with self._stores.reading(reach(request).principal_id) as store:
-            body = await read_waterfall(store, self._settings, project_id, trace_id)
-        if body is None:
-            raise NotFound
-        return json_answer(body)
+
+        async def make() -> Made:
+            async with self._stores.reading(asker_of(request)) as store:
+                body = await read_waterfall(store, self._settings, project_id, trace_id)
+            if body is None:
+                raise NotFound
+            return Made(body)
+
+        return await self._answers.answer(request, Question.of("waterfall", project_id, trace_id), make)
 
     async def span(self, request: web.Request) -> web.StreamResponse:
         """Show everything that is stored of a span.
@@ -124,12 +138,15 @@ class Explore:
         Events, links, resource and scope are there as they were sent.
         """
         project_id, trace_id, span_id = project_of(request), _trace_id(request), _span_id(request)
-        await self._answers.take_place(reach(request).principal_id)
-        async with self._stores.reading(reach(request).principal_id) as store:
-            body = await read_span(store, project_id, trace_id, span_id)
-        if body is None:
-            raise NotFound
-        return json_answer(body)
+
+        async def make() -> Made:
+            async with self._stores.reading(asker_of(request)) as store:
+                body = await read_span(store, project_id, trace_id, span_id)
+            if body is None:
+                raise NotFound
+            return Made(body)
+
+        return await self._answers.answer(request, Question.of("span", project_id, trace_id, span_id), make)
 
     async def _list(
         self, request: web.Request, signal: Signal, shape: PageShape, trace_id: bytes | None
@@ -137,12 +154,15 @@ class Explore:
         project_id = project_of(request)
         place = Place(reach(request).org_id, project_id, signal, trace_id)
         planned = plan(request.query, place, self._signer, self._clock())
-        await self._answers.take_place(reach(request).principal_id)
-        async with self._stores.reading(reach(request).principal_id) as store:
-            if trace_id is not None and not await trace_windows(store, project_id, trace_id):
-                raise NotFound
-            page = await fetch(store, self._signer, planned)
-        return json_answer(await asyncio.to_thread(_encoded, page, shape))
+
+        async def make() -> Made:
+            async with self._stores.reading(asker_of(request)) as store:
+                if trace_id is not None and not await trace_windows(store, project_id, trace_id):
+                    raise NotFound
+                page = await fetch(store, self._signer, planned)
+            return Made(await asyncio.to_thread(_encoded, page, shape))
+
+        return await self._answers.answer(request, page_question(planned), make)
 
 
 def _encoded(page: Page, shape: PageShape) -> bytes:

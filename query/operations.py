@@ -17,8 +17,8 @@ from query.errors.handlers import MAX_ID
 from query.errors.occurrences import DEFAULT_LOGS, MAX_LOGS
 from query.errors.shapes import ErrorHistory, ErrorPage, OccurrencePage, OccurrenceRecord
 from query.fields import Signal
-from query.handlers import TRUNCATED
 from query.lists.shapes import LogPage, SpanPage
+from query.sending import TRUNCATED
 from query.trace.reading import SpanDetail, Waterfall
 from query.tree import ErrorOrder
 

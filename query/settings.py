@@ -2,10 +2,14 @@
 file.
 """
 
-from typing import Annotated, ClassVar
+import os
+from typing import Annotated, ClassVar, Final
 
 from chassis.configuration import Settings, setting
 from chassis.cors import check_origins
+
+_MAX_HANDLES: Final = 64
+_MOST_BY_ITSELF: Final = 8  # each may take `max_memory_bytes`
 
 
 class QuerySettings(Settings, frozen=True, kw_only=True):
@@ -14,25 +18,34 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     prefix: ClassVar[str] = "SLUICE_QUERY_"
 
     handles: Annotated[
-        int, setting("Reads that run at once; each holds a connection to ClickHouse.", unit="reads", ge=1, le=64)
-    ] = 2
-    handles_per_principal: Annotated[
         int,
         setting(
-            "So many of them for one principal; where others wait too, principals take turns.",
+            "Reads that run at once; each holds a connection to ClickHouse. One user, and one organization, have all "
+            "but one of them at most.",
             unit="reads",
-            zero="no limit of its own",
+            zero="as many as there are processors, 2 to 8",
             ge=0,
-            le=64,
+            le=_MAX_HANDLES,
         ),
-    ] = 1
+    ] = 0
     max_waiting: Annotated[
         int,
-        setting("Reads that may wait for their turn; one more is answered 503.", unit="reads", zero="none waits", ge=0),
-    ] = 64
+        setting(
+            "Requests that may wait for their turn, half of them of one user, three quarters of one organization; one "
+            "more is answered 503.",
+            unit="requests",
+            zero="none waits",
+            ge=0,
+            le=100_000,
+        ),
+    ] = 1_000
+    max_wait_s: Annotated[
+        float,
+        setting("A request that waits longer for its turn is answered 503.", unit="seconds", ge=0.05, le=600),
+    ] = 30.0
     timeout_s: Annotated[
         float,
-        setting("A request that reads longer is answered 503.", unit="seconds", ge=0.05, le=600),
+        setting("A request that then reads longer is answered 503.", unit="seconds", ge=0.05, le=600),
     ] = 30.0
     max_memory_bytes: Annotated[
         int, setting("Memory one read may take in ClickHouse.", unit="bytes", zero="no limit of ours", ge=0)
@@ -48,24 +61,50 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_answers: Annotated[
         int,
         setting(
-            "Answers in memory at once, from the first read until the client has taken the last byte; the next waits "
-            "like a read, and as long.",
+            "Answers that are made at once, half of them of one user, three quarters of one organization; the next "
+            "waits.",
             unit="answers",
             ge=1,
             le=1_024,
         ),
     ] = 8
-    max_answers_per_principal: Annotated[
+    max_sending_bytes: Annotated[
         int,
         setting(
-            "So many of them for one principal; its next requests wait while others pass them. Of those that wait it "
-            "may have half, one more is answered 503.",
-            unit="answers",
-            zero="no limit of its own, nor for those that wait",
-            ge=0,
-            le=1_024,
+            "Answers in memory that are made and that their clients have not taken yet, half of it of one user, three "
+            "quarters of one organization; the next waits like a request. A larger one has all of it.",
+            unit="bytes",
+            ge=2**20,
         ),
-    ] = 4
+    ] = 256 * 2**20
+    stall_s: Annotated[
+        float,
+        setting(
+            "While an answer waits for that memory, a client in its way that takes nothing for so long is cut.",
+            unit="seconds",
+            ge=0.05,
+            le=600,
+        ),
+    ] = 5.0
+    cache_s: Annotated[
+        float,
+        setting(
+            "An answer over a window that ended a minute ago is given again for so long.",
+            unit="seconds",
+            zero="each is made anew",
+            ge=0,
+            le=300,
+        ),
+    ] = 5.0
+    max_cache_bytes: Annotated[
+        int,
+        setting(
+            "Memory for them; those asked for last stay. One has an eighth of it at most.",
+            unit="bytes",
+            zero="none is kept",
+            ge=0,
+        ),
+    ] = 32 * 2**20
     max_page_bytes: Annotated[
         int,
         setting(
@@ -130,6 +169,16 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
         ),
     ] = ()
 
+    @property
+    def handles_used(self) -> int:
+        """`handles`, as many as that comes to."""
+        return self.handles or max(2, min(_processors(), _MOST_BY_ITSELF))
+
     def validate(self) -> None:
         """Refuse origins that no browser sends."""
         check_origins("SLUICE_QUERY_CORS_ORIGINS", self.cors_origins)
+
+
+def _processors() -> int:
+    """Those that this process may use, as far as the system tells."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

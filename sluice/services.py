@@ -32,6 +32,7 @@ Step = Callable[[CheckedClickHouse], Awaitable[object]]
 EVERY: Final = ("gateway", "query", "control")
 SPARE_HANDLES: Final = 2  # of the gateway: derived rows and probes, beside the batches being inserted
 INGEST_QUEUE: Final = 64  # calls; the gateway bounds its memory itself, in bytes
+EXPLORE_QUEUE: Final = 64  # calls: probes, and reads while those before them are being cancelled; others wait in turns
 
 log = structlog.get_logger(__name__)
 
@@ -177,9 +178,9 @@ def _add_query(parts: _Parts) -> None:
     from query.settings import QuerySettings
 
     settings = parts.options.load(QuerySettings)
-    clickhouse = _checked_clickhouse(parts.chassis, handles=settings.handles, max_waiting=settings.max_waiting)
+    clickhouse = _checked_clickhouse(parts.chassis, handles=settings.handles_used, max_waiting=EXPLORE_QUEUE)
     signer = cursor_signer(settings.cursor_key, parts.chassis.data_dir / "cursor.key")
-    parts.add(service(settings, clickhouse=clickhouse, signer=signer))
+    parts.add(service(settings, clickhouse=clickhouse, signer=signer, registry=parts.telemetry.registry))
     parts.resources.append(_stepped(clickhouse, _once(parts)))
 
 

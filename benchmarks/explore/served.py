@@ -41,12 +41,12 @@ class Request(NamedTuple):
 
 
 class _Open:
-    """A guard that lets everybody see one project; who may see what is not what is measured."""
+    """A guard that lets everybody see one project, by the name that he gives; who may see what is not measured."""
 
     async def authenticate(self, authorization: str | None) -> Grant:
         if authorization is None:
             raise Unauthorized
-        return Grant("t", "p", "o", "shop", Role.MEMBER, frozenset({Scope.EXPLORE_READ}))
+        return Grant("t", authorization, "o", "shop", Role.MEMBER, frozenset({Scope.EXPLORE_READ}))
 
     async def authorize(self, grant: Grant, org_slug: str, project_slug: str | None, scopes: Collection[str]) -> Reach:
         held = frozenset(Scope(scope) for scope in scopes)
@@ -54,18 +54,20 @@ class _Open:
 
 
 class Served:
-    """The service over the engine in `directory`; `ask` calls it, `run` goes past it."""
+    """The service over the engine in `directory`; `ask` calls it, `run` goes past it, `port` is where it listens."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, settings: QuerySettings | None = None) -> None:
         self._directory = directory
+        self._settings = QuerySettings() if settings is None else settings
+        self.port = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._exit = AsyncExitStack()
 
     def __enter__(self) -> Self:
         self._thread.start()
-        port = self._wait(self._start())
-        self._client = http.client.HTTPConnection("127.0.0.1", port)
+        self.port = self._wait(self._start())
+        self._client = http.client.HTTPConnection("127.0.0.1", self.port)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -98,8 +100,8 @@ class Served:
         await self._engine.start()
         self._exit.push_async_callback(self._engine.close)
         settings = ChassisSettings(api_rate=0, analysis_rate=0)  # one client asks more than a principal may
-        query_settings, telemetry = QuerySettings(), Telemetry("query")
-        store = ClickHouse(url, handles=query_settings.handles, max_waiting=query_settings.max_waiting)
+        query_settings, telemetry = self._settings, Telemetry("query")
+        store = ClickHouse(url, handles=query_settings.handles_used)
         built = service(query_settings, clickhouse=store, signer=CursorSigner(b"k" * 32))
         app = build_app(
             built.routes,

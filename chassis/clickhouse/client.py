@@ -32,6 +32,9 @@ class QueryLimits(NamedTuple):
     max_rows_to_read: int = 0
     max_rows_to_group_by: int = 0  # distinct keys; each thread of the engine counts its own
     max_threads: int = 0  # 0: the engine chooses
+    # It pauses between blocks while a call of a lesser number runs. Inserts are 1: nobody's telemetry waits for
+    # somebody's chart.
+    priority: int = 2
 
 
 # Defaults of these changed between ClickHouse releases, or differ between installations: each is sent with every
@@ -62,7 +65,6 @@ _QUERY_SETTINGS: Final[Mapping[str, str | int]] = {
     "skip_unavailable_shards": 0,  # a part of the rows is no answer
     "precise_float_parsing": 1,  # numbers are read from their texts
     "cancel_http_readonly_queries_on_client_close": 1,
-    # A read pauses between blocks while an insert runs: nobody's telemetry waits for somebody's chart.
 }
 
 # The embedded client runs anything else as a command, with `SET readonly`, which then cannot be unset.
@@ -381,6 +383,7 @@ def _limit_settings(limits: QueryLimits) -> dict[str, str | int | float]:
         "max_result_bytes": limits.max_result_bytes,
         "max_rows_to_read": limits.max_rows_to_read,
         "max_rows_to_group_by": limits.max_rows_to_group_by,
+        "priority": limits.priority,
     }
     if limits.max_threads:
         settings["max_threads"] = limits.max_threads

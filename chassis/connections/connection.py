@@ -2,9 +2,9 @@
 
 aiohttp has no time limit on a request head or on a client that does not read, and no limit on connections. Here a
 connection that has not sent a whole head in time is closed (from its first byte on when it was kept alive), so is one
-that takes nothing of its answer; over the cap one that waits gives way (`crowd`), or the new one is answered 503
-without a task being started for it; and a handler whose client went away is cancelled where its route says so. What
-its client sends becomes requests in `receiver`.
+that takes too little of its answer (`taking`); over the cap one that waits gives way (`crowd`), or the new one is
+answered 503 without a task being started for it; and a handler whose client went away is cancelled where its route
+says so. What its client sends becomes requests in `receiver`.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from chassis.connections.heads import fault_of
 from chassis.connections.outside import bare, turn_away
 from chassis.connections.plan import ConnectionPlan
 from chassis.connections.receiver import Receiver
+from chassis.connections.taking import Taken, untaken
 from chassis.errors import BadRequest, InternalError
 from chassis.web import CANCEL_ON_DISCONNECT
 
@@ -33,11 +34,12 @@ def connections(server: web.Server, plan: ConnectionPlan) -> Callable[[], "Conne
 class Connection(Receiver):
     """An HTTP/1.1 connection that cannot be held for nothing."""
 
-    __slots__ = ("_send_due",)
+    __slots__ = ("_send_due", "_taken")
 
     def __init__(self, server: web.Server, loop: asyncio.AbstractEventLoop, plan: ConnectionPlan) -> None:
         super().__init__(server, loop, plan)
         self._send_due = Deadline(loop, plan.settings.send_timeout_s)
+        self._taken = Taken(0, 0)  # of what is sent, when that deadline was set
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the connection and its first deadline, or turn it away."""
@@ -67,14 +69,10 @@ class Connection(Receiver):
             task.cancel()
 
     def pause_writing(self) -> None:
-        """The client does not take what is sent; it has until the deadline."""
+        """The client does not take what is sent as fast as it comes; until the deadline it has to take enough."""
         super().pause_writing()
-        self._send_due.set(self._expire_send)
-
-    def resume_writing(self) -> None:
-        """The client reads again."""
-        self._send_due.forget()
-        super().resume_writing()
+        if not self._send_due.pending:
+            self._watch_taking()
 
     async def finish_response(
         self, request: BaseRequest, resp: web.StreamResponse, start_time: float | None
@@ -125,7 +123,23 @@ class Connection(Receiver):
             raise ConnectionError("a response was begun already")
         return bare(InternalError())
 
+    def _watch_taking(self) -> None:
+        self._taken = self._taking()
+        self._send_due.set(self._expire_send)
+
+    def _taking(self) -> Taken:
+        """How far the client is; it may have come to the next answer, or to none."""
+        request = self._current_request
+        sent = 0 if request is None else request.writer.output_size
+        return Taken(self._answers, sent - untaken(cast(asyncio.Transport, self.transport)))
+
     def _expire_send(self) -> None:
-        if self.transport is not None:
+        """Cut a client that has taken less than it must; one that reads slowly and steadily has until the next time."""
+        if self.transport is None or not self._paused:
+            return
+        settings = self._plan.settings
+        if self._taking().goes_on_from(self._taken, settings.send_timeout_s * settings.send_min_rate):
+            self._watch_taking()
+        else:
             self._plan.send_expired()
             self.transport.abort()

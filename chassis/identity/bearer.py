@@ -85,6 +85,7 @@ class BearerGuard:
             owner_id=grant.owner_id,
             on_behalf_of=grant.on_behalf_of,
             act_chain=grant.act_chain,
+            root_id=grant.root_id,
         )
 
     def forget(self, org_id: str) -> None:

@@ -44,9 +44,10 @@ class Grant:
 class Reach:
     """What one bearer may do in the organization its token is pinned to, as of at most five seconds ago.
 
-    `project_id` and `project_slug` are set on routes below a project. `owner_id`: of an agent or service. On a token
-    that acts for somebody (RFC 8693) `on_behalf_of` is the principal it speaks for in the end, and `act_chain` are the
-    ids of those who act, the current one first and the innermost last; both are empty on any other token.
+    `project_id` and `project_slug` are set on routes below a project. `owner_id`: of an agent or service,
+    `root_id`: the user at the end of the row of its owners. On a token that acts for somebody (RFC 8693) `on_behalf_of`
+    is the principal it speaks for in the end, and `act_chain` are the ids of those who act, the current one first and
+    the innermost last; both are empty on any other token.
     """
 
     principal_id: str
@@ -61,6 +62,7 @@ class Reach:
     owner_id: str | None = None
     on_behalf_of: str | None = None
     act_chain: tuple[str, ...] = ()
+    root_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -10,14 +11,15 @@ from aiohttp import web
 from chassis.access import reach
 from chassis.cursor import CursorSigner
 from chassis.errors import NotFound
-from query.answers import Answers, json_answer
+from query.answers import Answers, asker_of
 from query.errors import history, listing
 from query.errors.ids import occurrence_place
 from query.errors.listing import error_page
 from query.errors.occurrences import occurrence_page, occurrence_record, read_logs, read_occurrence
 from query.fields import ERRORS, fingerprint_bytes
-from query.lists.listing import Place, fetch, plan
+from query.lists.listing import Place, fetch, page_question, plan
 from query.paths import id_of, project_of
+from query.question import Made, Question
 from query.store import Stores
 
 MAX_ID: Final = 64
@@ -39,10 +41,15 @@ class Errors:
         """
         place = Place(reach(request).org_id, project_of(request), ERRORS)
         planned = listing.plan(request.query, place, self._signer, self._clock())
-        await self._answers.take_place(reach(request).principal_id)
-        async with self._stores.reading(reach(request).principal_id) as store:
-            page = await listing.fetch(store, self._signer, planned)
-        return json_answer(await asyncio.to_thread(lambda: msgspec.json.encode(error_page(page))))
+
+        async def make() -> Made:
+            async with self._stores.reading(asker_of(request)) as store:
+                page = await listing.fetch(store, self._signer, planned)
+            return Made(await asyncio.to_thread(lambda: msgspec.json.encode(error_page(page))))
+
+        asked, to_ns = replace(planned, now_ns=0), planned.asked.window.to_ns
+        question = Question.of("errors", place.project_id, asked, to_ns=to_ns)
+        return await self._answers.answer(request, question, make)
 
     async def group(self, request: web.Request) -> web.StreamResponse:
         """Show one error, and how often it occurred over the window.
@@ -50,12 +57,17 @@ class Errors:
         An error that did not occur in the window is there with a count of zero.
         """
         planned = history.plan(request.query, project_of(request), _fingerprint(request), self._clock())
-        await self._answers.take_place(reach(request).principal_id)
-        async with self._stores.reading(reach(request).principal_id) as store:
-            found = await history.read_history(store, planned)
-        if found is None:
-            raise NotFound
-        return json_answer(msgspec.json.encode(found))
+
+        async def make() -> Made:
+            async with self._stores.reading(asker_of(request)) as store:
+                found = await history.read_history(store, planned)
+            if found is None:
+                raise NotFound
+            return Made(msgspec.json.encode(found))
+
+        asked = planned.asked
+        question = Question.of("error", asked.project_id, planned, to_ns=asked.window.to_ns)
+        return await self._answers.answer(request, question, make)
 
     async def occurrences(self, request: web.Request) -> web.StreamResponse:
         """List the occurrences of an error, newest first.
@@ -65,12 +77,15 @@ class Errors:
         project_id, fingerprint = project_of(request), _fingerprint(request)
         place = Place(reach(request).org_id, project_id, ERRORS, fingerprint=fingerprint)
         planned = plan(request.query, place, self._signer, self._clock())
-        await self._answers.take_place(reach(request).principal_id)
-        async with self._stores.reading(reach(request).principal_id) as store:
-            page = await fetch(store, self._signer, planned)
-            if not page.rows and await history.known_type(store, project_id, fingerprint) is None:
-                raise NotFound
-        return json_answer(await asyncio.to_thread(lambda: msgspec.json.encode(occurrence_page(page, fingerprint))))
+
+        async def make() -> Made:
+            async with self._stores.reading(asker_of(request)) as store:
+                page = await fetch(store, self._signer, planned)
+                if not page.rows and await history.known_type(store, project_id, fingerprint) is None:
+                    raise NotFound
+            return Made(await asyncio.to_thread(lambda: msgspec.json.encode(occurrence_page(page, fingerprint))))
+
+        return await self._answers.answer(request, page_question(planned), make)
 
     async def occurrence(self, request: web.Request) -> web.StreamResponse:
         """Show one occurrence with its stack trace, its span and the log records around it.
@@ -79,12 +94,16 @@ class Errors:
         """
         project_id, fingerprint = project_of(request), _fingerprint(request)
         place, logs = id_of(request, "occurrenceId", MAX_ID, occurrence_place), read_logs(request.query)
-        await self._answers.take_place(reach(request).principal_id)
-        async with self._stores.reading(reach(request).principal_id) as store:
-            found = await read_occurrence(store, project_id, fingerprint, place, logs)
-        if found is None:
-            raise NotFound
-        return json_answer(await asyncio.to_thread(lambda: msgspec.json.encode(occurrence_record(found))))
+
+        async def make() -> Made:
+            async with self._stores.reading(asker_of(request)) as store:
+                found = await read_occurrence(store, project_id, fingerprint, place, logs)
+            if found is None:
+                raise NotFound
+            return Made(await asyncio.to_thread(lambda: msgspec.json.encode(occurrence_record(found))))
+
+        question = Question.of("occurrence", project_id, fingerprint, place, logs)
+        return await self._answers.answer(request, question, make)
 
 
 def _fingerprint(request: web.Request) -> bytes:

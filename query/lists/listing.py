@@ -19,6 +19,7 @@ from query.asking.instant import HOUR
 from query.asking.parameters import FILTERS_PATH, ListRequest, read_list, read_page
 from query.asking.window import Window, slices
 from query.fields import ERRORS, SPANS, Signal, trace_id_bytes
+from query.question import Question
 from query.rows import LogCore, Occurrence, SpanCore, fitting, text_size
 from query.sql import names
 from query.store import MAX_RESULT_BYTES, Store
@@ -102,6 +103,12 @@ def plan(query: Mapping[str, str], place: Place, signer: CursorSigner, now_ns: i
     if place.fingerprint is not None:
         tests = (Condition(ERRORS.fields["fingerprint"], IsId((place.fingerprint,))), *tests)
     return Plan(place, request, tests, now_ns, window, after, mark is not None, binding)
+
+
+def page_question(plan: Plan) -> Question:
+    """What is asked for. A page does not depend on the clock, which its cursor only hands on: any continues it."""
+    to_ns = None if plan.window is None else plan.window.to_ns
+    return Question.of("page", plan.place.project_id, replace(plan, now_ns=0), to_ns=to_ns)
 
 
 async def fetch(store: Store, signer: CursorSigner, plan: Plan) -> Page:

@@ -110,6 +110,14 @@ async def test_a_query_meets_its_limits(
         await clickhouse.query(sql, {}, limits=limits)
 
 
+async def test_a_query_gives_way_to_inserts_and_says_so(clickhouse: ClickHouse) -> None:
+    """A query without a priority takes no part in them, and would not pause."""
+    asked = "SELECT getSetting('priority')"
+    assert await clickhouse.query(asked, {}, limits=LIMITS) == [(2,)]
+    assert await clickhouse.query(asked, {}, limits=LIMITS._replace(priority=3)) == [(3,)]
+    assert int(client.INSERT_SETTINGS["priority"]) < 2
+
+
 async def test_a_query_only_reads(clickhouse: ClickHouse) -> None:
     with pytest.raises(ValueError, match="SELECT"):
         await clickhouse.query("CREATE TABLE x (a UInt8) ENGINE = Memory", {}, limits=LIMITS)

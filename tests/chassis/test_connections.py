@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import re
+import socket
 import subprocess
 import sys
 
@@ -566,6 +567,34 @@ async def test_a_client_that_does_not_read_its_answer_is_cut(serve: Serve) -> No
         while 'expired_connections_total{phase="send"} 1.0' not in served.telemetry.exposition().decode():
             await asyncio.sleep(0.01)
     writer.close()
+
+
+@pytest.mark.parametrize(("least", "whole"), [(8_192, True), (10**9, False)])
+async def test_a_client_that_reads_slowly_and_steadily_has_its_answer_as_long_as_it_reads_fast_enough(
+    serve: Serve, least: int, whole: bool
+) -> None:
+    """A rate of bytes a second, and 6 MB at some 3 MB/s, through buffers that hold half of it."""
+    size = 6_000_000
+
+    async def much(_request: web.Request) -> web.Response:
+        return web.Response(body=b"x" * size)
+
+    served = await serve([Route("GET", "/much", much, public())], send_timeout_s=2 * SOON, send_min_rate=least)
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**16)
+        client.setblocking(False)
+        loop, received = asyncio.get_running_loop(), 0
+        await loop.sock_connect(client, ("127.0.0.1", served.port))
+        await loop.sock_sendall(client, b"GET /much HTTP/1.1\r\nHost: a\r\n\r\n")
+        async with asyncio.timeout(3 * DEADLINE_S):
+            try:
+                while received < size and (piece := await loop.sock_recv(client, 2**15)):
+                    received += len(piece)
+                    await asyncio.sleep(0.01)
+            except ConnectionResetError:
+                pass
+    assert (received >= size) is whole
+    assert ('expired_connections_total{phase="send"} 1.0' in served.telemetry.exposition().decode()) is not whole
 
 
 async def test_compressed_bodies_are_left_as_they_came(serve: Serve) -> None:

@@ -1,4 +1,4 @@
-"""The Grafana dashboard asks for nothing that a process does not tell, and shows each panel in a place of its own."""
+"""The Grafana dashboards ask for nothing that a process does not tell, and show each panel in a place of its own."""
 
 import json
 import re
@@ -10,16 +10,28 @@ import pytest
 
 from tests.deploy.promql import named
 
-FILE: Final = Path(__file__).parents[2] / "deploy/grafana/sluice-gateway.json"
-DASHBOARD: Final[dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))
-PANELS: Final[list[dict[str, Any]]] = DASHBOARD["panels"]
-CHARTS: Final = [panel for panel in PANELS if panel["type"] != "row"]
+FOLDER: Final = Path(__file__).parents[2] / "deploy/grafana"
+# Each with the metrics that it is about.
+FILES: Final = {"sluice-gateway": ("sluice_gateway_", "sluice_deliver"), "sluice-query": ("sluice_query_",)}
+TEXTS: Final = {name: (FOLDER / f"{name}.json").read_text(encoding="utf-8") for name in FILES}
+DASHBOARDS: Final[dict[str, dict[str, Any]]] = {name: json.loads(text) for name, text in TEXTS.items()}
+CHARTS: Final = {
+    f"{name}: {panel['title']}": panel
+    for name, dashboard in DASHBOARDS.items()
+    for panel in dashboard["panels"]
+    if panel["type"] != "row"
+}
 VARIABLES: Final = {"$__rate_interval": "5m", "$instance": ".*"}
 IN_LEGEND: Final = re.compile(r"\{\{(\w+)\}\}")
 
 
-@pytest.mark.parametrize("panel", CHARTS, ids=[panel["title"] for panel in CHARTS])
-def test_a_panel_asks_for_what_a_gateway_tells(panel: dict[str, Any], exposed: Mapping[str, frozenset[str]]) -> None:
+def test_all_dashboards_are_looked_at() -> None:
+    assert {path.stem for path in FOLDER.iterdir()} == FILES.keys()
+    assert {dashboard["uid"] for dashboard in DASHBOARDS.values()} == FILES.keys()
+
+
+@pytest.mark.parametrize("panel", CHARTS.values(), ids=CHARTS)
+def test_a_panel_asks_for_what_a_process_tells(panel: dict[str, Any], exposed: Mapping[str, frozenset[str]]) -> None:
     assert panel["targets"]
     assert panel["description"].endswith(".")
     assert panel["fieldConfig"]["defaults"]["unit"]
@@ -37,30 +49,34 @@ def test_a_panel_asks_for_what_a_gateway_tells(panel: dict[str, Any], exposed: M
         assert set(IN_LEGEND.findall(target["legendFormat"])) <= told
 
 
-def test_variables_are_those_that_panels_use() -> None:
-    assert [variable["name"] for variable in DASHBOARD["templating"]["list"]] == ["datasource", "instance"]
-    query = DASHBOARD["templating"]["list"][1]["query"]
+@pytest.mark.parametrize("name", FILES)
+def test_variables_are_those_that_panels_use(name: str) -> None:
+    variables = DASHBOARDS[name]["templating"]["list"]
+    assert [variable["name"] for variable in variables] == ["datasource", "instance"]
+    query = variables[1]["query"]
     assert query == "label_values(sluice_build_info, instance)"
 
 
-def test_panels_have_a_place_and_a_name_of_their_own() -> None:
+@pytest.mark.parametrize("name", FILES)
+def test_panels_have_a_place_and_a_name_of_their_own(name: str) -> None:
     taken: set[tuple[int, int]] = set()
-    for panel in PANELS:
+    panels = DASHBOARDS[name]["panels"]
+    for panel in panels:
         at = panel["gridPos"]
         cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
         assert not cells & taken
         assert max(x for x, _ in cells) < 24
         taken |= cells
     for key in ("id", "title"):
-        values = [panel[key] for panel in PANELS]
+        values = [panel[key] for panel in panels]
         assert len(set(values)) == len(values)
 
 
-def test_every_metric_that_an_operator_needs_is_shown(exposed: Mapping[str, frozenset[str]]) -> None:
-    text = FILE.read_text(encoding="utf-8")
-    ours = ("sluice_gateway_", "sluice_deliver")
-    gateways = {re.sub(r"_(bucket|sum|count)$", "", name) for name in exposed if name.startswith(ours)}
-    assert {name for name in gateways if name not in text} <= NOT_SHOWN
+@pytest.mark.parametrize("name", FILES)
+def test_every_metric_that_an_operator_needs_is_shown(name: str, exposed: Mapping[str, frozenset[str]]) -> None:
+    about = {re.sub(r"_(bucket|sum|count)$", "", metric) for metric in exposed if metric.startswith(FILES[name])}
+    assert about
+    assert {metric for metric in about if metric not in TEXTS[name]} <= NOT_SHOWN
 
 
 # Details to look up at /metrics when something else has shown that they matter.

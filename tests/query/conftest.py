@@ -173,15 +173,20 @@ def _resource(resource: Mapping[str, Any] | Resource | None) -> Resource:
 
 
 class Guard:
-    """Three bearers: `mine` sees the organization acme, `blind` lacks the scope, `foreign` sees evil."""
+    """Bearers: `mine` and `colleague` see the organization acme, `blind` lacks the scope, `foreign` sees evil;
+    `agent-1` and so on are agents that `mine` owns.
+    """
 
     async def authenticate(self, authorization: str | None) -> Grant:
-        orgs = {"Bearer mine": "acme", "Bearer blind": "acme", "Bearer foreign": "evil"}
-        if authorization not in orgs:
+        name = (authorization or "").removeprefix("Bearer ")
+        org = {"mine": "acme", "colleague": "acme", "blind": "acme", "agent": "acme", "foreign": "evil"}.get(
+            name.partition("-")[0]
+        )
+        if org is None:
             raise Unauthorized
-        name, org = authorization.removeprefix("Bearer "), orgs[authorization]
         scopes = frozenset[Scope]() if name == "blind" else frozenset({Scope.EXPLORE_READ})
-        return Grant("t", name, f"id of {org}", org, Role.MEMBER, scopes)
+        root_id = "mine" if name.startswith("agent-") else None
+        return Grant("t", name, f"id of {org}", org, Role.MEMBER, scopes, root_id=root_id)
 
     async def authorize(self, grant: Grant, org_slug: str, project_slug: str | None, scopes: Collection[str]) -> Reach:
         place = _PROJECTS.get((org_slug, project_slug or ""))
@@ -190,7 +195,17 @@ class Guard:
         if grant.scopes.isdisjoint(scopes):
             raise Forbidden
         org_id, project_id = place
-        return Reach(grant.principal_id, "t", org_id, org_slug, Role.MEMBER, grant.scopes, project_id, project_slug)
+        return Reach(
+            grant.principal_id,
+            "t",
+            org_id,
+            org_slug,
+            Role.MEMBER,
+            grant.scopes,
+            project_id,
+            project_slug,
+            root_id=grant.root_id,
+        )
 
 
 @dataclass
@@ -310,12 +325,13 @@ def application(
     store: ClickHouse, settings: QuerySettings, clock: list[int], chassis: ChassisSettings = UNLIMITED
 ) -> web.Application:
     """The service as an application, behind the guard of these tests."""
-    built = service(settings, clickhouse=store, signer=CursorSigner(b"k" * 32), clock=lambda: clock[0])
+    telemetry, signer = Telemetry("query"), CursorSigner(b"k" * 32)
+    built = service(settings, clickhouse=store, signer=signer, clock=lambda: clock[0], registry=telemetry.registry)
     return build_app(
         built.routes,
         service=built.name,
         settings=chassis,
-        telemetry=Telemetry("query"),
+        telemetry=telemetry,
         resources=built.resources,
         guards=Guards(bearer=Guard()),
         readiness=built.readiness,

@@ -10,10 +10,12 @@ from query.asking.filters import conditions, parse_filters
 from query.asking.instant import HOUR, SECOND
 from query.asking.window import Window
 from query.fields import SPANS
+from query.metrics import QueryMetrics
 from query.settings import QuerySettings
 from query.sql import emit, names
 from query.store import Store, Stores
 from query.tree import Attribute, Condition, Exists, Listing
+from query.turns import Asker
 from tests.query.conftest import NOW, PROJECT, Explore, Loader, span
 
 WINDOW = Window(NOW - HOUR, NOW)
@@ -42,7 +44,7 @@ def listing(text: str, known: frozenset[str] | None) -> Listing:
 
 @pytest.fixture
 def store(clickhouse: ClickHouse) -> Store:
-    return Stores(clickhouse, QuerySettings()).of("principal")
+    return Stores(clickhouse, QuerySettings(), QueryMetrics()).of(Asker("o1", "mine"))
 
 
 async def test_what_is_known_never_changes_an_answer(loader: Loader, store: Store) -> None:

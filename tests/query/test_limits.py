@@ -1,4 +1,4 @@
-"""One principal among others: its rate limit on every endpoint, and its share of the answers in memory."""
+"""One principal among others: its rate limit on every endpoint, and its user's share of the answers in memory."""
 
 import asyncio
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from chassis.serve import bind, listening
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from query.settings import QuerySettings
-from query.turns import Turns
+from query.turns import Asker, Turns
 from tests.query.conftest import (
     FOREIGN_PATH,
     HOUR,
@@ -81,22 +81,21 @@ async def test_every_endpoint_tells_how_the_limit_of_its_principal_stands(path: 
         assert (await ask("blind")) == (403, [str(burst), str(burst - 1)])
 
 
-async def test_one_principal_cannot_take_all_answers() -> None:
-    """Two of three places are its own; another's request passes what it has waiting."""
-    settings = QuerySettings(
-        handles=3, handles_per_principal=0, max_answers=3, max_answers_per_principal=2, max_waiting=4
-    )
-    store = Held(NOWHERE)
+async def test_one_user_cannot_take_all_answers_nor_the_whole_queue() -> None:
+    """Two of four places are his, and two of the four that wait, whichever of his agents asks; another's request passes
+    them.
+    """
+    settings, store = QuerySettings(handles=4, max_answers=4, max_waiting=4), Held(NOWHERE)
     async with served(store, settings, [NOW]) as client, asyncio.timeout(30):
-        mine = [asyncio.ensure_future(client.get("/spans")) for _ in range(5)]
+        mine = [asyncio.ensure_future(client.get("/spans", token=f"agent-{n}", hours=n)) for n in range(1, 6)]
         refused, waiting = await asyncio.wait(mine, return_when=asyncio.FIRST_COMPLETED)
         assert [task.result().status for task in refused] == [503]
         assert [task.result().json["error"]["message"] for task in refused] == [
-            "Too many requests of this principal are waiting; ask again later."
+            "Too many requests of this user are waiting; ask again later."
         ]
         for _ in range(2):
             await store.reads.acquire()
-        assert store.reads.locked(), "the others of this principal wait"
+        assert store.reads.locked(), "the others of this user wait"
         other = asyncio.ensure_future(client.get("/spans", token="foreign", base=FOREIGN_PATH))
         await store.reads.acquire()
         store.may_end.set()
@@ -107,10 +106,10 @@ async def test_a_client_that_goes_away_while_it_waits_leaves_the_queue(monkeypat
     began, left = asyncio.Semaphore(0), asyncio.Semaphore(0)
 
     class Watched(Turns):
-        async def take(self, principal: str) -> None:
+        async def take(self, asker: Asker, amount: int = 1) -> int:
             began.release()
             try:
-                await super().take(principal)
+                return await super().take(asker, amount)
             except asyncio.CancelledError:
                 left.release()
                 raise
@@ -128,27 +127,14 @@ async def test_a_client_that_goes_away_while_it_waits_leaves_the_queue(monkeypat
         first = asyncio.ensure_future(client.get(url))
         await began.acquire()
         await store.reads.acquire()
-        leaving = asyncio.ensure_future(client.get(url))
+        leaving = asyncio.ensure_future(client.get(f"{url}?hours=2"))
         await began.acquire()
         leaving.cancel()
         await left.acquire()
-        second = asyncio.ensure_future(client.get(url))
+        second = asyncio.ensure_future(client.get(f"{url}?hours=3"))
         await began.acquire()
         store.may_end.set()
         assert (await first).status == (await second).status == 200
-
-
-async def test_one_principal_cannot_hold_every_handle() -> None:
-    """What it reads at once is read one after the other, while another's request finds a handle free."""
-    store = Held(NOWHERE)
-    async with served(store, QuerySettings(), [NOW]) as client, asyncio.timeout(30):
-        mine = [asyncio.ensure_future(client.get("/spans")) for _ in range(4)]
-        await store.reads.acquire()
-        other = asyncio.ensure_future(client.get("/spans", token="foreign", base=FOREIGN_PATH))
-        await store.reads.acquire()
-        assert store.reads.locked(), "the others of this principal wait for their turn"
-        store.may_end.set()
-        assert {answer.status for answer in await asyncio.gather(other, *mine)} == {200}
 
 
 @pytest.mark.parametrize("path", ["/spans", "/logs", "/attributes", "/errors", *ANALYSED])

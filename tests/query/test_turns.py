@@ -1,4 +1,4 @@
-"""The turns of reads: how many run, whose is next, and that no place is lost."""
+"""The turns of organizations and users: how many run, whose is next, and that no place is lost."""
 
 import asyncio
 from collections import Counter
@@ -8,25 +8,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chassis.errors import ServiceUnavailable
-from query.turns import Turns
-from tests.query.test_answers import settle
+from query.turns import Asker, Shares, TooManyWait, Turns
 
 
-class Engine:
-    """Reads over `Turns`, each a task that runs until it is told to end."""
+class Crowd:
+    """Requests over `Turns`, each a task that has its amount until it is told to end; named by organization, user and a
+    number: `Aa1`.
+    """
 
     def __init__(self, turns: Turns) -> None:
-        self._turns = turns
+        self.turns = turns
         self.running: list[str] = []  # names, in the order in which they began
-        self._ends: dict[str, asyncio.Event] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
+        self.amounts: dict[str, int] = {}
+        self._ends: dict[str, asyncio.Event] = {}
 
-    async def ask(self, *names: str) -> None:
-        """Reads, named by their principal and a number: `a1`."""
+    async def ask(self, *names: str, amount: int = 1) -> None:
         for name in names:
-            self._ends[name] = asyncio.Event()
-            self.tasks[name] = asyncio.create_task(self._read(name))
+            self._ends[name], self.amounts[name] = asyncio.Event(), amount
+            self.tasks[name] = asyncio.create_task(self._request(name))
             await settle()
 
     async def end(self, *names: str) -> None:
@@ -39,97 +39,185 @@ class Engine:
             self.tasks[name].cancel()
         await settle()
 
-    async def _read(self, name: str) -> None:
-        async with self._turns.turn(name[0]):
-            self.running.append(name)
-            try:
-                await self._ends[name].wait()
-            finally:
-                self.running.remove(name)
+    def refused(self) -> list[str]:
+        ended = [(name, task) for name, task in self.tasks.items() if task.done() and not task.cancelled()]
+        return [name for name, task in ended if isinstance(task.exception(), TooManyWait)]
+
+    def waiting(self) -> list[str]:
+        return [name for name, task in self.tasks.items() if not task.done() and name not in self.running]
+
+    async def _request(self, name: str) -> None:
+        asker = Asker(name[0], name[1])
+        taken = await self.turns.take(asker, self.amounts[name])
+        self.running.append(name)
+        try:
+            await self._ends[name].wait()
+        finally:
+            self.running.remove(name)
+            self.turns.give_back(asker, taken)
+
+
+async def settle() -> None:
+    """Let every task go as far as it can; none waits for anything but another task."""
+    for _ in range(10):
+        await asyncio.sleep(0)
 
 
 @pytest.fixture
-async def engine() -> AsyncIterator[Engine]:
-    """Two places, without a limit of one principal's; six may wait."""
-    engine = Engine(Turns(2, 0, 6))
-    yield engine
-    await engine.abandon(*engine.tasks)
+async def crowd() -> AsyncIterator[Crowd]:
+    """Four places, two for a user, three for an organization; eight may wait, four of one, six of the other."""
+    crowd = Crowd(Turns(4, Shares.of(4), 8))
+    yield crowd
+    await crowd.abandon(*crowd.tasks)
 
 
-async def test_principals_take_turns(engine: Engine) -> None:
-    """Whoever has most waiting does not stand before the first of another, and those of one keep their order."""
-    await engine.ask("a1", "a2", "a3", "a4", "a5", "b1", "b2", "c1")
-    assert engine.running == ["a1", "a2"]
+async def test_a_user_and_an_organization_have_their_shares_and_the_rest_is_for_others(crowd: Crowd) -> None:
+    await crowd.ask("Aa1", "Aa2", "Aa3", "Ab1", "Ab2", "Ba1")
+    assert crowd.running == ["Aa1", "Aa2", "Ab1", "Ba1"]
+    await crowd.end("Aa1")
+    assert crowd.running == ["Aa2", "Ab1", "Ba1", "Ab2"], "users of one organization take turns"
+
+
+async def test_organizations_take_turns_whatever_their_users_have_waiting() -> None:
+    crowd = Crowd(Turns(1, Shares(1, 1), 20))
+    await crowd.ask("Aa1", "Aa2", "Aa3", "Ab1", "Ac1", "Ba1", "Ba2")
     begun = []
-    for name in ("a1", "a2", "b1", "c1", "a3", "b2"):
-        await engine.end(name)
-        begun.append(engine.running[-1])
-    assert begun == ["b1", "c1", "a3", "b2", "a4", "a5"]
+    for name in ("Aa1", "Ba1", "Ab1", "Ba2", "Ac1", "Aa2"):
+        await crowd.end(name)
+        begun += crowd.running
+    assert begun == ["Ba1", "Ab1", "Ba2", "Ac1", "Aa2", "Aa3"]
+    await crowd.end("Aa3")
+    assert crowd.turns.held == 0
 
 
-async def test_a_principal_has_no_more_than_its_own() -> None:
-    engine = Engine(Turns(3, 2, 6))
-    await engine.ask("a1", "a2", "a3")
-    assert engine.running == ["a1", "a2"]
-    await engine.ask("b1", "b2")
-    assert engine.running == ["a1", "a2", "b1"]
-    await engine.end("a1")
-    assert engine.running == ["a2", "b1", "b2"]
-    await engine.end("a2", "b1", "b2", "a3")
-    assert all(task.done() for task in engine.tasks.values())
+async def test_one_place_is_left_for_whoever_comes() -> None:
+    crowd = Crowd(Turns(3, Shares.all_but_one(3), 20))
+    await crowd.ask("Aa1", "Aa2", "Aa3", "Ab1")
+    assert crowd.running == ["Aa1", "Aa2"]
+    await crowd.ask("Ba1")
+    assert crowd.running == ["Aa1", "Aa2", "Ba1"]
+    await crowd.end("Aa1")
+    assert crowd.running == ["Aa2", "Ba1", "Ab1"], "within an organization the users take turns"
+    await crowd.abandon(*crowd.tasks)
 
 
-async def test_one_too_many_is_refused(engine: Engine) -> None:
-    await engine.ask("a1", "a2", *(f"b{n}" for n in range(6)), "c1")
-    assert isinstance(engine.tasks["c1"].exception(), ServiceUnavailable)
-    await engine.abandon("b3")
-    await engine.ask("c2")
-    await engine.end("a1", "a2")
-    assert engine.running == ["b0", "c2"]
+async def test_a_user_has_half_of_the_queue_and_an_organization_three_quarters(crowd: Crowd) -> None:
+    await crowd.ask(*(f"Aa{n}" for n in range(8)))
+    assert crowd.refused() == ["Aa6", "Aa7"]
+    await crowd.ask("Ab1", "Ab2", "Ab3", "Ab4")
+    assert crowd.refused()[2:] == ["Ab4"], "one runs, two wait"
+    await crowd.ask("Ba1", "Ba2", "Ba3", "Ba4")
+    assert crowd.refused()[3:] == ["Ba4"], "one runs, eight wait in all"
+    await crowd.abandon("Aa2")
+    await crowd.ask("Ba5")
+    assert len(crowd.refused()) == 4
 
 
-async def test_a_read_that_is_cancelled_gives_its_turn_to_the_next(engine: Engine) -> None:
-    await engine.ask("a1", "a2", "b1", "b2", "c1")
-    await engine.abandon("b1")
-    await engine.end("a1")
-    assert engine.running == ["a2", "b2"]
-    engine.tasks["c1"].cancel()  # in the moment in which its turn comes
-    await engine.end("a2")
-    await engine.abandon("b2")
-    assert engine.running == []
-    await engine.ask("d1", "d2", "d3")
-    assert engine.running == ["d1", "d2"]
+async def test_what_is_larger_than_a_share_comes_when_its_user_has_nothing_and_is_waited_for() -> None:
+    """Of ten; two wait for what nobody passes them in."""
+    crowd = Crowd(Turns(10, Shares.of(10), 9))
+    await crowd.ask("Aa1", amount=4)
+    await crowd.ask("Aa2", amount=2)
+    await crowd.ask("Ba1", amount=40)
+    await crowd.ask("Ca1", amount=1)
+    assert crowd.running == ["Aa1"]
+    await crowd.end("Aa1")
+    assert crowd.running == ["Ba1"], "as much as there is"
+    await crowd.end("Ba1")
+    assert crowd.running == ["Ca1", "Aa2"]
+    await crowd.end("Ca1", "Aa2")
+    assert crowd.turns.held == 0
 
 
-async def test_a_turn_that_comes_with_the_cancellation_is_given_on(engine: Engine) -> None:
-    await engine.ask("a1", "a2", "b1", "c1")
-    engine._ends["a1"].set()
-    while engine.tasks["a1"] in asyncio.all_tasks() and "a1" in engine.running:
-        await asyncio.sleep(0)
-    engine.tasks["b1"].cancel()
+async def test_who_gives_up_waiting_for_much_lets_the_others_go_on() -> None:
+    crowd = Crowd(Turns(4, Shares(4, 4), 9))
+    await crowd.ask("Aa1", amount=2)
+    await crowd.ask("Ba1", amount=3)
+    await crowd.ask("Ca1", amount=2)
+    assert crowd.running == ["Aa1"]
+    await crowd.abandon("Ba1")
+    assert crowd.running == ["Aa1", "Ca1"]
+    await crowd.end("Aa1", "Ca1")
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_a_place_that_falls_to_somebody_who_is_just_leaving_is_not_lost(moment: str) -> None:
+    """The one who waits longest is cancelled just before, or just after, the place is handed on."""
+    crowd = Crowd(Turns(1, Shares(1, 1), 9))
+    await crowd.ask("Aa1", "Ba1", "Ca1")
+    if moment == "before":
+        crowd.tasks["Ba1"].cancel()
+        crowd._ends["Aa1"].set()
+    else:
+        crowd._ends["Aa1"].set()
+        while crowd.turns.waiting == 2:
+            await asyncio.sleep(0)
+        crowd.tasks["Ba1"].cancel()
     await settle()
-    assert engine.running == ["a2", "c1"]
-    assert engine.tasks["b1"].cancelled()
+    assert crowd.running == ["Ca1"]
+    assert crowd.tasks["Ba1"].cancelled()
+    await crowd.end("Ca1")
+    assert (crowd.turns.held, crowd.turns.waiting) == (0, 0)
 
 
-ACTIONS = st.lists(st.tuples(st.sampled_from(["ask", "end", "abandon"]), st.integers(0, 7)), max_size=30)
+async def test_who_has_what_others_wait_for_is_in_their_way() -> None:
+    """Shares: a user five, an organization seven, of ten."""
+    crowd = Crowd(Turns(10, Shares.of(10), 9))
+    await crowd.ask("Aa1", "Ab1", amount=3)
+    assert not crowd.turns.in_the_way(Asker("A", "a"))
+    await crowd.ask("Ac1", amount=2)
+    assert [crowd.turns.in_the_way(Asker(*name)) for name in ("Aa", "Ab", "Ba")] == [True, True, False]
+    await crowd.abandon("Ac1")
+    await crowd.ask("Aa2", amount=3)
+    assert [crowd.turns.in_the_way(Asker(*name)) for name in ("Aa", "Ba")] == [True, False]
+    await crowd.abandon("Aa2")
+    await crowd.ask("Ba1", amount=5)
+    assert [crowd.turns.in_the_way(Asker(*name)) for name in ("Aa", "Ab")] == [True, True]
+    await crowd.abandon(*crowd.tasks)
 
 
-@given(actions=ACTIONS)
-async def test_no_place_is_lost_and_none_is_idle_while_somebody_may_have_it(actions: list[tuple[str, int]]) -> None:
-    engine, numbers = Engine(Turns(3, 2, 4)), iter(range(1000))
-    for action, number in actions:
-        alive = [name for name, task in engine.tasks.items() if not task.done()]
-        if action == "ask":
-            await engine.ask(f"{'abc'[number % 3]}{next(numbers)}")
-        elif alive:
-            await (engine.end if action == "end" else engine.abandon)(alive[number % len(alive)])
-        held = Counter(name[0] for name in engine.running)
-        waiting = {name for name, task in engine.tasks.items() if not task.done()} - set(engine.running)
-        assert len(engine.running) <= 3
-        assert all(count <= 2 for count in held.values())
-        assert len(engine.running) == 3 or all(held[name[0]] == 2 for name in waiting)
-    await engine.abandon(*engine.tasks)
-    await engine.ask("x1", "x2", "y1")
-    assert engine.running == ["x1", "x2", "y1"]
-    await engine.abandon("x1", "x2", "y1")
+ACTS = st.lists(
+    st.tuples(st.sampled_from(["ask", "ask", "end", "abandon"]), st.integers(0, 40), st.integers(1, 4)), max_size=60
+)
+
+
+@given(acts=ACTS, total=st.integers(1, 6), max_waiting=st.integers(0, 8), all_but_one=st.booleans())
+async def test_whatever_happens_bounds_hold_and_nothing_is_lost(
+    acts: list[tuple[str, int, int]], total: int, max_waiting: int, all_but_one: bool
+) -> None:
+    shares = Shares.all_but_one(total) if all_but_one else Shares.of(total)
+    crowd = Crowd(Turns(total, shares, max_waiting))
+    for step, (act, number, amount) in enumerate(acts):
+        living = [name for name, task in crowd.tasks.items() if not task.done()]
+        if act == "ask":
+            await crowd.ask(f"{'AB'[number % 2]}{'abc'[number % 3]}{step}", amount=amount)
+        elif living:
+            await (crowd.end if act == "end" else crowd.abandon)(living[number % len(living)])
+        _check(crowd, total, shares, max_waiting)
+    await crowd.abandon(*crowd.tasks)
+    assert (crowd.turns.held, crowd.turns.waiting) == (0, 0)
+    await crowd.ask("Xx", amount=total)
+    assert crowd.running == ["Xx"]
+    await crowd.end("Xx")
+
+
+def _check(crowd: Crowd, total: int, shares: Shares, max_waiting: int) -> None:
+    by_user, by_org = Counter[str](), Counter[str]()
+    taken = {name: min(crowd.amounts[name], total) for name in crowd.tasks}
+    for name in crowd.running:
+        by_user[name[:2]] += taken[name]
+        by_org[name[0]] += taken[name]
+    waiting = crowd.waiting()
+    assert crowd.turns.held == by_org.total() <= total
+    assert crowd.turns.waiting == len(waiting) <= max_waiting
+    single = Counter(name[:2] for name in crowd.running)
+    assert all(size <= shares.user or single[user] == 1 for user, size in by_user.items())
+
+    def may_have(name: str) -> bool:
+        user, org = by_user[name[:2]], by_org[name[0]]
+        return (not user or user + taken[name] <= shares.user) and (not org or org + taken[name] <= shares.org)
+
+    first = {name[:2]: name for name in reversed(waiting)}.values()  # of each user
+    if any(may_have(name) for name in first):
+        free = total - crowd.turns.held
+        assert any(taken[name] > free for name in first if may_have(name)), "somebody waits who could start"

@@ -18,9 +18,11 @@ from query.asking.window import BUCKET, Window
 from query.errors.listing import error_page, fetch, plan
 from query.fields import ERRORS
 from query.lists.listing import Place
+from query.metrics import QueryMetrics
 from query.settings import QuerySettings
 from query.store import Stores
 from query.tree import LatestErrors
+from query.turns import Asker
 from tests.query.conftest import NOW, ONE_ENGINE, OTHER_PROJECT, SECOND, Explore, issues, served
 from tests.query.errors.conftest import Occurrences, Raised, fingerprint
 from tests.query.errors.model import groups, ordered
@@ -154,7 +156,7 @@ async def empty_project(clickhouse: ClickHouse) -> int:
 
 async def pages(clickhouse: ClickHouse, project: int, query: Mapping[str, str]) -> list[Any]:
     """All groups, page after page."""
-    store = Stores(clickhouse, QuerySettings()).of("principal")
+    store = Stores(clickhouse, QuerySettings(), QueryMetrics()).of(Asker("o1", "mine"))
     signer, found = CursorSigner(b"k" * 32), []
     cursor: dict[str, str] = {}
     while True:

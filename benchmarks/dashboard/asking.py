@@ -1,0 +1,54 @@
+"""Requests over sockets: many at once of one token, and one after the other of another."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+import aiohttp
+
+from benchmarks.explore.served import PATH, Request
+
+_TIMEOUT_S: Final = 120.0
+
+
+class Answered(NamedTuple):
+    """One answer: its status (0: the connection broke), its bytes, and the seconds until the last of them."""
+
+    status: int
+    body: bytes
+    seconds: float
+
+
+class Caller:
+    """One token, with as many connections as it wants."""
+
+    def __init__(self, port: int, token: str) -> None:
+        self._url = f"http://127.0.0.1:{port}{PATH}"
+        self._session = aiohttp.ClientSession(
+            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+            connector=aiohttp.TCPConnector(limit=0),
+            timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S),
+        )
+
+    async def ask(self, request: Request) -> Answered:
+        """One request and its whole answer."""
+        begin, method = time.perf_counter(), "GET" if request.body is None else "POST"
+        try:
+            async with self._session.request(method, self._url + request.path, data=request.body) as answer:
+                body = await answer.read()
+                return Answered(answer.status, body, time.perf_counter() - begin)
+        except (aiohttp.ClientError, TimeoutError):
+            return Answered(0, b"", time.perf_counter() - begin)
+
+    async def at_once(self, requests: Sequence[Request]) -> list[Answered]:
+        """All of them together."""
+        return await asyncio.gather(*map(self.ask, requests))
+
+    async def one_by_one(self, request: Callable[[int], Request], numbers: range) -> list[Answered]:
+        """Each as soon as the one before it is answered."""
+        return [await self.ask(request(number)) for number in numbers]
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._session.close()

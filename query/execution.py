@@ -1,0 +1,45 @@
+"""One answer on its way: made once for all who ask for it, and in memory until the last of them has it."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from query.sending import Parcel
+
+
+class Execution:
+    """Begins at once. Who asks for the answer joins, and has left when his request's task ends, which is when aiohttp
+    has written the answer or given it up. When nobody is left it is cancelled, or what it made is given back.
+    `requests` is how many have joined and not left.
+    """
+
+    def __init__(self, making: Coroutine[Any, Any, Parcel]) -> None:
+        self.requests = 0
+        self.task = asyncio.get_running_loop().create_task(making)
+        self.task.add_done_callback(self._made)
+
+    async def join(self) -> Parcel:
+        """The answer, or what was raised instead; when this is cancelled the others still get it."""
+        request = asyncio.current_task()
+        if request is None:
+            raise RuntimeError("a request runs in a task")
+        self.requests += 1
+        request.add_done_callback(self._leave)
+        return await asyncio.shield(self.task)
+
+    def _leave(self, _request: asyncio.Task[Any]) -> None:
+        self.requests -= 1
+        if self.requests:
+            return
+        if self.task.done():
+            self._give_back()
+        else:
+            self.task.cancel()
+
+    def _made(self, _task: asyncio.Task[Parcel]) -> None:
+        if not self.requests:
+            self._give_back()
+
+    def _give_back(self) -> None:
+        if not self.task.cancelled() and self.task.exception() is None:
+            self.task.result().give_back()
