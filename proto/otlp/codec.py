@@ -3,9 +3,13 @@
 import importlib
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Final
+from typing import Final, Protocol
 
 from proto.otlp.policy import Block, Decoded, Policy, Signal
+
+
+class NamedKeys(Protocol):
+    """The keys that the roll-up names (`proto.otlp.reference.named`); each decoder has its own."""
 
 
 def _load() -> ModuleType:
@@ -37,7 +41,15 @@ def decode_json(signal: Signal, body: bytes, project_id: int, policy: Policy, no
     return decoded
 
 
-def assemble(decoded: Sequence[Decoded], batch_id: int) -> list[Block]:
-    """One batch: a block per table and day of what these requests left, in the order given."""
-    blocks: list[Block] = _decoder.assemble(decoded, batch_id)
+def named_keys(per_batch: int, per_day: int) -> NamedKeys:
+    """What `assemble` is told to limit keys by, one for a process (`proto.otlp.reference.named`)."""
+    named: NamedKeys = _decoder.NamedKeys(per_batch, per_day)
+    return named
+
+
+def assemble(decoded: Sequence[Decoded], batch_id: int, named: NamedKeys | None = None) -> list[Block]:
+    """One batch: a block per table and day of what these requests left, in the order given. The roll-up of keys has
+    those that are `named`, or all.
+    """
+    blocks: list[Block] = _decoder.assemble(decoded, batch_id, named)
     return blocks
