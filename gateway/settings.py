@@ -200,6 +200,16 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     slow_batches: Annotated[
         int, setting("Batches of the slow lane being inserted at once.", unit="batches", ge=1, le=64)
     ] = 1
+    recovery_batches: Annotated[
+        int,
+        setting(
+            "Batches that an earlier process had begun and not finished being completed at once, after a start. Each "
+            "is in memory as a whole.",
+            unit="batches",
+            ge=1,
+            le=64,
+        ),
+    ] = 4
     max_slow_bytes: Annotated[
         int,
         setting(

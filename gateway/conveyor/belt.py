@@ -4,8 +4,8 @@ put         a request that is on disk: its columns wait here for a batch while i
 left        beyond that it is in the journal alone, and so is everything of its project after it
 _catch_up   once there is room again, what was left is read and decoded anew, in order, until nothing is left
 
-What is caught up with takes at most half of the memory: who has nothing left behind does not wait for it, be it the
-backlog of another project or of an earlier process.
+What is caught up with leaves memory free: who has nothing left behind does not wait for it, be it the backlog of
+another project or of an earlier process.
 """
 
 import asyncio
@@ -152,8 +152,10 @@ class Belt:
 
     @property
     def _room_bytes(self) -> int:
-        """For what is caught up with."""
-        return min(self._memory.most - self._memory.taken, self._memory.most // 2 - self._caught_up_bytes)
+        """For what is caught up with: at most half, and a quarter stays free of it. A quarter it may always take."""
+        most = self._memory.most
+        free = most - most // 4 - self._memory.taken
+        return max(min(most // 2 - self._caught_up_bytes, free), most // 4 - self._caught_up_bytes)
 
     async def _has_room(self) -> None:
         while self._room_bytes <= 0:

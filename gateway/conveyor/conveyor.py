@@ -47,7 +47,7 @@ class Conveyor:
         )
         self._fresh = Belt(journal, reading, writer, sink, limits, settings.pending_bytes, slow=False)
         self._slow = Belt(journal, reading, writer, sink, slow_limits, settings.max_slow_bytes, slow=True)
-        self._recovery = Recovery(journal, reading, writer, sink, retention_days)
+        self._recovery = Recovery(journal, reading, writer, sink, retention_days, settings.recovery_batches)
         self._recovering: asyncio.Task[None] | None = None
         self._unwatch: Callable[[], None] = lambda: None
 

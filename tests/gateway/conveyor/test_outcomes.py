@@ -333,7 +333,7 @@ async def checking(store: Counting, journal: Held) -> Any:
             threads,
         )
         reading = Reading(journal, sink)
-        recovery = Recovery(journal, reading, Writer(journal, reading, sink), sink, 0)
+        recovery = Recovery(journal, reading, Writer(journal, reading, sink), sink, 0, 4)
         task = asyncio.get_running_loop().create_task(recovery.work(Recovered()))
         try:
             yield recovery
