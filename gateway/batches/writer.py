@@ -151,9 +151,7 @@ class Writer:
         loop = asyncio.get_running_loop()
         now_ms = self._clock() // 10**6
         threads = self._builder if is_light(requests) else self._threads
-        blocks = await loop.run_in_executor(
-            threads, sealed_blocks, requests, batch_id, now_ms, self._named
-        )
+        blocks = await loop.run_in_executor(threads, sealed_blocks, requests, batch_id, now_ms, self._named)
         main = [sealed for sealed in blocks if sealed.block.table in MAIN_TABLES]
         return main, [sealed for sealed in blocks if sealed.block.table not in MAIN_TABLES]
 

@@ -152,10 +152,13 @@ class Belt:
 
     @property
     def _room_bytes(self) -> int:
-        """For what is caught up with: at most half, and a quarter stays free of it. A quarter it may always take."""
+        """For what is caught up with: at most half, and a quarter stays free of it. A quarter it may always take, and
+        one request, however large.
+        """
         most = self._memory.most
         free = most - most // 4 - self._memory.taken
-        return max(min(most // 2 - self._caught_up_bytes, free), most // 4 - self._caught_up_bytes)
+        room = max(min(most // 2 - self._caught_up_bytes, free), most // 4 - self._caught_up_bytes)
+        return room if self._caught_up else max(room, 1)
 
     async def _has_room(self) -> None:
         while self._room_bytes <= 0:

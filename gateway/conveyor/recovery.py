@@ -2,9 +2,11 @@
 
 A batch whose boundaries are on disk is made again from its requests: the same blocks under the same tokens, so whatever
 of it was stored is not stored twice. Several are made at once, those that were begun last before the others: they have
-what people look at. How many are left is told (`Backlog`). A finished batch is checked as long as its requests are held: after every start,
-and when ClickHouse comes back or has started anew, for it may have lost parts that it had acknowledged. Until that is
-done, to the end, the journal removes nothing for its age.
+what people look at. How many are left is told (`Backlog`).
+
+A finished batch is checked as long as its requests are held: after every start, and when ClickHouse comes back or has
+started anew, for it may have lost parts that it had acknowledged. Until that is done, to the end, the journal removes
+nothing for its age.
 """
 
 import asyncio

@@ -177,9 +177,7 @@ class Writer:
         accepted_ms = min(request.received_ns for request in requests) // 10**6
         sink = self._sink
         threads = sink.builder if is_light(requests) else sink.threads
-        blocks = await loop.run_in_executor(
-            threads, sealed_blocks, requests, batch.batch_id, accepted_ms, sink.named
-        )
+        blocks = await loop.run_in_executor(threads, sealed_blocks, requests, batch.batch_id, accepted_ms, sink.named)
         return [sealed for sealed in blocks if (sealed.block.table, sealed.block.day) not in batch.skip]
 
     async def _present(self, batch: Batch, requests: Sequence[Queued]) -> frozenset[Place]:

@@ -24,8 +24,8 @@ class AttributeKeys(BaseStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolledUpKeys(BaseStatement):
-    """At most `limit` attribute keys of the whole buckets `whole`, any of them; an empty one stands for what spans carry
-    under keys that the roll-up does not name.
+    """At most `limit` attribute keys of the whole buckets `whole`, any of them; an empty one stands for what spans
+    carry under keys that the roll-up does not name.
     """
 
     whole: Window

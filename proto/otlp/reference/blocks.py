@@ -29,7 +29,9 @@ _ATTRIBUTES: Final[Mapping[Signal, int]] = {
     "logs": LOGS.column_names.index("attributes"),
 }
 
-_Counts = dict[tuple[Any, int, bytes], list[int]]  # project, bucket, key; spans that carry it, those where it is a number
+_Counts = dict[
+    tuple[Any, int, bytes], list[int]
+]  # project, bucket, key; spans that carry it, those where it is a number
 
 
 @dataclass(frozen=True)

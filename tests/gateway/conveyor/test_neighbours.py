@@ -1,4 +1,4 @@
-"""What one project sends, or an earlier process left, and how long others wait for it: counted in inserts, not seconds."""
+"""What one project sends, or an earlier process left, and how long others wait for it: counted in inserts."""
 
 import asyncio
 from collections.abc import Callable, Sequence
