@@ -152,12 +152,11 @@ class Belt:
 
     @property
     def _room_bytes(self) -> int:
-        """For what is caught up with: at most half, and a quarter stays free of it. A quarter it may always take, and
-        one request, however large.
+        """For what is caught up with: a quarter stays free of it. A quarter it may always take, and one request,
+        however large.
         """
         most = self._memory.most
-        free = most - most // 4 - self._memory.taken
-        room = max(min(most // 2 - self._caught_up_bytes, free), most // 4 - self._caught_up_bytes)
+        room = max(most - most // 4 - self._memory.taken, most // 4 - self._caught_up_bytes)
         return room if self._caught_up else max(room, 1)
 
     async def _has_room(self) -> None:

@@ -41,15 +41,15 @@ async def test_who_has_nothing_left_behind_waits_for_no_backlog(
 ) -> None:
     """Memory is full of one project, which has more in the journal: the next batch has what others send."""
     gate = Gate(clickhouse)
-    gateway = await start(gate, max_batches=1, pending_bytes=60_000, batch_rows=3, journal_linger_s=0.01)
-    for number in range(FIRST, FIRST + 30):
+    gateway = await start(gate, max_batches=1, pending_bytes=200_000, batch_rows=3, journal_linger_s=0.01)
+    for number in range(FIRST, FIRST + 40):
         await acknowledged(gateway, number, project=NOISY)
     await eventually(lambda: len(waiting(gate)) == 1)
     await acknowledged(gateway, OTHER, project=GOOD)
     gate.open.set()
-    await eventually(lambda: stored(gateway) == 31)
+    await eventually(lambda: stored(gateway) == 41)
     assert any(has(OTHER, body) for body in into_spans(gate)[:2])
-    assert await rows("SELECT count(), uniq(span_id) FROM spans") == [(31, 31)]
+    assert await rows("SELECT count(), uniq(span_id) FROM spans") == [(41, 41)]
     assert gateway.metric("pending_items") == 0
 
 
@@ -57,14 +57,14 @@ async def test_a_backlog_of_an_earlier_process_does_not_hold_up_what_comes_now(
     start: Start, crash: Callable[[str], str]
 ) -> None:
     first = await start(RecordingStore(away=AWAY), journal_linger_s=30.0)
-    for number in range(FIRST, FIRST + 30):
+    for number in range(FIRST, FIRST + 40):
         await acknowledged(first, number, project=NOISY)
     gate = Gate()
-    second = await start(gate, crash("image"), max_batches=1, batch_rows=3, pending_bytes=60_000)
+    second = await start(gate, crash("image"), max_batches=1, batch_rows=3, pending_bytes=200_000)
     await eventually(lambda: len(waiting(gate)) == 1)
     await acknowledged(second, OTHER, project=GOOD)
     gate.open.set()
-    await eventually(lambda: stored(second) == 31)
+    await eventually(lambda: stored(second) == 41)
     assert any(has(OTHER, body) for body in into_spans(gate)[:2])
 
 
