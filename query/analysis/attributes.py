@@ -4,7 +4,7 @@
     read   attribute keys: whole five minutes from the roll-up, the rest of the window from the lists of its spans
            a tally of the spans: how many have each own field, and the keys that are found in two places while these
            are few; many are counted from the lists of all spans. Of very many keys those are counted that an estimate
-           in bounded memory takes for the most frequent
+           in bounded memory takes for the most frequent, in whole five minutes and by the roll-up alone
            -> the keys as filters take them, those of most spans first
 
 A key counts the spans that the filter `exists` finds with it: as soon as any span carries `host` itself, those with
@@ -140,8 +140,14 @@ async def _carried(store: Store, project_id: int, window: Window, limit: int) ->
     try:
         rows = await store.rows(statement, MAX_RESULT_BYTES, _MAX_COUNTED)
     except QueryTooLarge:
-        rows = await store.rows(replace(statement, of_many=True))
+        of_many = replace(statement, whole=_buckets_of(window), edges=(), of_many=True)
+        rows, unnamed = await store.rows(of_many), True
     return [_Places._make(row) for row in rows], unnamed
+
+
+def _buckets_of(window: Window) -> Window:
+    """All buckets that a window has a part of."""
+    return Window(window.from_ns // BUCKET * BUCKET, -(-window.to_ns // BUCKET) * BUCKET)
 
 
 async def _rolled_up(store: Store, project_id: int, whole: Window, limit: int) -> Mapping[str, Carried] | None:

@@ -84,35 +84,28 @@ def tally(statement: Tally) -> Query:
 def _parts(statement: AttributeKeys, bindings: Bindings) -> Iterator[str]:
     """What is added up: rows of key, spans and numbers."""
     mine = project(statement, bindings)
-    among = _most_frequent(statement, mine, bindings) if statement.of_many else ""
     if statement.whole is not None:
-        yield _rolled_up(mine, statement.whole, among, bindings)
+        yield _rolled_up(mine, statement.whole, statement.limit if statement.of_many else 0, bindings)
     if statement.edges:
         where = f"{mine} AND {_within_any(statement.edges, bindings)}"
-        yield _carried(where, among, bindings)
-        yield _not_finite(where, among, bindings)
-
-
-def _most_frequent(statement: AttributeKeys, mine: str, bindings: Bindings) -> str:
-    """A condition on `key`. The estimate keeps three counters for each key that it gives, however many there are."""
-    windows = (*(() if statement.whole is None else (statement.whole,)), *statement.edges)
-    buckets = _buckets(Window(min(each.from_ns for each in windows), max(each.to_ns for each in windows)), bindings)
-    estimate = f"topKWeighted({min(statement.limit, _MAX_ESTIMATED)})(attribute_keys.key, spans)"
-    where = " AND ".join((mine, *buckets, f"attribute_keys.key != {_UNNAMED}"))
-    return f"key IN (SELECT CAST(arrayJoin({estimate}), 'String') FROM attribute_keys WHERE {where})"
+        yield _carried(where, bindings)
+        yield _not_finite(where, bindings)
 
 
 def _within_any(windows: tuple[Window, ...], bindings: Bindings) -> str:
     return "(" + " OR ".join(f"({' AND '.join(within(SPANS, each, bindings))})" for each in windows) + ")"
 
 
-def _rolled_up(mine: str, whole: Window, among: str, bindings: Bindings) -> str:
-    where = [mine, *_buckets(whole, bindings), f"attribute_keys.key != {_UNNAMED}"]
-    if among:
-        where.append(f"attribute_keys.{among}")
+def _rolled_up(mine: str, whole: Window, most: int, bindings: Bindings) -> str:
+    """Of `most` keys (0: of all). Which are the most frequent is estimated with three counters for each of them."""
+    where = " AND ".join((mine, *_buckets(whole, bindings), f"attribute_keys.key != {_UNNAMED}"))
+    among = ""
+    if most:
+        estimate = f"topKWeighted({min(most, _MAX_ESTIMATED)})(attribute_keys.key, spans)"
+        among = f" AND attribute_keys.key IN (SELECT arrayJoin({estimate}) FROM attribute_keys WHERE {where})"
     return (
         "SELECT CAST(key, 'String') AS key, toInt64(sum(spans)) AS spans, toInt64(sum(numeric)) AS numbers\n"
-        f"FROM attribute_keys WHERE {' AND '.join(where)}\n"
+        f"FROM attribute_keys WHERE {where}{among}\n"
         "GROUP BY attribute_keys.key"
     )
 
@@ -121,11 +114,8 @@ def _buckets(whole: Window, bindings: Bindings) -> tuple[str, str]:
     return f"bucket >= {bindings.bucket(whole.from_ns)}", f"bucket <= {bindings.bucket(whole.to_ns - 1)}"
 
 
-def _carried(where: str, among: str, bindings: Bindings) -> str:
+def _carried(where: str, bindings: Bindings) -> str:
     """Every list is taken apart once for all spans that share it. Of equal names the first counts, as in the API."""
-    rows = f"SELECT {_LISTS}, count() AS rows FROM spans\nWHERE {where}\nGROUP BY {_LISTS}"
-    if among:  # lists may be as many as spans
-        rows = f"SELECT {_LISTS}, 1 AS rows FROM spans\nWHERE {where}"
     found = ",\n    ".join(
         (
             _entries("attribute_types", "", bindings),
@@ -138,19 +128,18 @@ def _carried(where: str, among: str, bindings: Bindings) -> str:
     return (
         "SELECT entry.1 AS key, toInt64(sum(rows)) AS spans, toInt64(sum(rows * entry.2)) AS numbers\n"
         f"FROM (SELECT arrayConcat(\n    {found}) AS found, rows\n"
-        f"FROM ({rows}))\n"
+        f"FROM (SELECT {_LISTS}, count() AS rows FROM spans\nWHERE {where}\nGROUP BY {_LISTS}))\n"
         "ARRAY JOIN arrayFilter((each, n) -> indexOf(found.1, each.1) = n, found, arrayEnumerate(found)) AS entry\n"
-        f"{f'WHERE {among}{chr(10)}' if among else ''}GROUP BY key"
+        "GROUP BY key"
     )
 
 
-def _not_finite(where: str, among: str, bindings: Bindings) -> str:
+def _not_finite(where: str, bindings: Bindings) -> str:
     """A list of types does not tell a finite double from another: those that are not are taken off again."""
-    found = (
+    return (
         f"SELECT {_keys_not_finite(bindings)} AS key, 0 AS spans, -1 AS numbers\n"
         f"FROM spans WHERE {where} AND {_has_doubles(bindings)}"
     )
-    return f"SELECT * FROM ({found}) WHERE {among}" if among else found
 
 
 def _has_doubles(bindings: Bindings) -> str:

@@ -13,7 +13,7 @@ class AttributeKeys(BaseStatement):
     has, and in the parts of buckets `edges`, together one window.
 
     `of_many`: there are too many to count each. Those are counted that an estimate in bounded memory takes for the most
-    frequent of the roll-up.
+    frequent of `whole`; there are no `edges` then.
     """
 
     whole: Window | None
