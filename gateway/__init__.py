@@ -21,7 +21,7 @@ The way of one export request (`handlers.Exporter._export`):
 and, in the modes `journal` and `memory`, what follows its answer (`gateway.conveyor`):
 
     Belt                         waits with others for a full batch or half a second, in bounded memory
-      slow lane                  instead, for a request with old days: two seconds
+      slow lane                  instead, for a request with old days or very many keys: two seconds
     Writer.write                 boundaries of the batch on disk, then one block per table and day until it is in
     Journal                      forgets the request, when its hold period is over
 

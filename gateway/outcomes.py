@@ -66,6 +66,9 @@ class Metrics:
             "redecoded_differences", "Items by which a request had more or fewer when it was decoded again."
         )
         self.pending_items = gauge("pending_items", "Items accepted or recovered, and not stored yet.")
+        self.recovery_batches = gauge(
+            "recovery_batches", "Batches that an earlier process had begun, and that are not completed yet."
+        )
         self.ack_seconds = Histogram(
             "sluice_gateway_ack_seconds",
             "Time from the head of an export request to its 200.",

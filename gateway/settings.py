@@ -195,6 +195,16 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
             ge=0,
         ),
     ] = 2
+    slow_after_symbols: Annotated[
+        int,
+        setting(
+            "A request with so many distinct attribute keys and names takes the slow lane: they are what makes an "
+            "insert slow.",
+            unit="texts",
+            zero="none does for that",
+            ge=0,
+        ),
+    ] = 10_000
     slow_linger_s: Annotated[
         float,
         setting(
@@ -208,6 +218,16 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     slow_batches: Annotated[
         int, setting("Batches of the slow lane being inserted at once.", unit="batches", ge=1, le=64)
     ] = 1
+    recovery_batches: Annotated[
+        int,
+        setting(
+            "Batches that an earlier process had begun and not finished being completed at once, after a start. Each "
+            "is in memory as a whole.",
+            unit="batches",
+            ge=1,
+            le=64,
+        ),
+    ] = 4
     max_slow_bytes: Annotated[
         int,
         setting(
@@ -244,6 +264,25 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
             le=60,
         ),
     ] = 2.0
+    keys_per_day: Annotated[
+        int,
+        setting(
+            "Attribute keys that the list of keys names of a project and day; what spans carry under others is one "
+            "entry, and the list says that it is not complete. Each process counts from its start.",
+            unit="keys",
+            zero="no limit",
+            ge=0,
+        ),
+    ] = 10_000
+    keys_per_batch: Annotated[
+        int,
+        setting(
+            "Of them those that one batch may add, those of most spans first: one request does not use up the day.",
+            unit="keys",
+            zero="no limit",
+            ge=0,
+        ),
+    ] = 2_000
     outcomes_flush_s: Annotated[
         float, setting("How often counts of refused requests are stored.", unit="seconds", ge=0.05, le=3_600)
     ] = 10.0

@@ -1,7 +1,7 @@
 """The way of decoded requests into ClickHouse, by the mode of durability."""
 
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -30,6 +30,7 @@ from gateway.journal import Forgetful, Journal, JournalLimits, JournalMetrics, L
 from gateway.outcomes import Ledger, Metrics
 from gateway.parts import Parts
 from gateway.settings import GatewaySettings
+from proto.otlp.codec import named_keys
 
 DRAIN_DERIVED_S: Final = 3.0
 DRAIN_BACKGROUND_S: Final = 5.0
@@ -62,6 +63,8 @@ class Storing:
         self.availability = Availability(clickhouse, metrics, log)
         self.inserter = Inserter(clickhouse, self.availability, metrics)
         self.background = Background(self.inserter, self.availability, metrics, log, settings.max_background_bytes)
+        self.named = named_keys(settings.keys_per_batch, settings.keys_per_day)
+        self.builder = ThreadPoolExecutor(1, thread_name_prefix="builder")
         self.gatherer = Gatherer(self.background, settings.derived_linger_s)
         self._parts = Parts(clickhouse, self.availability, metrics, log)
         self._restarts = Restarts(clickhouse, self.availability, log)
@@ -83,6 +86,7 @@ class Storing:
         await self.background.close(DRAIN_BACKGROUND_S)
         await self._restarts.close()
         await self.availability.close()
+        self.builder.shutdown(wait=True)
 
 
 def intake_of(storing: Storing, chassis: ChassisSettings, telemetry: Telemetry) -> Intake:
@@ -96,6 +100,8 @@ def intake_of(storing: Storing, chassis: ChassisSettings, telemetry: Telemetry) 
         storing.log,
         storing.threads,
         storing.clock,
+        storing.named,
+        storing.builder,
     )
     metrics = JournalMetrics(telemetry.registry)
     directory = storing.settings.journal_directory(chassis.data_dir)
@@ -126,6 +132,8 @@ def _stored(storing: Storing) -> StoredIntake:
         storing.log,
         storing.threads,
         storing.clock,
+        storing.named,
+        storing.builder,
     )
     batcher = Batcher(writer, storing.settings, storing.metrics, storing.log, storing.clock)
     return StoredIntake(storing.availability, batcher, storing.ledger, storing.metrics)

@@ -15,6 +15,7 @@ from chassis.errors import StartupError
 from chassis.settings import ChassisSettings
 from gateway.journal import inspection
 from gateway.repair.days import QUIET_S, Change, Repair, StillWritten
+from gateway.settings import GatewaySettings
 from sluice import data, process
 from sluice import journal as sluice_journal
 from sluice.options import Options
@@ -26,12 +27,13 @@ _LINE: Final = "{:<10}  {:<17}  {:>12}  {:>12}  {:>14}  {:>14}"
 
 def run(arguments: argparse.Namespace) -> int:
     """Repair, show what changed; 1 when a day could not be repaired. Raises StartupError: no such days, data in use."""
-    settings = Options.of(arguments).chassis()
+    options = Options.of(arguments)
+    settings, keys_per_day = options.chassis(), options.load(GatewaySettings).keys_per_day
     days = list(_days(arguments.first, arguments.last))
     process.log_to_stderr(settings)
     with data.held(settings.data_dir, alone=settings.embedded):
-        _refuse_half_stored(sluice_journal.directory_of(Options.of(arguments)))
-        return process.run(_repair(settings, days, replace=not arguments.dry_run))
+        _refuse_half_stored(sluice_journal.directory_of(options))
+        return process.run(_repair(settings, days, keys_per_day, replace=not arguments.dry_run))
 
 
 def _refuse_half_stored(directory: Path) -> None:
@@ -43,12 +45,13 @@ def _refuse_half_stored(directory: Path) -> None:
         )
 
 
-async def _repair(settings: ChassisSettings, days: list[date], *, replace: bool) -> int:
+async def _repair(settings: ChassisSettings, days: list[date], keys_per_day: int, *, replace: bool) -> int:
     clickhouse = open_clickhouse(settings, timeout_s=_ANSWER_S)
     await clickhouse.start()
     try:
         await schema.check(clickhouse)
-        repair = Repair(clickhouse, replace=replace, quiet_s=0 if settings.embedded else QUIET_S)
+        quiet_s = 0 if settings.embedded else QUIET_S
+        repair = Repair(clickhouse, replace=replace, quiet_s=quiet_s, keys_per_day=keys_per_day)
         await repair.look()
         await repair.sweep()
         return await _repair_days(repair, days, replace=replace)

@@ -158,7 +158,7 @@ def _add_gateway(parts: _Parts) -> None:
     from gateway.settings import GatewaySettings
 
     settings = parts.options.load(GatewaySettings)
-    handles = settings.max_batches + settings.slow_batches + SPARE_HANDLES
+    handles = settings.max_batches + settings.slow_batches + settings.recovery_batches + SPARE_HANDLES
     clickhouse = _checked_clickhouse(parts.chassis, handles=handles, max_waiting=INGEST_QUEUE)
     parts.resources.append(_opened(clickhouse, _once(parts)))
     parts.add(

@@ -1,9 +1,11 @@
 """Which lane a request takes to ClickHouse, and how long it may be under way.
 
     fresh   batches that close every fifth of a second: one block of today for each table
-    slow    requests with an item of an old day. A day is a partition and a block of its own, so a batch with a month in
-            it is thirty inserts: they wait longer, for fuller blocks, and have insert slots of their own, so that
-            nobody's new items wait behind them. Of the memory for what waits there a project has its share (`Shares`)
+    slow    requests with an item of an old day, or with very many distinct keys and names. A day is a partition and a
+            block of its own, so a batch with a month in it is thirty inserts; keys and names are dictionaries, and an
+            insert with a million of them takes seconds. They wait longer, for fuller blocks, and have insert slots of
+            their own, so that nobody's new items wait behind them. Of the memory for what waits there a project has its
+            share (`Shares`)
 
 A request takes one lane as a whole, for it has one answer. docs/adr/004-slow-lane.md has what was weighed.
 """
@@ -16,11 +18,12 @@ import structlog
 
 from chassis.errors import PayloadTooLarge, ServiceUnavailable
 from gateway.batches.lane import Lane, LaneLimits
+from gateway.batches.slow import SlowLane
 from gateway.batches.writer import AWAY, SOON_S, Pending, Writer
 from gateway.outcomes import Metrics
 from gateway.settings import GatewaySettings
 from gateway.shares import Shares
-from proto.otlp.policy import NANOS_PER_DAY, Decoded
+from proto.otlp.policy import Decoded
 
 TOO_MANY_OLD: Final = "Too many old items wait to be stored; send the request again later."
 DRAIN_MARGIN_S: Final = 1.0
@@ -41,7 +44,7 @@ class Batcher:
         self._settings = settings
         self._metrics = metrics
         self._log = log
-        self._clock = clock
+        self._slow_lane = SlowLane(settings.slow_after_days, settings.slow_after_symbols, clock)
         limits = LaneLimits(
             settings.batch_rows, settings.batch_bytes, settings.max_days, settings.linger_s, settings.max_batches
         )
@@ -59,7 +62,7 @@ class Batcher:
         """
         if len(decoded.days) > self._settings.max_days:
             raise PayloadTooLarge(f"The items of one request lie in more than {self._settings.max_days} days.")
-        if not self._is_old(decoded):
+        if not self._slow_lane.takes(decoded):
             await self._through(self._fresh, decoded, wire_bytes)
             return
         too_late = (
@@ -92,11 +95,6 @@ class Batcher:
             self._log.exception("batch failed", requests=len(batch))
             for request in batch:
                 request.fail(ServiceUnavailable(AWAY))
-
-    def _is_old(self, decoded: Decoded) -> bool:
-        """Whether it has an item of a day that ended so long ago."""
-        days = self._settings.slow_after_days
-        return days > 0 and decoded.days[0] < self._clock() // NANOS_PER_DAY - days
 
     async def _through(self, lane: Lane[Pending], decoded: Decoded, wire_bytes: int) -> None:
         loop = asyncio.get_running_loop()

@@ -6,11 +6,13 @@ from typing import Final, Protocol, TypeVar
 from gateway.batches.insert import Sealed
 from gateway.errors import occurrence_blocks
 from gateway.outcomes import Sums, outcome_block
-from proto.otlp.codec import assemble
+from proto.otlp.codec import NamedKeys, assemble
 from proto.otlp.policy import Decoded
 from proto.storage.tables import LOGS, SPANS
 
 MAIN_TABLES: Final = frozenset((SPANS.name, LOGS.name))
+
+_LIGHT_SYMBOLS: Final = 100_000  # of a batch; a million of them take seconds
 
 Place = tuple[str, int]  # table and day: one block of a batch
 
@@ -27,21 +29,30 @@ class Request(Protocol):
 R = TypeVar("R", bound=Request)
 
 
-def sealed_blocks(requests: Sequence[Request], batch_id: int, accepted_ms: int) -> list[Sealed]:
-    """All blocks of a batch: spans and logs first, then what is derived from them. The same requests in the same order
-    give the same blocks. `accepted_ms`: the time of their outcomes. Takes milliseconds, so it runs in a thread.
+def sealed_blocks(
+    requests: Sequence[Request], batch_id: int, accepted_ms: int, named: NamedKeys | None = None
+) -> list[Sealed]:
+    """All blocks of a batch: spans and logs first, those of the newest day before others, then what is derived from
+    them. The same requests in the same order
+    give the same blocks; but which attribute keys have rows of their own depends on those that were `named` before.
+    `accepted_ms`: the time of their outcomes. Takes milliseconds, so it runs in a thread.
     """
     decoded = [request.decoded for request in requests]
     sums = Sums()
     for request in requests:
         sums.add_answered(request.decoded, request.wire_bytes)
     blocks = [
-        *assemble(decoded, batch_id),
+        *assemble(decoded, batch_id, named),
         *occurrence_blocks(decoded, batch_id),
         outcome_block(sums.rows(), batch_id, accepted_ms),
     ]
     sealed = [Sealed(batch_id, block) for block in blocks]
-    return sorted(sealed, key=lambda block: block.block.table not in MAIN_TABLES)
+    return sorted(sealed, key=lambda block: (block.block.table not in MAIN_TABLES, -block.block.day))
+
+
+def is_light(requests: Sequence[Request]) -> bool:
+    """Whether making the blocks of a batch takes no longer than others are to wait for it."""
+    return sum(request.decoded.symbols for request in requests) < _LIGHT_SYMBOLS
 
 
 def parts_of(requests: Sequence[R]) -> list[Sequence[R]]:

@@ -1,5 +1,6 @@
 """Requests that wait, and in which order they leave."""
 
+import heapq
 from collections import OrderedDict
 from typing import Generic, Protocol, TypeVar
 
@@ -19,8 +20,8 @@ R = TypeVar("R", bound=Request)
 
 
 class Waiting(Generic[R]):
-    """Requests that wait for a batch. They leave in turns, one project after the other, so that nobody waits behind all
-    that another one has sent.
+    """Requests that wait for a batch. Projects share its bytes: next is a request of the one that has fewest in it, of
+    equal ones the one that was served longest ago, so that nobody waits behind all that another one has sent.
     """
 
     def __init__(self) -> None:
@@ -51,13 +52,17 @@ class Waiting(Generic[R]):
         batch: list[R] = []
         rest = self.items - items, self.nbytes - nbytes
         held: set[int] = set()
-        while self._projects and self.items > rest[0] and self.nbytes > rest[1] and len(held) < days:
-            project, queue = next(iter(self._projects.items()))
+        turns = [(0, turn, project) for turn, project in enumerate(self._projects)]
+        while turns and self.items > rest[0] and self.nbytes > rest[1] and len(held) < days:
+            share, turn, project = turns[0]
+            queue = self._projects[project]
             request, _ = queue.popitem(last=False)
             if queue:
                 self._projects.move_to_end(project)
+                heapq.heapreplace(turns, (share + request.decoded.nbytes, turn, project))
             else:
                 del self._projects[project]
+                heapq.heappop(turns)
             self._count(request, -1)
             batch.append(request)
             held.update(request.decoded.days)

@@ -23,10 +23,11 @@ from chassis.clickhouse import StoreBusy, StoreRejected, StoreUnavailable
 from chassis.errors import ApiError, InternalError, ServiceUnavailable
 from gateway.batches.availability import Availability
 from gateway.batches.background import Background
-from gateway.batches.blocks import MAIN_TABLES, Place, parts_of, sealed_blocks
+from gateway.batches.blocks import MAIN_TABLES, Place, is_light, parts_of, sealed_blocks
 from gateway.batches.gathering import Gatherer
 from gateway.batches.insert import Inserter, Sealed, new_batch_id
 from gateway.outcomes import Metrics
+from proto.otlp.codec import NamedKeys
 from proto.otlp.policy import Decoded
 from proto.storage.tables import INGEST_OUTCOMES, TRACE_INDEX
 
@@ -86,6 +87,8 @@ class Writer:
         log: structlog.stdlib.BoundLogger,
         threads: Executor,
         clock: Callable[[], int],
+        named: NamedKeys,
+        builder: Executor,
     ) -> None:
         self._inserter = inserter
         self._availability = availability
@@ -95,6 +98,8 @@ class Writer:
         self._log = log
         self._threads = threads
         self._clock = clock
+        self._named = named
+        self._builder = builder
 
     async def write(self, requests: Sequence[Pending], deadline: float, stored: frozenset[Place] = frozenset()) -> None:
         """Write a batch and answer its requests. `stored` names the blocks that a larger batch has brought in
@@ -144,7 +149,9 @@ class Writer:
     async def _build(self, requests: Sequence[Pending]) -> tuple[list[Sealed], list[Sealed]]:
         batch_id = new_batch_id()
         loop = asyncio.get_running_loop()
-        blocks = await loop.run_in_executor(self._threads, sealed_blocks, requests, batch_id, self._clock() // 10**6)
+        now_ms = self._clock() // 10**6
+        threads = self._builder if is_light(requests) else self._threads
+        blocks = await loop.run_in_executor(threads, sealed_blocks, requests, batch_id, now_ms, self._named)
         main = [sealed for sealed in blocks if sealed.block.table in MAIN_TABLES]
         return main, [sealed for sealed in blocks if sealed.block.table not in MAIN_TABLES]
 

@@ -1,8 +1,11 @@
 """One lane from the journal to ClickHouse, in bounded memory.
 
-put         a request that is on disk: its columns wait here for a batch while there is room
-left        beyond that it is in the journal alone, and so is everything after it
+put         a request that is on disk: its columns wait here for a batch while its project has room (`Shares`)
+left        beyond that it is in the journal alone, and so is everything of its project after it
 _catch_up   once there is room again, what was left is read and decoded anew, in order, until nothing is left
+
+What is caught up with leaves memory free: who has nothing left behind does not wait for it, be it the backlog of
+another project or of an earlier process.
 """
 
 import asyncio
@@ -15,6 +18,7 @@ from gateway.conveyor.reading import Reading
 from gateway.conveyor.sink import Sink
 from gateway.conveyor.writer import Writer
 from gateway.journal import Entry, Log
+from gateway.shares import Shares
 from proto.otlp.policy import Decoded
 
 READ_BYTES: Final = 2**20  # of the journal at once
@@ -41,12 +45,16 @@ class Belt:
         self._writer = writer
         self._sink = sink
         self._lane = Lane(self._write, limits)
-        self._max_bytes = max_bytes
         self._slow = slow
-        self._held = 0  # bytes
+        self._memory: Shares[int] = Shares(max_bytes)  # by project
+        self._caught_up: dict[int, int] = {}  # of what is in memory, that was read: bytes by sequence
+        self._caught_up_bytes = 0
         self._inside: set[int] = set()  # sequences that are in memory, until they are stored
-        self._behind: int | None = None  # everything after this sequence is read from the journal
+        self._ended: set[int] = set()  # of them, what is not since the read that is under way began
+        self._behind: int | None = None  # what is after this sequence, and not in memory, is read from the journal
         self._deferred = 0  # the last sequence that was left to be read
+        self._left_of: dict[int, int] = {}  # the same by project, while something is left
+        self._is_reading = False
         reading.inside.append(self._inside)
         self._left = asyncio.Event()
         self._room = asyncio.Event()
@@ -55,7 +63,7 @@ class Belt:
     @property
     def full(self) -> bool:
         """Whether the next request would not be kept in memory."""
-        return self._held >= self._max_bytes
+        return self._memory.taken >= self._memory.most
 
     @property
     def idle(self) -> bool:
@@ -71,10 +79,12 @@ class Belt:
 
     def put(self, sequence: int, decoded: Decoded, wire_bytes: int, received_ns: int) -> None:
         """A request is on disk, and to be stored."""
-        room = not self._held or self._held + decoded.nbytes <= self._max_bytes
-        if not self._journal.durable or (self._behind is None and room):
+        project = decoded.project_id
+        room = not self._is_behind(project) and self._memory.permits(project, decoded.nbytes)
+        if room or not self._journal.durable:
             self._add(Queued(sequence, decoded, decoded.accepted, wire_bytes, received_ns))
         else:
+            self._left_of[project] = sequence
             self.leave(sequence)
 
     def leave(self, sequence: int) -> None:
@@ -97,9 +107,21 @@ class Belt:
             await asyncio.gather(self._task, return_exceptions=True)
         await self._lane.close()
 
-    def _add(self, request: Queued) -> None:
+    def _is_behind(self, project: int) -> bool:
+        """Whether a project has requests that are left to be read: the next ones follow them."""
+        last = self._left_of.get(project)
+        if last is not None and (self._behind is None or last <= self._behind):
+            del self._left_of[project]
+            last = None
+        return last is not None
+
+    def _add(self, request: Queued, *, caught_up: bool = False) -> None:
+        nbytes = request.decoded.nbytes
         self._inside.add(request.sequence)
-        self._held += request.decoded.nbytes
+        self._memory.change(request.decoded.project_id, nbytes)
+        if caught_up:
+            self._caught_up[request.sequence] = nbytes
+            self._caught_up_bytes += nbytes
         self._lane.add(request)
 
     async def _write(self, batch: list[Queued]) -> None:
@@ -109,7 +131,11 @@ class Belt:
         finally:
             for request in batch:
                 self._inside.discard(request.sequence)
-                self._held -= request.decoded.nbytes
+                self._ended.add(request.sequence)
+                self._memory.change(request.decoded.project_id, -request.decoded.nbytes)
+                self._caught_up_bytes -= self._caught_up.pop(request.sequence, 0)
+            if not self._is_reading:
+                self._ended.clear()
             self._room.set()
 
     async def _catch_up(self) -> None:
@@ -126,7 +152,12 @@ class Belt:
 
     @property
     def _room_bytes(self) -> int:
-        return self._max_bytes - self._held
+        """For what is caught up with: a quarter stays free of it. A quarter it may always take, and one request,
+        however large.
+        """
+        most = self._memory.most
+        room = max(most - most // 4 - self._memory.taken, most // 4 - self._caught_up_bytes)
+        return room if self._caught_up else max(room, 1)
 
     async def _has_room(self) -> None:
         while self._room_bytes <= 0:
@@ -135,13 +166,24 @@ class Belt:
 
     async def _read_on(self, after: int) -> None:
         deferred = self._deferred
-        entries = await self._reading.behind(after, READ_BYTES, slow=self._slow)
+        entries = await self._read(after)
         if entries:
-            await self._take_up([entry for entry in entries if entry.sequence not in self._inside])
+            known = self._inside | self._ended
+            await self._take_up([entry for entry in entries if entry.sequence not in known])
             if self._behind is not None and self._behind >= after:  # not set back meanwhile
                 self._behind = entries[-1].sequence
         elif self._behind == after and self._deferred == deferred:
             self._behind = None  # nothing was left while it was read: from here on requests wait in memory again
+            self._left_of.clear()
+
+    async def _read(self, after: int) -> list[Entry]:
+        """What is read may have been in memory when the read began, and be stored when it ends."""
+        self._ended.clear()
+        self._is_reading = True
+        try:
+            return await self._reading.behind(after, READ_BYTES, slow=self._slow)
+        finally:
+            self._is_reading = False
 
     async def _take_up(self, entries: Sequence[Entry]) -> None:
         while entries:
@@ -150,4 +192,4 @@ class Belt:
             for entry, error in bad:
                 await self._writer.set_aside(entry, error)
             for request in good:
-                self._add(request)
+                self._add(request, caught_up=True)

@@ -8,6 +8,7 @@ from typing import Final
 from chassis.errors import ServiceUnavailable
 from chassis.health import Dependency, Tolerated
 from gateway.batches.lane import LaneLimits
+from gateway.batches.slow import SlowLane
 from gateway.conveyor.belt import Belt
 from gateway.conveyor.reading import Reading
 from gateway.conveyor.recovery import Recovery
@@ -17,7 +18,6 @@ from gateway.intake import Accepted
 from gateway.journal import Log
 from gateway.outcomes import Ledger
 from gateway.settings import GatewaySettings
-from proto.otlp.policy import NANOS_PER_DAY, Decoded
 
 FULL: Final = "Too much waits to be stored; send the request again later."
 DRAIN_S: Final = 5.0  # of what is in memory, at a stop: what is not stored by then is in the journal
@@ -32,7 +32,7 @@ class Conveyor:
         self._journal = journal
         self._ledger = ledger
         self._sink = sink
-        self._slow_after_days = settings.slow_after_days
+        self._slow_lane = SlowLane(settings.slow_after_days, settings.slow_after_symbols, sink.clock)
         self._reading = reading = Reading(journal, sink)
         self._writer = writer = Writer(journal, reading, sink)
         limits = LaneLimits(
@@ -47,7 +47,7 @@ class Conveyor:
         )
         self._fresh = Belt(journal, reading, writer, sink, limits, settings.pending_bytes, slow=False)
         self._slow = Belt(journal, reading, writer, sink, slow_limits, settings.max_slow_bytes, slow=True)
-        self._recovery = Recovery(journal, reading, writer, sink, retention_days)
+        self._recovery = Recovery(journal, reading, writer, sink, retention_days, settings.recovery_batches)
         self._recovering: asyncio.Task[None] | None = None
         self._unwatch: Callable[[], None] = lambda: None
 
@@ -68,7 +68,7 @@ class Conveyor:
 
     async def take(self, accepted: Accepted) -> None:
         """Returns when the request is on disk; raises what the journal raises."""
-        slow = self._is_old(accepted.decoded)
+        slow = self._slow_lane.takes(accepted.decoded)
         await self._journal.append(accepted.request._replace(slow=slow), partial(self._landed, accepted, slow))
 
     def dependencies(self) -> Sequence[Dependency]:
@@ -113,8 +113,3 @@ class Conveyor:
         self._ledger.answered(decoded, accepted.wire_bytes)
         self._sink.tally.accepted(decoded.accepted)
         (self._slow if slow else self._fresh).put(sequence, decoded, accepted.wire_bytes, accepted.request.received_ns)
-
-    def _is_old(self, decoded: Decoded) -> bool:
-        """Whether it has an item of a day that ended so long ago (docs/adr/004-slow-lane.md)."""
-        days = self._slow_after_days
-        return days > 0 and decoded.days[0] < self._sink.clock() // NANOS_PER_DAY - days

@@ -1,16 +1,21 @@
 """What an earlier process left half done, and what ClickHouse lost after it had it.
 
 A batch whose boundaries are on disk is made again from its requests: the same blocks under the same tokens, so whatever
-of it was stored is not stored twice. A finished batch is checked as long as its requests are held: after every start,
-and when ClickHouse comes back or has started anew, for it may have lost parts that it had acknowledged. Until that is
-done, to the end, the journal removes nothing for its age.
+of it was stored is not stored twice. Several are made at once, those that were begun last before the others: they have
+what people look at. How many are left is told (`Backlog`).
+
+A finished batch is checked as long as its requests are held: after every start, and when ClickHouse comes back or has
+started anew, for it may have lost parts that it had acknowledged. Until that is done, to the end, the journal removes
+nothing for its age.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from chassis.clickhouse import StoreError
+from gateway.conveyor.backlog import Backlog
 from gateway.conveyor.reading import Reading
 from gateway.conveyor.sink import Sink
 from gateway.conveyor.writer import Writer
@@ -21,14 +26,19 @@ RETRY_S: Final = 5.0
 
 
 class Recovery:
-    """Of one journal. `retention_days` (0: for ever) tells which rows may be gone for a good reason."""
+    """Of one journal. `retention_days` (0: for ever) tells which rows may be gone for a good reason; `at_once` batches
+    are completed at a time.
+    """
 
-    def __init__(self, journal: Log, reading: Reading, writer: Writer, sink: Sink, retention_days: int) -> None:
+    def __init__(
+        self, journal: Log, reading: Reading, writer: Writer, sink: Sink, retention_days: int, at_once: int
+    ) -> None:
         self._journal = journal
         self._reading = reading
         self._writer = writer
         self._sink = sink
         self._retention_days = retention_days
+        self._at_once = at_once
         self._due = asyncio.Event()
         self._unchecked = True  # ClickHouse may have lost something, and that was not looked into to the end yet
         self.idle = False  # nothing is half done
@@ -36,8 +46,7 @@ class Recovery:
     async def work(self, recovered: Recovered) -> None:
         """Store batches that were begun; then check finished ones, now and whenever there is a reason."""
         self._due.set()
-        for batch in recovered.unfinished:
-            await self._complete(batch)
+        await self._complete_all(recovered.unfinished)
         while True:
             self.idle = not self._due.is_set()
             await self._due.wait()
@@ -65,6 +74,21 @@ class Recovery:
     def _release(self) -> None:
         if not self._unchecked and self._sink.availability.up:
             self._journal.hold(on=False)
+
+    async def _complete_all(self, batches: Sequence[Batch]) -> None:
+        if not batches:
+            return
+        newest_first = deque(sorted(batches, key=lambda batch: (batch.made_ms, batch.ranges[-1]), reverse=True))
+        with Backlog(self._sink, len(newest_first)) as backlog:
+
+            async def work_off() -> None:
+                while newest_first:
+                    await self._complete(newest_first.popleft())
+                    backlog.completed()
+
+            async with asyncio.TaskGroup() as workers:
+                for _ in range(min(self._at_once, len(newest_first))):
+                    workers.create_task(work_off())
 
     async def _complete(self, batch: Batch) -> None:
         while True:

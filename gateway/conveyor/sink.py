@@ -11,11 +11,14 @@ from gateway.batches.insert import Inserter
 from gateway.conveyor.presence import Presence
 from gateway.conveyor.tally import Tally
 from gateway.outcomes import Metrics
+from proto.otlp.codec import NamedKeys
 
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """ClickHouse, as one who stores sees it, and what counts and tells of it. `clock` gives nanoseconds since 1970."""
+    """ClickHouse, as one who stores sees it, and what counts and tells of it. `clock` gives nanoseconds since 1970;
+    `builder` makes the blocks of light batches, which wait for none of what else `threads` have to do.
+    """
 
     inserter: Inserter
     availability: Availability
@@ -25,3 +28,5 @@ class Sink:
     log: structlog.stdlib.BoundLogger
     threads: Executor
     clock: Callable[[], int]
+    named: NamedKeys
+    builder: Executor

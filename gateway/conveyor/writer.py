@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 from chassis.clickhouse import StoreError, StoreRejected, StoreUnavailable
 from chassis.errors import ApiError
-from gateway.batches.blocks import MAIN_TABLES, Place, parts_of, sealed_blocks
+from gateway.batches.blocks import MAIN_TABLES, Place, is_light, parts_of, sealed_blocks
 from gateway.batches.insert import Sealed, new_batch_id
 from gateway.conveyor.inserts import Inserts, Undecided
 from gateway.conveyor.later import Later
@@ -175,7 +175,9 @@ class Writer:
         loop = asyncio.get_running_loop()
         # Of the oldest: a batch of one month may be made in the next, and counts for the quota of the first.
         accepted_ms = min(request.received_ns for request in requests) // 10**6
-        blocks = await loop.run_in_executor(self._sink.threads, sealed_blocks, requests, batch.batch_id, accepted_ms)
+        sink = self._sink
+        threads = sink.builder if is_light(requests) else sink.threads
+        blocks = await loop.run_in_executor(threads, sealed_blocks, requests, batch.batch_id, accepted_ms, sink.named)
         return [sealed for sealed in blocks if (sealed.block.table, sealed.block.day) not in batch.skip]
 
     async def _present(self, batch: Batch, requests: Sequence[Queued]) -> frozenset[Place]:

@@ -28,6 +28,7 @@ _LIMITS: Final = QueryLimits(max_seconds=3_600, max_result_rows=0)
 _WORK: Final[Mapping[str, int]] = {
     "max_memory_usage": 2 * 2**30,
     "max_bytes_before_external_group_by": 2**30,
+    "max_bytes_before_external_sort": 2**29,
     "max_execution_time": 3_600,
 }
 
@@ -61,7 +62,9 @@ class Change(NamedTuple):
 
 
 class Repair:
-    """Makes the derived rows of a day anew. `replace` False: only shows what would become of them."""
+    """Makes the derived rows of a day anew. `replace` False: only shows what would become of them. Of a project's day
+    `keys_per_day` attribute keys are named, those of most spans (0: all).
+    """
 
     def __init__(
         self,
@@ -69,11 +72,13 @@ class Repair:
         *,
         replace: bool,
         quiet_s: float,
+        keys_per_day: int = 0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._clickhouse = clickhouse
         self._replace = replace
         self._quiet_s = quiet_s
+        self._keys_per_day = keys_per_day
         self._sleep = sleep
 
     async def look(self) -> None:
@@ -100,8 +105,8 @@ class Repair:
             before = await self._settled(day)
             if not sum(before):
                 return []
-            async with self._tables() as made:
-                await self._make(day, made)
+            async with self._tables() as (*made, every_key):
+                await self._make(day, made, every_key)
                 changes = [await self._change(day, table, name) for table, name in zip(DERIVED, made, strict=True)]
                 if before == await self._items(day):
                     if self._replace:
@@ -126,24 +131,27 @@ class Repair:
 
     @asynccontextmanager
     async def _tables(self) -> AsyncIterator[list[str]]:
-        """Empty tables of the shape of the derived ones, dropped in the end."""
+        """Empty tables of the shape of the derived ones, and one for all attribute keys; dropped in the end."""
         suffix = secrets.token_hex(4)
-        names = [f"{_PREFIX}{table}_{suffix}" for table in DERIVED]
+        names = [*(f"{_PREFIX}{table}_{suffix}" for table in DERIVED), f"{_PREFIX}every_key_{suffix}"]
         try:
-            for name, table in zip(names, DERIVED, strict=True):
+            for name, table in zip(names, (*DERIVED, ATTRIBUTE_KEYS.name), strict=True):
                 await self._clickhouse.command(f"CREATE TABLE {name} AS {table}")
             yield names
         finally:
             for name in names:
                 await self._clickhouse.command(f"DROP TABLE IF EXISTS {name}")
 
-    async def _make(self, day: date, made: Sequence[str]) -> None:
+    async def _make(self, day: date, made: Sequence[str], every_key: str) -> None:
         traces, keys, errors = made
         for source in ITEM_SOURCES:
             async for piece in self._pieces(source, day):
                 await self._insert(statements.trace_rows(source, traces), piece)
         async for piece in self._pieces(SPAN_SOURCE, day):
-            await self._insert(statements.key_rows(keys), piece)
+            await self._insert(statements.key_rows(every_key if self._keys_per_day else keys), piece)
+        if self._keys_per_day:
+            sql = statements.named_key_rows(every_key, keys)
+            await self._clickhouse.command(sql, {"most": self._keys_per_day}, _WORK)
         for source, sql in ((SPAN_SOURCE, statements.raising_spans()), (LOG_SOURCE, statements.raising_logs())):
             await self._raise(source, sql, day, errors)
 

@@ -2,7 +2,16 @@
 
 from typing import Final, NamedTuple
 
-from proto.storage.tables import ATTRIBUTE_KEYS, ERROR_OCCURRENCES, LOGS, SIGNAL_LOGS, SIGNAL_SPANS, SPANS, TRACE_INDEX
+from proto.storage.tables import (
+    ATTRIBUTE_KEYS,
+    ERROR_OCCURRENCES,
+    LOGS,
+    SIGNAL_LOGS,
+    SIGNAL_SPANS,
+    SPANS,
+    TRACE_INDEX,
+    UNNAMED_KEYS,
+)
 
 _NO_TRACE: Final = r"unhex('00000000000000000000000000000000')"
 _INFINITE: Final = "('NaN', 'Infinity', '-Infinity')"
@@ -129,6 +138,26 @@ FROM
     )
 )
 GROUP BY project_id, bucket, key"""
+
+
+def named_key_rows(made: str, into: str) -> str:
+    """Of the attribute keys of a day, all in the table `made`, those of most spans of each project; the rest as one."""
+    return f"""INSERT INTO {into} (project_id, bucket, key, spans, numeric)
+SELECT
+    project_id,
+    bucket,
+    if((project_id, toString(key)) IN
+    (
+        SELECT project_id, toString(key)
+        FROM {made}
+        GROUP BY project_id, key
+        ORDER BY sum(spans) DESC, key
+        LIMIT {{most:UInt64}} BY project_id
+    ), toString(key), unhex('{UNNAMED_KEYS.hex()}')) AS named,
+    sum(spans),
+    sum(numeric)
+FROM {made}
+GROUP BY project_id, bucket, named"""
 
 
 def raising_spans() -> str:

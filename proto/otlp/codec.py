@@ -3,10 +3,14 @@
 import importlib
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from proto.otlp.json import ItemReader, to_protobuf
 from proto.otlp.policy import Block, Decoded, Faults, Policy, Signal
+
+
+class NamedKeys(Protocol):
+    """The keys that the roll-up names (`proto.otlp.reference.named`); each decoder has its own."""
 
 
 def _load() -> ModuleType:
@@ -95,7 +99,15 @@ def _objects(body: bytes) -> int:
     return sum(body.count(b"{", at, at + _STEP) for at in range(0, len(body), _STEP))  # others get a turn in between
 
 
-def assemble(decoded: Sequence[Decoded], batch_id: int) -> list[Block]:
-    """One batch: a block per table and day of what these requests left, in the order given."""
-    blocks: list[Block] = _decoder.assemble(decoded, batch_id)
+def named_keys(per_batch: int, per_day: int) -> NamedKeys:
+    """What `assemble` is told to limit keys by, one for a process (`proto.otlp.reference.named`)."""
+    named: NamedKeys = _decoder.NamedKeys(per_batch, per_day)
+    return named
+
+
+def assemble(decoded: Sequence[Decoded], batch_id: int, named: NamedKeys | None = None) -> list[Block]:
+    """One batch: a block per table and day of what these requests left, in the order given. The roll-up of keys has
+    those that are `named`, or all.
+    """
+    blocks: list[Block] = _decoder.assemble(decoded, batch_id, named)
     return blocks

@@ -195,6 +195,12 @@ class Decoded(Protocol):
         """Days of the accepted items (since 1970-01-01), ascending: each becomes a block of its own."""
 
     @property
+    def symbols(self) -> int:
+        """About how many distinct keys and names its rows have: what dictionaries of an insert grow by. The two
+        decoders may differ here.
+        """
+
+    @property
     def rejected(self) -> Mapping[str, int]:
         """Rejected items by `Reason`; only reasons that occurred."""
 

@@ -162,6 +162,9 @@ ERROR_OCCURRENCES: Final = Table(
     ),
 )
 
+# The key of `attribute_keys` under which all stand that are not named. No real key is spelled so: those are UTF-8.
+UNNAMED_KEYS: Final = b"\xff"
+
 TABLES: Final = (SPANS, LOGS, TRACE_INDEX, ATTRIBUTE_KEYS, INGEST_OUTCOMES, ERROR_OCCURRENCES)
 
 SIGNAL_SPANS: Final = 1

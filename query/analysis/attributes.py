@@ -3,7 +3,8 @@
     plan   from, to, hours -> a window                                                                        -> 400
     read   attribute keys: whole five minutes from the roll-up, the rest of the window from the lists of its spans
            a tally of the spans: how many have each own field, and the keys that are found in two places while these
-           are few; many are counted from the lists of all spans
+           are few; many are counted from the lists of all spans. Of very many keys those are counted that an estimate
+           in bounded memory takes for the most frequent, in whole five minutes and by the roll-up alone
            -> the keys as filters take them, those of most spans first
 
 A key counts the spans that the filter `exists` finds with it: as soon as any span carries `host` itself, those with
@@ -26,16 +27,18 @@ from query.asking.parameters import read_time
 from query.asking.window import BUCKET, Window
 from query.fields import SPANS, Form
 from query.formats import Count
-from query.store import Store
+from query.store import MAX_RESULT_BYTES, Store
 from query.tree import Attribute, AttributeKeys, CarriedLists, NotFinite, RolledUpKeys, Subject, Tally
 
 _MAX_TALLIED: Final = 16  # a subject costs a tally about 1 ms of planning, and a span of lists as much as 16 of them
 _MAX_DOUBTFUL: Final = 16
 _MAX_LISTS: Final = 20_000  # distinct ones that are taken apart for one answer
 _MAX_LIST_BYTES: Final = 8 * 2**20  # about a second of the processor
+_MAX_COUNTED: Final = 200_000  # keys, or lists of them, that the engine counts each of for one answer
 _DOUBLE: Final = f"{AFTER_KEY}d{BEFORE_KEY}"
 _OPTIONAL: Final = tuple(field for field in SPANS.fields.values() if field.optional)
 _NONE: Final = Carried(0, 0)
+_UNNAMED: Final = ""  # of the roll-up: what spans carry under keys that it does not name
 
 
 class Key(msgspec.Struct, rename="camel"):
@@ -91,8 +94,8 @@ def plan(query: Mapping[str, str], now_ns: int) -> Window:
 
 async def read(store: Store, project_id: int, window: Window, max_keys: int) -> Found:
     """The own fields that any span has, and at most `max_keys` attributes. Raises StoreErrors."""
-    carried = await _carried(store, project_id, window, max_keys + 1)
-    cut, carried = len(carried) > max_keys, carried[:max_keys]
+    carried, cut = await _carried(store, project_id, window, max_keys + 1)
+    cut, carried = cut or len(carried) > max_keys, carried[:max_keys]
     alone, shared = [each for each in carried if not each.beneath], [each for each in carried if each.beneath]
     lists = await _lists(store, project_id, window) if len(shared) > _MAX_TALLIED else None
     if lists is None:
@@ -121,20 +124,40 @@ def split(window: Window) -> tuple[Window | None, tuple[Window, ...]]:
     return Window(first, last), tuple(Window(start, end) for start, end in ends if start < end)
 
 
-async def _carried(store: Store, project_id: int, window: Window, limit: int) -> list[_Places]:
-    """The attributes of most spans, at most `limit`. Where they are too many to be added up here, the engine does it,
-    which takes it longer to plan than to run.
+async def _carried(store: Store, project_id: int, window: Window, limit: int) -> tuple[list[_Places], bool]:
+    """The attributes of most spans, at most `limit`, and whether there are others for certain. Where they are too many
+    to be added up here, the engine does it, which takes it longer to plan than to run.
     """
     whole, edges = split(window)
-    keys = dict[str, Carried]()
+    keys: Mapping[str, Carried] | None = {}
     if whole is not None:
-        rows = await store.rows(RolledUpKeys(project_id=project_id, whole=whole, limit=limit))
-        keys = {key: Carried(spans, numbers) for key, spans, numbers in rows}
-    at_edges = await _at_edges(store, project_id, edges) if len(keys) < limit else None
-    if at_edges is None:
-        rows = await store.rows(AttributeKeys(project_id=project_id, whole=whole, edges=edges, limit=limit))
-        return [_Places._make(row) for row in rows]
-    return _places(_added(keys, at_edges))[:limit]
+        keys = await _rolled_up(store, project_id, whole, limit)
+    at_edges = await _at_edges(store, project_id, edges) if keys is not None else None
+    unnamed = keys is None or _UNNAMED in keys
+    if keys is not None and at_edges is not None:
+        return _places(_added(keys, at_edges))[:limit], unnamed
+    statement = AttributeKeys(project_id=project_id, whole=whole, edges=edges, limit=limit)
+    try:
+        rows = await store.rows(statement, MAX_RESULT_BYTES, _MAX_COUNTED)
+    except QueryTooLarge:
+        of_many = replace(statement, whole=_buckets_of(window), edges=(), of_many=True)
+        rows, unnamed = await store.rows(of_many), True
+    return [_Places._make(row) for row in rows], unnamed
+
+
+def _buckets_of(window: Window) -> Window:
+    """All buckets that a window has a part of."""
+    return Window(window.from_ns // BUCKET * BUCKET, -(-window.to_ns // BUCKET) * BUCKET)
+
+
+async def _rolled_up(store: Store, project_id: int, whole: Window, limit: int) -> Mapping[str, Carried] | None:
+    """The attributes of whole buckets; None when they are `limit` or more."""
+    statement = RolledUpKeys(project_id=project_id, whole=whole, limit=limit)
+    try:
+        rows = await store.rows(statement, MAX_RESULT_BYTES, limit)
+    except QueryTooLarge:
+        return None
+    return {key: Carried(spans, numbers) for key, spans, numbers in rows} if len(rows) < limit else None
 
 
 async def _at_edges(store: Store, project_id: int, edges: tuple[Window, ...]) -> Mapping[str, Carried] | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from proto.storage.lists import AFTER_KEY, BEFORE_KEY, ESCAPES
+from proto.storage.tables import UNNAMED_KEYS
 from query.asking.filters import MAX_KEY
 from query.asking.window import Window
 from query.fields import SPANS
@@ -19,6 +20,8 @@ from query.tree import AttributeKeys, CarriedLists, NotFinite, RolledUpKeys, Tal
 _LISTS: Final = "attribute_types, resource, scope, scope_name, scope_version"
 _NOT_FINITE: Final = "('NaN', 'Infinity', '-Infinity')"
 _RESOURCE: Final = "resource."
+_UNNAMED: Final = f"unhex('{UNNAMED_KEYS.hex()}')"
+_MAX_ESTIMATED: Final = 65_536  # as many as ClickHouse does
 
 
 def attribute_keys(statement: AttributeKeys) -> Query:
@@ -40,10 +43,10 @@ def attribute_keys(statement: AttributeKeys) -> Query:
 
 
 def rolled_up_keys(statement: RolledUpKeys) -> Query:
-    """Rows: (key, spans that carry it, those where it is a number)."""
+    """Rows: (key, spans that carry it, those where it is a number); under '' what has no name in the roll-up."""
     bindings = Bindings()
-    where = [project(statement, bindings), *_buckets(statement.whole, bindings)]
-    columns = ("toString(key)", "sum(spans)", "sum(numeric)")
+    where = [project(statement, bindings), *_buckets(statement.whole, bindings), "key != ''"]
+    columns = (f"if(key = {_UNNAMED}, '', toString(key)) AS name", "sum(spans)", "sum(numeric)")
     tail = ("GROUP BY key", f"LIMIT {bindings.uint64(statement.limit)}")
     return select(columns, "attribute_keys", where, tail, bindings)
 
@@ -82,7 +85,7 @@ def _parts(statement: AttributeKeys, bindings: Bindings) -> Iterator[str]:
     """What is added up: rows of key, spans and numbers."""
     mine = project(statement, bindings)
     if statement.whole is not None:
-        yield _rolled_up(mine, statement.whole, bindings)
+        yield _rolled_up(mine, statement.whole, statement.limit if statement.of_many else 0, bindings)
     if statement.edges:
         where = f"{mine} AND {_within_any(statement.edges, bindings)}"
         yield _carried(where, bindings)
@@ -93,10 +96,16 @@ def _within_any(windows: tuple[Window, ...], bindings: Bindings) -> str:
     return "(" + " OR ".join(f"({' AND '.join(within(SPANS, each, bindings))})" for each in windows) + ")"
 
 
-def _rolled_up(mine: str, whole: Window, bindings: Bindings) -> str:
+def _rolled_up(mine: str, whole: Window, most: int, bindings: Bindings) -> str:
+    """Of `most` keys (0: of all). Which are the most frequent is estimated with three counters for each of them."""
+    where = " AND ".join((mine, *_buckets(whole, bindings), f"attribute_keys.key != {_UNNAMED}"))
+    among = ""
+    if most:
+        estimate = f"topKWeighted({min(most, _MAX_ESTIMATED)})(attribute_keys.key, spans)"
+        among = f" AND attribute_keys.key IN (SELECT arrayJoin({estimate}) FROM attribute_keys WHERE {where})"
     return (
         "SELECT CAST(key, 'String') AS key, toInt64(sum(spans)) AS spans, toInt64(sum(numeric)) AS numbers\n"
-        f"FROM attribute_keys WHERE {' AND '.join((mine, *_buckets(whole, bindings)))}\n"
+        f"FROM attribute_keys WHERE {where}{among}\n"
         "GROUP BY attribute_keys.key"
     )
 

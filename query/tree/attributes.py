@@ -11,16 +11,22 @@ from query.tree.conditions import Subject
 class AttributeKeys(BaseStatement):
     """The attribute keys of spans, most carried first, at most `limit`: in the whole buckets `whole`, which the roll-up
     has, and in the parts of buckets `edges`, together one window.
+
+    `of_many`: there are too many to count each. Those are counted that an estimate in bounded memory takes for the most
+    frequent of `whole`; there are no `edges` then.
     """
 
     whole: Window | None
     edges: tuple[Window, ...]
     limit: int
+    of_many: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolledUpKeys(BaseStatement):
-    """At most `limit` attribute keys of the whole buckets `whole`, any of them."""
+    """At most `limit` attribute keys of the whole buckets `whole`, any of them; an empty one stands for what spans
+    carry under keys that the roll-up does not name.
+    """
 
     whole: Window
     limit: int

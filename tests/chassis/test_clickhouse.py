@@ -495,3 +495,23 @@ async def test_refused_credentials_are_one_sentence() -> None:
     assert "secret" not in str(caught.value)
     await store.close()
     await runner.cleanup()
+
+
+class NoMemory:
+    """A driver's client for which nothing is left."""
+
+    @property
+    def server_settings(self) -> dict[str, object]:
+        raise MemoryError
+
+
+async def test_memory_that_ends_in_the_client_is_a_limit_of_the_read(
+    table: ClickHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as without_memory:
+        without_memory.setattr("chassis.clickhouse.client._Handle.client", lambda _: NoMemory())
+        with pytest.raises(QueryTooLarge):
+            await table.query("SELECT 1", {}, limits=QueryLimits())
+        with pytest.raises(StoreUnavailable):  # the same block may fit later
+            await table.insert("numbers", ["n"], native(1), token="a")
+    assert await table.query("SELECT 1", {}, limits=QueryLimits()) == [(1,)]

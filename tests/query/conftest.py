@@ -137,6 +137,7 @@ class Loader:
     def __init__(self, clickhouse: ClickHouse) -> None:
         self._clickhouse = clickhouse
         self._batches = itertools.count(1)
+        self.named = codec.named_keys(0, 0)  # what the roll-up names: everything
 
     async def spans(
         self,
@@ -161,7 +162,7 @@ class Loader:
         decoded = codec.decode(signal, body, project, self.policy, NOW)
         assert not decoded.rejected
         batch = next(self._batches)
-        for block in codec.assemble([decoded], batch):
+        for block in codec.assemble([decoded], batch, self.named):
             table = next(each for each in vars(tables).values() if getattr(each, "name", None) == block.table)
             await self._clickhouse.insert(
                 block.table, table.column_names, block.pieces, token=f"{batch}:{block.table}:{block.day}"

@@ -165,6 +165,13 @@ SHAPES: dict[str, Statement] = {
         ),
         limit=10_001,
     ),
+    "attribute_keys_of_many": AttributeKeys(
+        project_id=7,
+        whole=Window(NOW // BUCKET * BUCKET - HOUR, NOW // BUCKET * BUCKET),
+        edges=(),
+        limit=10_001,
+        of_many=True,
+    ),
     "attribute_keys_of_whole_buckets": AttributeKeys(
         project_id=7, whole=Window(NOW // BUCKET * BUCKET - HOUR, NOW // BUCKET * BUCKET), edges=(), limit=10_001
     ),

@@ -3,7 +3,7 @@
 """The codec's kernel: OTLP protobuf to ClickHouse Native columns, without the GIL. docs/codec.md has the rules.
 
 Read in this order: bytes (buffers, the cursor), text, scrub, symbols, survey (first reading), values, items, spans,
-logs (second reading), blocks, derived (requests into blocks). Requests are read through `next_field` alone, whose
+logs (second reading), blocks, derived, named (requests into blocks). Requests are read through `next_field` alone, whose
 every step is checked against the end of its message.
 """
 
@@ -28,6 +28,8 @@ from libc.stdlib cimport free, qsort, realloc
 from libc.string cimport memcmp, memcpy, memmove, memset, strlen
 
 import os
+from collections import OrderedDict
+from threading import Lock
 
 from proto.otlp import policy as _policy
 from proto.storage import tables as _tables
@@ -54,6 +56,7 @@ cdef uint64_t NANOS_PER_DAY = _policy.NANOS_PER_DAY
 cdef uint64_t SIGNAL_SPANS = _tables.SIGNAL_SPANS
 cdef uint64_t SIGNAL_LOGS = _tables.SIGNAL_LOGS
 cdef const char* SCRUBBED = "[scrubbed]"
+cdef const char* UNNAMED = _tables.UNNAMED_KEYS
 cdef uint64_t HASH_SEED = int.from_bytes(os.urandom(8), "little")
 
 include "bytes.pxi"
@@ -67,6 +70,7 @@ include "spans.pxi"
 include "logs.pxi"
 include "blocks.pxi"
 include "derived.pxi"
+include "named.pxi"
 include "json_text.pxi"
 include "json.pxi"
 
@@ -149,6 +153,10 @@ cdef class Segment:
     @property
     def accepted(self):
         return self.columns.accepted
+
+    @property
+    def symbols(self):
+        return symbol_count(&self.columns.symbols)
 
     @property
     def days(self):
@@ -529,7 +537,7 @@ cdef class Assembly:
                 blocks.append(self.finish(_tables.TRACE_INDEX, day))
         return blocks
 
-    def keys(self, list days):
+    def keys(self, list days, NamedKeys named):
         cdef size_t i
         blocks = []
         for day in days:
@@ -542,6 +550,8 @@ cdef class Assembly:
             with nogil:
                 for i in range(count_sources(&self.block)):
                     count_keys(&self.derived, &self.block.dictionary, &sources(&self.block)[i])
+            if named is not None:
+                named.limit(&self.derived, &self.block.dictionary, day)
             if self.derived.cells.size:
                 with nogil:
                     begin_block(&self.block, &KEY_HEADS.chunks, self.derived.cells.size // sizeof(KeyCell))
@@ -550,7 +560,7 @@ cdef class Assembly:
         return blocks
 
 
-def assemble(decoded, uint64_t batch_id):
+def assemble(decoded, uint64_t batch_id, NamedKeys named=None):
     """The blocks of one batch, in the order of docs/codec.md section 5. `decoded` are segments of this kernel."""
     cdef Segment segment
     cdef Assembly assembly = _idle.pop() if _idle else Assembly()
@@ -558,7 +568,7 @@ def assemble(decoded, uint64_t batch_id):
     for segment in decoded:
         assembly.segments.append(segment)
     days = assembly.days()
-    blocks = [*assembly.items(days, True), *assembly.items(days, False), *assembly.traces(days), *assembly.keys(days)]
+    blocks = [*assembly.items(days, True), *assembly.items(days, False), *assembly.traces(days), *assembly.keys(days, named)]
     assembly.segments.clear()
     if len(_idle) < KEPT_ASSEMBLIES and assembly.held() <= KEPT_BYTES:
         _idle.append(assembly)

@@ -23,9 +23,14 @@ cdef struct Derived:
     Index by_trace
     Index by_bucket
     Index by_cell
+    Buf fresh           # NewKey
+    Index by_new
+    Buf days            # KeySet*
+    Buf day_of          # uint32 per bucket: place in `days`
+    Buf rests           # uint32 per bucket: its cell of keys that are not named + 1, or 0
 
 cdef enum:
-    DERIVED_BUFS = 9
+    DERIVED_BUFS = 15
     BUCKET_SECONDS = 300
 
 cdef struct BucketRow:

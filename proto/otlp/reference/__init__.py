@@ -8,10 +8,11 @@ left.
 from proto.otlp.policy import Faults, Policy, Signal
 from proto.otlp.reference.blocks import DecodedRequest, assemble
 from proto.otlp.reference.items import Reader
+from proto.otlp.reference.named import NamedKeys
 from proto.otlp.reference.schema import schema
 from proto.otlp.reference.survey import survey
 
-__all__ = ["DecodedRequest", "assemble", "decode"]
+__all__ = ["DecodedRequest", "NamedKeys", "assemble", "decode"]
 
 _ROW_BYTES = 4096  # an item's cells as Python objects, measured with 10 attributes; its texts are counted by the body
 

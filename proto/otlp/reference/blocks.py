@@ -1,6 +1,6 @@
 """A batch of decoded requests as insert blocks: items by day, and what is derived from them (docs/codec.md 5)."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -8,6 +8,7 @@ from typing import Any, Final
 from proto.otlp.native import write_block
 from proto.otlp.policy import NANOS_PER_DAY, Block, RaisedException, Signal
 from proto.otlp.reference.items import Row
+from proto.otlp.reference.named import NamedKeys
 from proto.storage.tables import (
     ATTRIBUTE_KEYS,
     LOGS,
@@ -15,6 +16,7 @@ from proto.storage.tables import (
     SIGNAL_SPANS,
     SPANS,
     TRACE_INDEX,
+    UNNAMED_KEYS,
     Table,
 )
 
@@ -22,6 +24,14 @@ _BUCKET_S: Final = 300
 _NANOS_PER_BUCKET: Final = _BUCKET_S * 10**9
 _SECONDS_PER_DAY: Final = 86_400
 _NO_TRACE: Final = bytes(16)
+_ATTRIBUTES: Final[Mapping[Signal, int]] = {
+    "traces": SPANS.column_names.index("attributes"),
+    "logs": LOGS.column_names.index("attributes"),
+}
+
+_Counts = dict[
+    tuple[Any, int, bytes], list[int]
+]  # project, bucket, key; spans that carry it, those where it is a number
 
 
 @dataclass(frozen=True)
@@ -43,11 +53,16 @@ class DecodedRequest:
         return len(self.rows)
 
     @property
+    def symbols(self) -> int:
+        lists: Iterable[Any] = (row.cells[_ATTRIBUTES[self.signal]] for row in self.rows)
+        return len({key for attributes in lists for key in attributes})
+
+    @property
     def days(self) -> list[int]:
         return sorted({row.time_ns // NANOS_PER_DAY for row in self.rows})
 
 
-def assemble(decoded: Sequence[Any], batch_id: int) -> list[Block]:
+def assemble(decoded: Sequence[Any], batch_id: int, named: NamedKeys | None = None) -> list[Block]:
     """The blocks of one batch: spans, logs, trace index, attribute keys; each by day, days ascending, none empty."""
     requests = [_own(request) for request in decoded]
     spans = [row for request in requests if request.signal == "traces" for row in request.rows]
@@ -56,7 +71,7 @@ def assemble(decoded: Sequence[Any], batch_id: int) -> list[Block]:
         *_item_blocks(SPANS, spans, batch_id),
         *_item_blocks(LOGS, logs, batch_id),
         *_blocks(TRACE_INDEX, _trace_index(spans, logs)),
-        *_blocks(ATTRIBUTE_KEYS, _attribute_keys(spans)),
+        *_blocks(ATTRIBUTE_KEYS, _attribute_keys(spans, named)),
     ]
 
 
@@ -104,9 +119,9 @@ def _trace_index(spans: Sequence[Row], logs: Sequence[Row]) -> Mapping[int, list
     return by_day
 
 
-def _attribute_keys(spans: Sequence[Row]) -> Mapping[int, list[list[object]]]:
+def _attribute_keys(spans: Sequence[Row], named: NamedKeys | None) -> Mapping[int, list[list[object]]]:
     """By day: project, bucket, key, spans that carry it, spans where it is a number; sorted."""
-    found: dict[tuple[Any, int, bytes], list[int]] = defaultdict(lambda: [0, 0])
+    found: _Counts = defaultdict(lambda: [0, 0])
     for row in spans:
         bucket = row.time_ns // _NANOS_PER_BUCKET * _BUCKET_S
         for name, numeric in row.names.items():
@@ -114,6 +129,21 @@ def _attribute_keys(spans: Sequence[Row]) -> Mapping[int, list[list[object]]]:
             counts[0] += 1
             counts[1] += numeric
     by_day = defaultdict(list)
-    for (project_id, bucket, key), counts in sorted(found.items()):
+    for (project_id, bucket, key), counts in sorted((found if named is None else _limited(found, named)).items()):
         by_day[bucket // _SECONDS_PER_DAY].append([project_id, bucket, key, *counts])
     return by_day
+
+
+def _limited(found: "_Counts", named: NamedKeys) -> "_Counts":
+    """Of keys that are not named one row a bucket."""
+    spans: dict[tuple[int, Any], Counter[bytes]] = defaultdict(Counter)
+    for (project_id, bucket, key), (carried, _) in found.items():
+        spans[bucket // _SECONDS_PER_DAY, project_id][key] += carried
+    kept = {of: named.name(of[1], of[0], spans[of]) for of in sorted(spans)}
+    limited: _Counts = defaultdict(lambda: [0, 0])
+    for (project_id, bucket, key), (carried, numbers) in found.items():
+        known = key in kept[bucket // _SECONDS_PER_DAY, project_id]
+        counts = limited[project_id, bucket, key if known else UNNAMED_KEYS]
+        counts[0] += carried
+        counts[1] += numbers
+    return limited

@@ -28,6 +28,7 @@ from gateway.conveyor.tally import Tally
 from gateway.conveyor.writer import Writer
 from gateway.journal import Batch, Entry, Forgetful, Journal, Recovered
 from gateway.outcomes import Metrics
+from proto.otlp.codec import named_keys
 from tests.gateway.conftest import Gateway, RecordingStore, eventually
 from tests.gateway.conveyor.rig import AWAY, Gate, Losing, Start, acknowledged, stored
 from tests.gateway.otlp import DAY_NS, NOW_NS, span, traces
@@ -353,9 +354,11 @@ async def checking(store: Counting, journal: Held) -> Any:
             log,
             threads,
             lambda: NOW_NS,
+            named_keys(0, 0),
+            threads,
         )
         reading = Reading(journal, sink)
-        recovery = Recovery(journal, reading, Writer(journal, reading, sink), sink, 0)
+        recovery = Recovery(journal, reading, Writer(journal, reading, sink), sink, 0, 4)
         task = asyncio.get_running_loop().create_task(recovery.work(Recovered()))
         try:
             yield recovery

@@ -12,7 +12,7 @@ from chassis.clickhouse import ClickHouse, QueryLimits
 from gateway.errors import occurrence_blocks
 from gateway.repair import days
 from gateway.repair.days import Repair, StillWritten
-from proto.otlp.codec import assemble, decode
+from proto.otlp.codec import NamedKeys, assemble, decode, named_keys
 from proto.otlp.policy import Decoded, DecodeError, Policy
 from proto.otlp.wire import bytes_field, varint_field
 from proto.storage.tables import TABLES
@@ -84,8 +84,8 @@ async def contents(store: ClickHouse) -> list[list[tuple[Any, ...]]]:
     return [await read(store, sql) for sql in CONTENTS]
 
 
-async def insert(store: ClickHouse, batch: Sequence[Decoded], batch_id: int) -> None:
-    for number, block in enumerate([*assemble(batch, batch_id), *occurrence_blocks(batch, batch_id)]):
+async def insert(store: ClickHouse, batch: Sequence[Decoded], batch_id: int, named: NamedKeys | None = None) -> None:
+    for number, block in enumerate([*assemble(batch, batch_id, named), *occurrence_blocks(batch, batch_id)]):
         await store.insert(block.table, COLUMNS[block.table], block.pieces, token=f"{batch_id}:{number}")
 
 
@@ -161,9 +161,10 @@ def repair(
     *,
     replace: bool = True,
     quiet_s: float = 0,
+    keys_per_day: int = 0,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Repair:
-    return Repair(store, replace=replace, quiet_s=quiet_s, sleep=sleep)
+    return Repair(store, replace=replace, quiet_s=quiet_s, keys_per_day=keys_per_day, sleep=sleep)
 
 
 async def test_a_repair_touches_its_day_alone_and_a_dry_one_nothing(store: ClickHouse) -> None:
@@ -249,3 +250,20 @@ async def test_tables_of_a_repair_that_was_killed_long_ago_are_dropped(
     monkeypatch.setattr(days, "LEFT_OVER_S", -5)
     await repair(store).sweep()
     assert await read(store, names) == []
+
+
+async def test_as_many_attribute_keys_are_named_as_a_gateway_names(store: ClickHouse) -> None:
+    keys = [b"often", *(b"only.%d" % number for number in range(20))]
+    spans = [
+        span(*(attributes(9, pair(key.decode(), string("v"))) for key in (b"often", key)), start=NOW_NS, end=NOW_NS)
+        for key in keys
+    ]
+    batch = [decode("traces", request(*spans), project, Policy(), NOW_NS) for project in (1, 2)]
+    await insert(store, batch, 1, named_keys(0, 5))
+    sql = "SELECT project_id, hex(key), sum(spans), sum(numeric) FROM attribute_keys GROUP BY ALL ORDER BY ALL"
+    brought = await read(store, sql)
+    assert len(brought) == 2 * 6
+    await lose(store)
+    changes = await repair(store, keys_per_day=5).day(DAY)
+    assert changes[1].rows_after == 2 * 6
+    assert await read(store, sql) == brought

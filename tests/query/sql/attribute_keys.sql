@@ -1,7 +1,7 @@
 SELECT place.1 AS name, sum(place.2) AS carried, sum(place.3), sum(place.4) AS beneath, sum(place.5)
 FROM (
 SELECT CAST(key, 'String') AS key, toInt64(sum(spans)) AS spans, toInt64(sum(numeric)) AS numbers
-FROM attribute_keys WHERE project_id = {p0:UInt64} AND bucket >= toDateTime({p1:UInt32}, 'UTC') AND bucket <= toDateTime({p2:UInt32}, 'UTC')
+FROM attribute_keys WHERE project_id = {p0:UInt64} AND bucket >= toDateTime({p1:UInt32}, 'UTC') AND bucket <= toDateTime({p2:UInt32}, 'UTC') AND attribute_keys.key != unhex('ff')
 GROUP BY attribute_keys.key
 UNION ALL
 SELECT entry.1 AS key, toInt64(sum(rows)) AS spans, toInt64(sum(rows * entry.2)) AS numbers
