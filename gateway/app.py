@@ -24,6 +24,7 @@ from gateway.answers import Answers
 from gateway.budget import Budget
 from gateway.decoding import Decoder
 from gateway.handlers import Exporter, no_metrics
+from gateway.large_origins import LargeOrigins
 from gateway.outcomes import Ledger, Metrics
 from gateway.quota.metering import Metering
 from gateway.settings import GatewaySettings
@@ -75,6 +76,7 @@ def service(
         budget=Budget(settings.max_inflight_bytes, settings.max_inflight_items, metrics),
         decoder=Decoder(settings, chassis.retention_days, threads),
         intake=intake,
+        large_origins=LargeOrigins(settings.large_origins_bytes, clock),
         clock=clock,
     )
 

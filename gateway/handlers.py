@@ -15,6 +15,7 @@ from gateway.decoding import Decoder
 from gateway.inflate import IDENTITY, content_encoding
 from gateway.intake import Accepted, Intake
 from gateway.journal import Request
+from gateway.large_origins import SMALL, LargeOrigins, without_large_ones
 from gateway.outcomes import Ledger
 from gateway.quota.quota import Quota
 from gateway.settings import GatewaySettings
@@ -47,6 +48,7 @@ class Exporter:
         budget: Budget,
         decoder: Decoder,
         intake: Intake,
+        large_origins: LargeOrigins,
         clock: Callable[[], int],
     ) -> None:
         self._max_wire_bytes = settings.max_wire_bytes
@@ -58,6 +60,7 @@ class Exporter:
         self._budget = budget
         self._decoder = decoder
         self._intake = intake
+        self._large_origins = large_origins
         self._clock = clock
 
     async def traces(self, request: web.Request) -> web.Response:
@@ -106,6 +109,9 @@ class Exporter:
             lease.set((len(kept) if kept is not body else 0) + len(body))
             policy, now_ns = self._decoder.policy(project.sensitive_words), self._clock()
             decoded = await self._decoder.decoded(signal, media, body, project.project_id, policy, now_ns, lease)
+            if not self._large_origins.admit(project.project_id, decoded.large_origins(SMALL)):
+                policy = without_large_ones(policy)  # which the journal keeps: read again, it is cut likewise
+                decoded = await self._decoder.decoded(signal, media, body, project.project_id, policy, now_ns, lease)
             del body
             self._count(request, decoded)
             lease.set(len(kept) + decoded.nbytes, decoded.accepted)

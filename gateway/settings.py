@@ -79,6 +79,16 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
             ge=0,
         ),
     ] = 2**30
+    large_origins_bytes: Annotated[
+        int,
+        setting(
+            "What the distinct resources and scopes of a project, UTC day and process may hold beyond 2 KiB each; of "
+            "further ones attributes that do not fit into 2 KiB are dropped and counted.",
+            unit="bytes",
+            zero="no limit",
+            ge=0,
+        ),
+    ] = 16 * _MIB
     max_future_s: Annotated[
         int,
         setting("How far ahead of our clock an item may start.", unit="seconds", zero="not at all", ge=0, le=86_400),

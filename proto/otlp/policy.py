@@ -200,6 +200,9 @@ class Decoded(Protocol):
         decoders may differ here.
         """
 
+    def large_origins(self, over: int) -> Sequence[bytes]:
+        """The resources and scopes, as they are stored, that have more than so many bytes."""
+
     @property
     def rejected(self) -> Mapping[str, int]:
         """Rejected items by `Reason`; only reasons that occurred."""

@@ -192,7 +192,7 @@ async def test_tables_of_the_release_before_stop_building_statistics(empty: Clic
     await empty.command(f"INSERT INTO sluice_schema (version, name) VALUES (1, '{first.name}')")
     with pytest.raises(SchemaTooOld, match="sluice migrate"):
         await schema.check(empty)
-    assert await schema.migrate(empty, retention_days=30) == ["0002_statistics.sql"]
+    assert await schema.migrate(empty, retention_days=30) == ["0002_merges.sql"]
     await schema.check(empty)
     assert await tables_without_statistics(empty) == sorted([*(table.name for table in TABLES), "sluice_schema"])
     await empty.close()

@@ -47,6 +47,7 @@ class Service:
     environment: Mapping[str, str] = field(default_factory=dict)
     options: Sequence[str] = ()
     port: int = 0  # any, which it then keeps
+    begun: Callable[[int], None] = lambda _pid: None  # is told of its process at once
     process: subprocess.Popen[bytes] | None = None
 
     def __post_init__(self) -> None:
@@ -66,6 +67,7 @@ class Service:
                 stderr=out,
                 env=clean_environment(self.environment),
             )
+        self.begun(self.process.pid)
 
     def start(self) -> None:
         """Start it and wait until it is ready."""
@@ -260,7 +262,11 @@ def stop(process: subprocess.Popen[bytes]) -> int:
 
 def running(data: Path, log: Path, **settings: str) -> Sluice:
     """`sluice up`, started, with what its first start wrote down."""
-    service = Service("up", data, log, settings)
+    return started(Service("up", data, log, settings), data)
+
+
+def started(service: Service, data: Path) -> Sluice:
+    """The same of a service that its caller has made."""
     service.start()
     return _read({"up": service}, data, data / "bootstrap.json")
 

@@ -158,6 +158,16 @@ cdef class Segment:
     def symbols(self):
         return symbol_count(&self.columns.symbols)
 
+    def large_origins(self, size_t over):
+        cdef size_t i
+        cdef Chunk text
+        found = []
+        for i in range(count_origins(&self.columns)):
+            text = symbol_text(&self.columns.symbols, origins(&self.columns)[i].text)
+            if text.size > over:
+                found.append(PyBytes_FromStringAndSize(<const char*> text.at, <Py_ssize_t> text.size))
+        return found
+
     @property
     def days(self):
         cdef size_t i

@@ -24,6 +24,10 @@ _BUCKET_S: Final = 300
 _NANOS_PER_BUCKET: Final = _BUCKET_S * 10**9
 _SECONDS_PER_DAY: Final = 86_400
 _NO_TRACE: Final = bytes(16)
+_ORIGINS: Final[Mapping[Signal, tuple[int, int]]] = {
+    "traces": (SPANS.column_names.index("resource"), SPANS.column_names.index("scope")),
+    "logs": (LOGS.column_names.index("resource"), LOGS.column_names.index("scope")),
+}
 _ATTRIBUTES: Final[Mapping[Signal, int]] = {
     "traces": SPANS.column_names.index("attributes"),
     "logs": LOGS.column_names.index("attributes"),
@@ -56,6 +60,10 @@ class DecodedRequest:
     def symbols(self) -> int:
         lists: Iterable[Any] = (row.cells[_ATTRIBUTES[self.signal]] for row in self.rows)
         return len({key for attributes in lists for key in attributes})
+
+    def large_origins(self, over: int) -> list[bytes]:
+        texts: Iterable[Any] = (row.cells[column] for row in self.rows for column in _ORIGINS[self.signal])
+        return [text for text in dict.fromkeys(texts) if len(text) > over]
 
     @property
     def days(self) -> list[int]:

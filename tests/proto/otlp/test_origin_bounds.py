@@ -103,3 +103,15 @@ def test_the_resources_of_log_records_count_likewise(decoder: ModuleType) -> Non
     group.scope_logs.add().log_records.add(time_unix_nano=NOW_NS)
     with pytest.raises(DecodeError):
         decoder.decode("logs", request.SerializeToString(), 1, Policy(max_repeated_bytes=6), NOW_NS)
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_large_resources_and_scopes_are_told_once_each(decoder: ModuleType) -> None:
+    request = traces(spans=2)
+    request.resource_spans[0].resource.attributes.append(attribute("k", "x" * 20))
+    request.resource_spans[0].scope_spans[0].scope.attributes.append(attribute("s", "y" * 10))
+    segment = decoder.decode("traces", request.SerializeToString(), 1, Policy(), NOW_NS)
+    resource, scope = b"\1k\2s" + b"x" * 20 + b"\1", b"\1s\2s" + b"y" * 10 + b"\1"
+    assert segment.large_origins(len(scope) - 1) == [resource, scope]
+    assert segment.large_origins(len(scope)) == [resource]
+    assert segment.large_origins(len(resource)) == []

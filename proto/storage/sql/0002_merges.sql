@@ -7,4 +7,8 @@ ALTER TABLE trace_index MODIFY SETTING auto_statistics_types = '';
 ALTER TABLE attribute_keys MODIFY SETTING auto_statistics_types = '';
 ALTER TABLE ingest_outcomes MODIFY SETTING auto_statistics_types = '';
 ALTER TABLE error_occurrences MODIFY SETTING auto_statistics_types = '';
+-- A merge holds the dictionaries of all parts that it reads, 4.6 bytes for each of their bytes; without this it may read a
+-- hundred at once.
+ALTER TABLE spans MODIFY SETTING max_parts_to_merge_at_once = 8;
+ALTER TABLE logs MODIFY SETTING max_parts_to_merge_at_once = 8;
 ALTER TABLE sluice_schema MODIFY SETTING auto_statistics_types = '';

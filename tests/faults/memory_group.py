@@ -1,0 +1,48 @@
+"""A control group that bounds the memory of a process: as a container's, of either version. Needs root."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+_MOUNT = Path("/sys/fs/cgroup")
+
+
+class MemoryGroup:
+    """A group of `limit` bytes that processes are put into."""
+
+    def __init__(self, directory: Path, limit: int) -> None:
+        self._directory = directory
+        old = (directory / "memory.limit_in_bytes").exists()
+        (directory / ("memory.limit_in_bytes" if old else "memory.max")).write_text(str(limit))
+        self._events = directory / ("memory.oom_control" if old else "memory.events")
+
+    def put(self, pid: int) -> None:
+        """What the process asks for from here on counts."""
+        (self._directory / "cgroup.procs").write_text(str(pid))
+
+    @property
+    def killed(self) -> int:
+        """How many of its processes the kernel has killed for want of memory."""
+        lines = dict(line.split() for line in self._events.read_text().splitlines())
+        return int(lines.get("oom_kill", 0))
+
+
+@contextmanager
+def memory_group(limit: int) -> Iterator[MemoryGroup]:
+    """One that is there inside, and has no process left at its end. Skips the test where none can be made."""
+    root = _MOUNT / "memory" if (_MOUNT / "memory/cgroup.procs").exists() else _MOUNT
+    directory = root / f"sluice-test-{os.getpid()}"
+    try:
+        directory.mkdir()
+        group = MemoryGroup(directory, limit)
+    except OSError as error:
+        if directory.exists():
+            directory.rmdir()
+        pytest.skip(f"needs root, and control groups that it may make: {error}")
+    try:
+        yield group
+    finally:
+        directory.rmdir()
