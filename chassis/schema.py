@@ -242,12 +242,21 @@ async def _apply_settings(clickhouse: ClickHouse, migration: Migration, known: f
     wanted = [found for statement in migration.statements if (found := _SETTING.fullmatch(statement))]
     if not wanted:
         return
-    sql = "SELECT name, engine_full FROM system.tables WHERE database = currentDatabase()"
-    tables = {str(name): str(text) for name, text in await _Unchecked(clickhouse).query(sql, {}, limits=_LIMITS)}
+    sql = "SELECT name, engine, engine_full FROM system.tables WHERE database = currentDatabase()"
+    rows = await _Unchecked(clickhouse).query(sql, {}, limits=_LIMITS)
+    tables = {str(name): (str(engine), str(text)) for name, engine, text in rows}
     for found in wanted:
         table, setting = found[1], found[2]
-        if setting in known and f"{setting} = " not in tables.get(table, ""):
+        engine, text = tables[table]
+        if setting not in known or f"{setting} = " in text:
+            continue
+        if engine.endswith("MergeTree"):
             await _without_merges(clickhouse, table, found[0])
+        else:  # Distributed, or a view: others have the rows, and merge them
+            hint = f"run `{found[0]}` for the tables behind it, on every server"
+            log.warning(
+                "a table keeps no rows of its own and has no such setting", table=table, engine=engine, hint=hint
+            )
 
 
 async def _without_merges(clickhouse: ClickHouse, table: str, statement: str) -> None:

@@ -76,7 +76,7 @@ def service(
         budget=Budget(settings.max_inflight_bytes, settings.max_inflight_items, metrics),
         decoder=Decoder(settings, chassis.retention_days, threads),
         intake=intake,
-        large_origins=LargeOrigins(settings.large_origins_bytes, clock),
+        large_origins=LargeOrigins(settings.large_origins_bytes),
         clock=clock,
     )
 

@@ -82,8 +82,9 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     large_origins_bytes: Annotated[
         int,
         setting(
-            "What the distinct resources and scopes of a project, UTC day and process may hold beyond 2 KiB each; of "
-            "further ones attributes that do not fit into 2 KiB are dropped and counted.",
+            "What the distinct resources and scopes of a project, UTC day of its items and process may hold beyond "
+            "2 KiB each; a request with further ones is stored with 2 KiB of each, what does not fit is dropped and "
+            "counted.",
             unit="bytes",
             zero="no limit",
             ge=0,

@@ -200,8 +200,10 @@ class Decoded(Protocol):
         decoders may differ here.
         """
 
-    def large_origins(self, over: int) -> Sequence[bytes]:
-        """The resources and scopes, as they are stored, that have more than so many bytes."""
+    def large_origins(self, over: int) -> Mapping[int, int]:
+        """Of the resources and scopes, as they are stored, that have more than so many bytes: their sizes by a hash of
+        64 bits, which is another in each process.
+        """
 
     @property
     def rejected(self) -> Mapping[str, int]:

@@ -198,6 +198,20 @@ async def test_tables_of_the_release_before_stop_building_statistics(empty: Clic
     await empty.close()
 
 
+async def test_tables_that_keep_no_rows_of_their_own_are_left_alone(empty: ClickHouse) -> None:
+    """As Distributed ones, which refuse the statement: the release would not start on a cluster."""
+    for migration in schema.migrations():
+        for statement in migration.statements:
+            if "CREATE TABLE" in statement:
+                await empty.command(schema.render(statement, embedded=True, retention_days=0))
+    await empty.command("RENAME TABLE logs TO logs_local")
+    await empty.command("CREATE VIEW logs AS SELECT * FROM logs_local")
+    assert "0002_merges.sql" in await schema.migrate(empty, retention_days=0)
+    await schema.check(empty)
+    assert "logs" not in await tables_without_statistics(empty)
+    await empty.close()
+
+
 async def test_an_upgraded_engine_s_new_setting_is_given_to_tables_that_have_all_migrations(
     clickhouse: ClickHouse,
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from backports import zstd
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import SeverityNumber
 
@@ -602,3 +603,27 @@ async def test_a_head_that_cannot_be_parsed_is_refused_in_the_media_type_of_its_
     assert head.startswith(b"HTTP/1.1 400")
     assert b"Content-Type: application/x-protobuf\r\n" in head
     assert Status.FromString(body).message == "The request head cannot be parsed."
+
+
+async def test_beyond_a_project_s_allowance_large_resources_are_cut(
+    start_gateway: StartGateway, clickhouse: ClickHouse, rows: Rows
+) -> None:
+    gateway = await start_gateway(clickhouse, large_origins_bytes=12_000)
+
+    def from_pod(pod: str, number: int) -> bytes:
+        request = ExportTraceServiceRequest.FromString(traces(span(number)))
+        request.resource_spans[0].resource.attributes.extend([text("pod", pod), text("notes", pod.ljust(10_000, "."))])
+        return request.SerializeToString()
+
+    for number, pod in enumerate(("a", "a", "b", "a"), 1):
+        assert (await gateway.post("/v1/traces", from_pod(pod, number))).status == 200
+    found = await rows(
+        "SELECT length(resource) > 10000, position(resource, 'pod') > 0,"
+        " service_name, resource_dropped_attributes_count FROM spans ORDER BY reinterpretAsUInt64(reverse(span_id))"
+    )
+    assert found == [
+        (1, 1, "shop", 0),
+        (1, 1, "shop", 0),
+        (0, 1, "shop", 1),
+        (1, 1, "shop", 0),
+    ]

@@ -159,13 +159,15 @@ cdef class Segment:
         return symbol_count(&self.columns.symbols)
 
     def large_origins(self, size_t over):
-        cdef size_t i
-        cdef Chunk text
-        found = []
+        cdef const uint64_t* hashes = <const uint64_t*> self.columns.symbols.hashes.data
+        cdef size_t i, size
+        cdef uint32_t text
+        cdef dict found = {}
         for i in range(count_origins(&self.columns)):
-            text = symbol_text(&self.columns.symbols, origins(&self.columns)[i].text)
-            if text.size > over:
-                found.append(PyBytes_FromStringAndSize(<const char*> text.at, <Py_ssize_t> text.size))
+            text = origins(&self.columns)[i].text
+            size = symbol_text(&self.columns.symbols, text).size
+            if size > over:
+                found[hashes[text]] = size
         return found
 
     @property

@@ -61,9 +61,9 @@ class DecodedRequest:
         lists: Iterable[Any] = (row.cells[_ATTRIBUTES[self.signal]] for row in self.rows)
         return len({key for attributes in lists for key in attributes})
 
-    def large_origins(self, over: int) -> list[bytes]:
+    def large_origins(self, over: int) -> dict[int, int]:
         texts: Iterable[Any] = (row.cells[column] for row in self.rows for column in _ORIGINS[self.signal])
-        return [text for text in dict.fromkeys(texts) if len(text) > over]
+        return {hash(text): len(text) for text in dict.fromkeys(texts) if len(text) > over}
 
     @property
     def days(self) -> list[int]:

@@ -112,6 +112,8 @@ def test_large_resources_and_scopes_are_told_once_each(decoder: ModuleType) -> N
     request.resource_spans[0].scope_spans[0].scope.attributes.append(attribute("s", "y" * 10))
     segment = decoder.decode("traces", request.SerializeToString(), 1, Policy(), NOW_NS)
     resource, scope = b"\1k\2s" + b"x" * 20 + b"\1", b"\1s\2s" + b"y" * 10 + b"\1"
-    assert segment.large_origins(len(scope) - 1) == [resource, scope]
-    assert segment.large_origins(len(scope)) == [resource]
-    assert segment.large_origins(len(resource)) == []
+    assert list(segment.large_origins(len(scope) - 1).values()) == [len(resource), len(scope)]
+    assert list(segment.large_origins(len(scope)).values()) == [len(resource)]
+    assert segment.large_origins(len(resource)) == {}
+    again = decoder.decode("traces", request.SerializeToString(), 2, Policy(), NOW_NS)
+    assert again.large_origins(0) == segment.large_origins(0)
