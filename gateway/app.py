@@ -12,6 +12,7 @@ from aiohttp import web
 from chassis.access import project_key, public
 from chassis.cors import RATE_HEADERS, Cors
 from chassis.gate import Gate
+from chassis.memory_limit import available_bytes
 from chassis.redis import Redis
 from chassis.relational import Database
 from chassis.route import Route, cross_origin
@@ -53,6 +54,7 @@ def service(
 
     Its routes need the project-key guard.
     """
+    settings = settings.within(available_bytes())
     log: structlog.stdlib.BoundLogger = structlog.get_logger("gateway")
     metrics = Metrics(telemetry.registry)
     ledger = Ledger(metrics)

@@ -3,11 +3,14 @@
 from pathlib import Path
 from typing import Annotated, ClassVar, Final
 
+import msgspec
+
 from chassis.configuration import Settings, SettingsError, setting
 from chassis.cors import check_origins
 from proto.otlp.policy import NANOS_PER_DAY, SENSITIVE_WORDS, Policy
 
 _MIB = 2**20
+LEAST_INFLIGHT_BYTES: Final = 160 * _MIB  # for the largest request alone, with its columns
 _JOURNAL_SPARE: Final = 512 * 2**10  # bytes, what eight of the smallest segments take: begun ones count whole
 
 
@@ -328,6 +331,19 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     def journal_directory(self, data_dir: Path) -> Path:
         """Where journals are, given the data directory."""
         return Path(self.journal_dir) if self.journal_dir else data_dir / "journal"
+
+    def within(self, memory: int) -> "GatewaySettings":
+        """These settings for a process that may use `memory` bytes: what waits in memory has a share of it at most, so
+        that all of it together, the embedded engine included, stays below it. From 8 GiB on nothing is lowered.
+        """
+        return msgspec.structs.replace(
+            self,
+            max_inflight_bytes=min(self.max_inflight_bytes, max(memory // 8, LEAST_INFLIGHT_BYTES)),
+            pending_bytes=min(self.pending_bytes, memory // 32),
+            batch_bytes=min(self.batch_bytes, memory // 64),
+            max_background_bytes=min(self.max_background_bytes, memory // 64),
+            recovery_batches=min(self.recovery_batches, max(1, memory // (2 * 2**30))),
+        )
 
     def policy(self, retention_days: int, words: tuple[str, ...] = ()) -> Policy:
         """What the decoder is told for a project with additional sensitive `words`."""

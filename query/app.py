@@ -12,6 +12,7 @@ from chassis.clickhouse import ClickHouse
 from chassis.cors import RATE_HEADERS, Cors
 from chassis.cursor import CursorSigner
 from chassis.limits.limiter import LimitClass
+from chassis.memory_limit import available_bytes
 from chassis.route import Route, cross_origin
 from chassis.web import Service
 from query import operations
@@ -41,6 +42,7 @@ def service(
 
     `clickhouse` is explore's own, with `settings.handles_used` handles, so that ingest never waits behind a read.
     """
+    settings = settings.within(available_bytes())
     counted = QueryMetrics(registry)
     stores = Stores(clickhouse, settings, counted)
     answers = Answers(settings, counted, clock)

@@ -5,6 +5,8 @@ file.
 import os
 from typing import Annotated, ClassVar, Final
 
+import msgspec
+
 from chassis.configuration import Settings, setting
 from chassis.cors import check_origins
 
@@ -168,6 +170,14 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
             zero="empty: no cross-origin requests",
         ),
     ] = ()
+
+    def within(self, memory: int) -> "QuerySettings":
+        """These settings for a process that may use `memory` bytes: answers have a share of it at most."""
+        return msgspec.structs.replace(
+            self,
+            max_sending_bytes=min(self.max_sending_bytes, memory // 32),
+            max_cache_bytes=min(self.max_cache_bytes, memory // 128),
+        )
 
     @property
     def handles_used(self) -> int:
