@@ -79,8 +79,10 @@ async def listening(
         health = app[HEALTH]
         plan = ConnectionPlan(settings, telemetry, most=most, gates=app.get(GATES, {}), leaving=lambda: health.draining)
         protocol = connections(_server(runner), plan)
-        accepting = [_listen(Acceptor(each, protocol, telemetry), each) for each in listeners]
+        accepting: list[Acceptor] = []
         try:
+            for each in listeners:
+                accepting.append(_listen(Acceptor(each, protocol, telemetry), each))
             yield
         finally:
             health.draining = True
@@ -109,6 +111,8 @@ def bind_health(settings: ChassisSettings) -> list[socket.socket]:
     """The socket of the port for health alone; none where there is no such port. Raises StartupError, as `bind`."""
     if not settings.health_port:
         return []
+    if settings.health_port == settings.port:  # which can be bound twice, and not listened on
+        raise StartupError("--health-port must be another port than --port.", exit_code=2)
     return [bind("127.0.0.1", settings.health_port, option="--health-port")]
 
 

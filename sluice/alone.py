@@ -45,7 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
         _look(settings)
         if arguments.workers > 1:
             return workers.supervise(arguments, settings, listener, partial(_announce, name, settings))
-        process.run(_serve(name, options, settings, listener))
+        # Bound before anything is started: what is wrong with a port is one sentence.
+        process.run(_serve(name, options, settings, listener, bind_health(settings)))
     return 0
 
 
@@ -59,11 +60,17 @@ def _look(settings: ChassisSettings) -> None:
         log.warning("database is away, starting without it", detail=str(error))
 
 
-async def _serve(name: str, options: Options, settings: ChassisSettings, listener: workers.Listener) -> None:
+async def _serve(
+    name: str,
+    options: Options,
+    settings: ChassisSettings,
+    listener: workers.Listener,
+    health: list[workers.Listener],
+) -> None:
     telemetry = Telemetry(name)
     app = assemble((name,), options, settings, telemetry)
     announce = partial(_announce, name, settings)
-    await serve(app, listener, settings, telemetry, announce, more=bind_health(settings))
+    await serve(app, listener, settings, telemetry, announce, more=health)
 
 
 def _announce(name: str, settings: ChassisSettings) -> None:

@@ -42,23 +42,28 @@ def run(arguments: argparse.Namespace) -> int:
     with data.held(settings.data_dir, alone=True) as held:
         listener = bind(settings.host, settings.port, share=arguments.workers > 1)
         settings = process.with_bound_port(settings, listener)
+        health = [] if arguments.workers > 1 else bind_health(settings)  # else the supervisor's
         migrations.migrate(settings.database)
         announce = partial(_announce, settings, held)
         if arguments.workers > 1:
             process.run(_prepare(settings))
             return workers.supervise(arguments, settings, listener, announce)
-        process.run(_serve(options, settings, listener, announce))
+        process.run(_serve(options, settings, listener, health, announce))
     return 0
 
 
 async def _serve(
-    options: Options, settings: ChassisSettings, listener: workers.Listener, announce: Callable[[], None]
+    options: Options,
+    settings: ChassisSettings,
+    listener: workers.Listener,
+    health: list[workers.Listener],
+    announce: Callable[[], None],
 ) -> None:
     await _bootstrap(settings)
     telemetry = Telemetry("sluice")
     migrate = partial(schema.migrate, retention_days=settings.retention_days)
     app = assemble(EVERY, options, settings, telemetry, after_opening=migrate)
-    await serve(app, listener, settings, telemetry, announce, more=bind_health(settings))
+    await serve(app, listener, settings, telemetry, announce, more=health)
 
 
 async def _prepare(settings: ChassisSettings) -> None:

@@ -231,3 +231,10 @@ def sqlite(file: Path, statement: str) -> None:
 
 def python(code: str, *arguments: str) -> None:
     subprocess.run([sys.executable, "-c", code, *arguments], check=True, timeout=DEADLINE_S, cwd=ROOT)
+
+
+def test_the_health_port_is_another_one(tmp_path: Path) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = str(taken.getsockname()[1])
+    done = sluice("up", "--data", tmp_path / "data", "--port", port, "--health-port", port)
+    assert (done.returncode, done.stderr) == (2, "sluice: --health-port must be another port than --port.\n")
