@@ -2,13 +2,18 @@
 
 What waits in the queue of a listening socket is reset when its last owner closes it, whoever else listens on the same
 port (SO_REUSEPORT). So the next supervisor gets the sockets themselves, over a Unix socket in the data directory, and
-both accept from them until the one before is told to end. The last that began is the one that hands them on.
+both accept from them until the one before is told to end. The last that began is the one that hands them on: it has
+the path once all its workers accept. Whoever had it before looks whether it is still there, and has it again when it is
+not, however it ended: the next one that begins finds the sockets in any case.
 """
 
 import asyncio
+import errno
+import fcntl
 import os
 import socket
 import struct
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +22,9 @@ from typing import Final
 import structlog
 
 ANSWER_S: Final = 2.0
+LOOK_S: Final = 0.5  # between two looks at who has the path
+PATIENCE_S: Final = 3.0  # of one that begins, with those who listen and do not offer: some looks
+LOCK: Final = "listeners.lock"  # in the data directory
 MOST: Final = 253  # sockets in one message (SCM_MAX_FD)
 _CREDENTIALS: Final = struct.Struct("3i")  # of a peer: process, user, group
 
@@ -24,7 +32,19 @@ log = structlog.get_logger(__name__)
 
 
 def taken(directory: Path, bound: socket.socket) -> list[socket.socket]:
-    """What a supervisor with this data directory listens on at the address of `bound`; empty where there is none."""
+    """What a supervisor with this data directory listens on at the address of `bound`; empty where there is none.
+
+    Where somebody listens it may be about to have the path again: it is asked for a while.
+    """
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        found = _asked(directory, bound)
+        if found or not _somebody_listens(bound) or time.monotonic() > end:
+            return found
+        time.sleep(LOOK_S / 10)
+
+
+def _asked(directory: Path, bound: socket.socket) -> list[socket.socket]:
     address = bound.getsockname()
     found: list[socket.socket] = []
     with _reachable(directory, address[1]) as path, socket.socket(socket.AF_UNIX) as asking:
@@ -44,34 +64,136 @@ def taken(directory: Path, bound: socket.socket) -> list[socket.socket]:
     return found
 
 
+def _somebody_listens(bound: socket.socket) -> bool:
+    """At the address of `bound`, which does not: without SO_REUSEPORT only sockets that listen are in the way."""
+    with socket.socket(bound.family, bound.type) as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            other.bind(bound.getsockname())
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+    return False
+
+
 @contextmanager
 def offered(directory: Path, sockets: Sequence[socket.socket]) -> Iterator[None]:
     """Hand the sockets to whoever asks while the block runs; in a running loop."""
-    loop = asyncio.get_running_loop()
-    with _reachable(directory, sockets[0].getsockname()[1]) as path, socket.socket(socket.AF_UNIX) as offering:
-        offering.setblocking(False)
-        own = Path(f"{path}.{os.getpid()}")
-        offering.bind(str(own))
-        offering.listen()
-        number = own.stat().st_ino
-        known = own.rename(path)  # at once in the place of the one before
-        loop.add_reader(offering.fileno(), _hand_on, offering, sockets)
+    with _reachable(directory, sockets[0].getsockname()[1]) as path:
+        offer = _Offer(Path(path), sockets)
+        offer.look()
         try:
             yield
         finally:
-            loop.remove_reader(offering.fileno())
-            with suppress(FileNotFoundError):
-                if known.stat().st_ino == number:  # nobody else's yet
-                    known.unlink()
+            offer.end()
+
+
+class _Offer:
+    """Has the path, at first in the place of whoever did, and again whenever nobody has it who lives."""
+
+    def __init__(self, path: Path, sockets: Sequence[socket.socket]) -> None:
+        self._path = path
+        self._sockets = sockets
+        self._loop = asyncio.get_running_loop()
+        self._next: asyncio.TimerHandle | None = None
+        # Held when another has the path, too: as long as it is open nobody's file gets its number.
+        self._offering: socket.socket | None = None
+        self._number = 0
+        self._failed = False
+
+    def look(self) -> None:
+        """See to the path, now and every LOOK_S. What keeps it from being had is said once, and keeps nobody else."""
+        self._next = self._loop.call_later(LOOK_S, self.look)
+        try:
+            if not self._is_own():
+                with _alone(self._path.parent):
+                    self._see_to_it()
+            self._failed = False
+        except BlockingIOError:
+            pass  # another is at it: the next look
+        except OSError as error:
+            if not self._failed:
+                log.warning("the listening sockets cannot be offered to the next supervisor", detail=str(error))
+            self._failed = True
+
+    def _see_to_it(self) -> None:
+        again = self._offering is not None
+        if again and _lives(self._path):
+            return
+        self._take()
+        if again:
+            log.info("offering the listening sockets again: who did is gone")
+
+    def _take(self) -> None:
+        fresh = self._path.with_name(f"{self._path.name}.new")
+        fresh.unlink(missing_ok=True)  # of one that was killed just here
+        offering = socket.socket(socket.AF_UNIX)
+        try:
+            offering.setblocking(False)
+            os.fchmod(offering.fileno(), 0o600)  # of the file, too, from when it is there (Linux)
+            offering.bind(str(fresh))
+            offering.listen()
+            number = fresh.lstat().st_ino
+            fresh.rename(self._path)  # at once in the place of the one before
+        except OSError:
+            offering.close()
+            raise
+        self._close()
+        self._offering, self._number = offering, number
+        self._loop.add_reader(offering.fileno(), _hand_on, offering, self._sockets)
+
+    def end(self) -> None:
+        """Take back what is its own yet, and nobody else's."""
+        if self._next is not None:
+            self._next.cancel()
+        with suppress(OSError), _alone(self._path.parent):  # a path that is left does no harm: nobody is there
+            if self._is_own():
+                self._path.unlink()
+        self._close()
+
+    def _is_own(self) -> bool:
+        try:
+            return self._offering is not None and self._path.lstat().st_ino == self._number
+        except FileNotFoundError:
+            return False
+
+    def _close(self) -> None:
+        if self._offering is not None:
+            self._loop.remove_reader(self._offering.fileno())
+            self._offering.close()
 
 
 def _hand_on(offering: socket.socket, sockets: Sequence[socket.socket]) -> None:
     with suppress(OSError):
-        asking, _ = offering.accept()
+        asking, name = offering.accept()
         with asking:
-            if _is_ours(asking):
+            if not name and _is_ours(asking):
                 socket.send_fds(asking, [b"\n"], [each.fileno() for each in sockets[:MOST]])
                 log.warning("another supervisor listens on this port now, too")
+
+
+def _lives(path: Path) -> bool:
+    """Whether a process of ours has this socket. Nothing is asked of it."""
+    with socket.socket(socket.AF_UNIX) as looking:
+        looking.setblocking(False)
+        looking.bind("")  # any name (unix(7), autobind): by it who only looks is told from who asks
+        try:
+            looking.connect(str(path))
+        except BlockingIOError:
+            return True  # and has a full queue
+        except OSError:
+            return False
+        return _is_ours(looking)
+
+
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """No other supervisor changes paths in this directory meanwhile. Raises BlockingIOError while one does."""
+    descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

@@ -167,9 +167,9 @@ def test_fault_19_clock_is_wrong(make_gateway: MakeGateway, zygote: Zygote, prox
 
 def test_a_rolling_restart_under_load_fails_no_export(make_gateway: MakeGateway, site: Site, run: str) -> None:
     """As docs/operations.md has it: the next one starts on the same port and directory, says at its own health port
-    that it is ready, and the one before is told to end. Nobody is refused or reset, SDKs that keep their connection or
-    clients that make a new one each time. Or, as it may be, the next one starts when the last has gone, and an SDK
-    tries again until it is there.
+    that it is ready, and the one before is told to end; the first of them is given up. Nobody is refused or reset, SDKs
+    that keep their connection or clients that make a new one each time. Or, as it may be, the next one starts when the
+    last has gone, and an SDK tries again until it is there.
     """
     ports = (free_port(), free_port())
     settings: dict[str, str] = {}
@@ -178,14 +178,16 @@ def test_a_rolling_restart_under_load_fails_no_export(make_gateway: MakeGateway,
     clients = [SdkClient(gateway.url, site.key, run, number) for number in range(3)]
     try:
         with loaded(gateway, site, f"{run}-new", reconnect=True) as load:
-            for turn in range(2):
-                before = gateway.process
+            before = gateway.process
+            for turn in range(3):
                 settings["SLUICE_HEALTH_PORT"] = str(ports[turn % 2])
                 gateway.begin()
                 send_until(clients, partial(is_ready, f"http://127.0.0.1:{ports[turn % 2]}"))
-                before.send_signal(signal.SIGTERM)
-                send_until(clients, partial(has_ended, before))
-                assert before.returncode == 0
+                goes, stays = (before, gateway.process) if turn else (gateway.process, before)
+                goes.send_signal(signal.SIGTERM)
+                send_until(clients, partial(has_ended, goes))
+                assert goes.returncode == 0
+                before = stays
                 send_until(clients, more_answers(clients))
         assert {answer for export in load.exports for answer in export.answers} == {"200"}
         answers = {answer for client in clients for export in client.exports for answer in export.answers}

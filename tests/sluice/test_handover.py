@@ -1,0 +1,135 @@
+"""Who has the path at which listening sockets are handed on, whatever becomes of those who had it."""
+
+import asyncio
+import os
+import socket
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from chassis.serve import bind
+from sluice import handover
+
+from .conftest import DEADLINE_S
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with bind("127.0.0.1", 0, share=True) as bound:
+        bound.listen()
+        yield bound
+
+
+def path_of(directory: Path, listener: socket.socket) -> Path:
+    return directory / f"listeners-{listener.getsockname()[1]}"
+
+
+def inode(listener: socket.socket) -> int:
+    return os.fstat(listener.fileno()).st_ino
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def gets(directory: Path, listener: socket.socket) -> list[int]:
+    """The sockets, by inode, that one gets who begins now."""
+    with bind(*listener.getsockname(), share=True) as bound:
+        found = handover.taken(directory, bound)
+    numbers = [inode(each) for each in found]
+    for each in found:
+        each.close()
+    return numbers
+
+
+def vanishes(path: Path) -> None:
+    path.unlink()
+
+
+def dies(path: Path) -> None:
+    """As one that took the path and was killed: its socket is there and nobody behind it."""
+    path.unlink()
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(path))
+        other.listen()
+
+
+def becomes_a_link(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("nowhere")
+
+
+@pytest.mark.parametrize("lost", [vanishes, dies, becomes_a_link])
+def test_sockets_are_offered_again_when_the_path_is_lost(
+    lost: Callable[[Path], None], listener: socket.socket, tmp_path: Path
+) -> None:
+    path = path_of(tmp_path, listener)
+    (tmp_path / f"{path.name}.new").touch()  # of one that was killed
+
+    async def run() -> None:
+        with handover.offered(tmp_path, [listener]):
+            assert stat.filemode(path.lstat().st_mode) == "srw-------"
+            opened = descriptors()
+            for _ in range(2):
+                lost(path)
+                assert await asyncio.to_thread(gets, tmp_path, listener) == [inode(listener)]
+            assert descriptors() == opened
+
+    before = os.umask(0)
+    try:
+        asyncio.run(run())
+    finally:
+        os.umask(before)
+    assert list(tmp_path.glob("listeners-*")) == []
+
+
+def test_who_lives_keeps_the_path_and_it_goes_back_at_his_end(
+    listener: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = path_of(tmp_path, listener)
+    looks: list[bool] = []
+    lives = handover._lives
+
+    def looked(path: Path) -> bool:
+        looks.append(lives(path))
+        return looks[-1]
+
+    monkeypatch.setattr(handover, "_lives", looked)
+    monkeypatch.setattr(handover, "LOOK_S", 0.01)
+
+    async def run() -> None:
+        with bind(*listener.getsockname(), share=True) as another, handover.offered(tmp_path, [listener]):
+            before = path.lstat().st_ino
+            with handover.offered(tmp_path, [listener, another]):
+                number = path.lstat().st_ino
+                assert number != before
+                async with asyncio.timeout(DEADLINE_S):
+                    while len(looks) < 5:
+                        await asyncio.sleep(0.01)
+                assert set(looks) == {True}
+                assert path.lstat().st_ino == number
+                both = [inode(listener), inode(another)]
+                assert await asyncio.to_thread(gets, tmp_path, listener) == both
+            assert await asyncio.to_thread(gets, tmp_path, listener) == [inode(listener)]
+
+    asyncio.run(run())
+
+
+def test_one_who_does_not_get_the_path_goes_on_and_has_it_later(listener: socket.socket, tmp_path: Path) -> None:
+    path = path_of(tmp_path, listener)
+    path.mkdir()
+
+    async def run() -> None:
+        with handover.offered(tmp_path, [listener]):
+            path.rmdir()
+            assert await asyncio.to_thread(gets, tmp_path, listener) == [inode(listener)]
+
+    asyncio.run(run())
+
+
+def test_nobody_is_waited_for_where_nobody_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handover, "PATIENCE_S", float("inf"))
+    with bind("127.0.0.1", 0, share=True) as bound:
+        assert handover.taken(tmp_path, bound) == []
