@@ -55,7 +55,7 @@ class ConnectionPlan:
 
     def heads_shed(self) -> None:
         """A connection was closed for the memory that its request head takes."""
-        self._telemetry.expired.labels("memory").inc()
+        self._telemetry.head_memory_closed.inc()
 
     def send_expired(self) -> None:
         """A connection was cut whose client did not read its answer."""

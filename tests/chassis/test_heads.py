@@ -53,7 +53,7 @@ def held(served: Served) -> float:
 
 def shed(served: Served) -> float:
     found = re.search(
-        r'^sluice_http_expired_connections_total\{phase="memory"\} (.*)$',
+        r"^sluice_http_head_memory_closed_connections_total (.*)$",
         served.telemetry.exposition().decode(),
         re.MULTILINE,
     )

@@ -99,7 +99,7 @@ def test_fault_22_heads_that_never_end(make_gateway: MakeGateway, site: Site, ru
             assert answers == {b"HTTP/1.1 400"}, answers
             more(load)
         assert load.count("reset") == 0
-    assert gateway.metric("sluice_http_expired_connections_total", phase="memory") >= count - budget // 60_000
+    assert gateway.metric("sluice_http_head_memory_closed_connections_total") >= count - budget // 60_000
     eventually(lambda: gateway.metric("sluice_http_head_bytes") == 0, "nothing is held", 60)
 
 
