@@ -58,7 +58,8 @@ class QueryMetrics:
         )
         self.slow_clients_closed = Counter(
             "sluice_query_slow_clients_closed",
-            "Connections closed whose client took nothing while other responses waited for its room in the send buffer.",
+            "Connections closed whose client took nothing while other responses waited for its room in the send "
+            "buffer.",
             registry=registry,
         )
         for reason in REASONS:

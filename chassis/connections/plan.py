@@ -29,7 +29,7 @@ class ConnectionPlan:
         self._gates = gates
         self.leaving = leaving
         self.crowd = Crowd(most, settings.max_connections_per_address, Proxies(settings.trusted_proxies))
-        self.holdings = Holdings(settings.max_heads_bytes)
+        self.holdings = Holdings(settings.max_head_buffer_bytes)
         telemetry.held_by_heads.set_function(lambda: self.holdings.total)
         telemetry.connections.set_function(lambda: len(self.crowd))
 
