@@ -74,7 +74,7 @@ class Answers:
                 self._places.give_back(asker)
         if execution.requests > self._max_waiting:
             self._metrics.refused(metrics.QUEUE_FULL)
-            raise TooManyWait("Too many requests wait for this answer; ask again later.")
+            raise TooManyWait(f"{self._max_waiting} requests wait for this answer already; ask again later.")
         parcel = await execution.join()
         return parcel.answer(request)
 
@@ -125,7 +125,7 @@ class Answers:
         except TimeoutError as error:
             self._metrics.refused(metrics.QUEUE_TIMEOUT)
             raise ServiceUnavailable(
-                f"No place came free within {self._max_wait_s:g} seconds; ask for less at once, or again later."
+                f"The request waited {self._max_wait_s:g} seconds for its turn; send fewer at once, or again later."
             ) from error
         finally:
             self._metrics.queue_seconds.observe(time.monotonic() - begin)

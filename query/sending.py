@@ -53,7 +53,7 @@ class Sending:
         except (TimeoutError, TooManyWait) as error:
             self._metrics.refused(metrics.SEND_BUFFER_FULL)
             raise ServiceUnavailable(
-                "Too many bytes of answers wait to be taken by their clients; read them faster, or ask again later."
+                "Responses that clients do not take fill the send buffer; ask again later."
             ) from error
         parcel = Parcel(self, asker, made, size)
         self._parcels.add(parcel)

@@ -153,7 +153,7 @@ class Stores:
         except (TimeoutError, QueryTimeout) as error:
             self._metrics.refused(metrics.TIMEOUT)
             message = (
-                f"The query took longer than {timeout_s:g} seconds, with its wait for others; "
+                f"Reading took longer than {timeout_s:g} seconds, with waits between reads; "
                 "narrow the time range or the filters, or ask again later."
             )
             raise ServiceUnavailable(message) from error

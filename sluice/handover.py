@@ -31,17 +31,33 @@ def taken(directory: Path, bound: socket.socket) -> list[socket.socket]:
         asking.settimeout(ANSWER_S)
         try:
             asking.connect(path)
-            if not _is_ours(asking):
-                return []
+            process, ours = _peer(asking)
+            if not ours:
+                return _none_taken(f"process {process} is another user's")
             _, descriptors, _, _ = socket.recv_fds(asking, 1, MOST)
             found = [socket.socket(fileno=descriptor) for descriptor in descriptors]
-        except OSError:
-            return []  # nobody is there
-    if not all(each.getsockname() == address for each in found):
+        except (FileNotFoundError, ConnectionRefusedError):
+            return _none_taken()  # nobody is there
+        except OSError as error:
+            return _none_taken(str(error))
+    others = [each.getsockname() for each in found if each.getsockname() != address]
+    if others or not found:
         for each in found:
             each.close()
-        return []
+        return _none_taken(f"process {process} listens on {others[0][0]}" if others else f"process {process} gave none")
+    said = f"took over {len(found)} listening sockets on port {address[1]} from process {process}"
+    log.warning(said)
     return found
+
+
+def _none_taken(reason: str = "") -> list[socket.socket]:
+    """Say so, with the reason where there is more to it than that nobody was there."""
+    said = "no listening sockets taken over; opened new ones"
+    if reason:
+        log.warning(said, reason=reason)
+    else:
+        log.info(said)
+    return []
 
 
 @contextmanager
@@ -69,9 +85,13 @@ def _hand_on(offering: socket.socket, sockets: Sequence[socket.socket]) -> None:
     with suppress(OSError):
         asking, _ = offering.accept()
         with asking:
-            if _is_ours(asking):
+            process, ours = _peer(asking)
+            if ours:
                 socket.send_fds(asking, [b"\n"], [each.fileno() for each in sockets[:MOST]])
-                log.warning("another supervisor listens on this port now, too")
+                port = sockets[0].getsockname()[1]
+                said = f"handed the listening sockets on port {port} to process {process}"
+                said += "; send SIGTERM to this one when that is ready"
+                log.warning(said)
 
 
 @contextmanager
@@ -84,6 +104,8 @@ def _reachable(directory: Path, port: int) -> Iterator[str]:
         os.close(descriptor)
 
 
-def _is_ours(connection: socket.socket) -> bool:
+def _peer(connection: socket.socket) -> tuple[int, bool]:
+    """The process at the other end, and whether it is of the same user."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return bool(_CREDENTIALS.unpack(credentials)[1] == os.geteuid())
+    process, user, _ = _CREDENTIALS.unpack(credentials)
+    return process, user == os.geteuid()

@@ -99,7 +99,6 @@ def _listeners(settings: ChassisSettings, listener: Listener, count: int) -> lis
     listeners = handover.taken(settings.data_dir, listener)
     if listeners:
         listener.close()
-        log.warning("listening beside another supervisor, which may be told to end when this one is ready")
     else:
         listeners = [listener]
     host, port = listeners[0].getsockname()[:2]
