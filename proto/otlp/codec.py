@@ -47,7 +47,7 @@ def decode_json(signal: Signal, body: bytes, project_id: int, policy: Policy, no
 def decode_json_within(
     most_left: int, signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int
 ) -> Decoded | None:
-    """As `decode_json`, or None when more than `most_left` bytes of it were read in Python, at a twentieth of the speed.
+    """As `decode_json`, or None when more than `most_left` bytes were read in Python, at a twentieth of the speed.
 
     That is all of it where the kernel was not built, else what the kernel leaves: items, or a body as a whole
     (docs/codec.md section 6).
