@@ -163,7 +163,10 @@ def _refuse_unknown(cls: type[Settings], values: Mapping[str, Any], origins: Map
     unknown = sorted(origins[name] for name in values if name not in known)
     if unknown:
         plural = "s" if len(unknown) > 1 else ""
-        raise SettingsError(f"Unknown setting{plural}: {', '.join(unknown)}. `sluice config` lists the names.")
+        raise SettingsError(
+            f"Unknown setting{plural}: {', '.join(unknown)}. Names that begin with {PREFIX} are settings; "
+            "`sluice config` lists them."
+        )
 
 
 def _refuse_unfit(cls: type[Settings], values: dict[str, Any], origins: Mapping[str, str]) -> None:

@@ -266,7 +266,11 @@ async def _without_merges(clickhouse: ClickHouse, table: str, statement: str) ->
     try:
         await clickhouse.command(f"SYSTEM STOP MERGES {table}")
     except StoreError as error:  # a right of its own; the next merge has the setting all the same
-        log.warning("merges under way are not stopped for a change of settings", table=table, detail=error.message)
+        log.warning(
+            "merges cannot be stopped (grant SYSTEM MERGES to this user); the setting holds from the next merge on",
+            table=table,
+            detail=error.message,
+        )
         await clickhouse.command(statement)
         return
     try:

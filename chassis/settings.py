@@ -17,8 +17,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     health_port: Annotated[
         int,
         setting(
-            "A second port, on 127.0.0.1 and shared with nobody: /livez, /readyz and /metrics of this command alone, "
-            "with --workers of all its workers.",
+            "A second port on 127.0.0.1 of this command alone. With --workers it has /livez, /readyz and /metrics of "
+            "all its workers; without, it has the same paths as the main port.",
             zero="none",
             ge=0,
             le=65_535,
@@ -49,7 +49,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
         int,
         setting(
             "Memory of the embedded ClickHouse; an insert, a merge or a read that would take it beyond that fails, and "
-            "one read has a quarter of it. A server has limits of its own.",
+            "one read has a quarter of it. At least 256 MiB are used. A server has limits of its own.",
             unit="bytes",
             zero="two fifths of the machine's memory, or of its control group's",
             ge=0,
@@ -135,7 +135,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             le=2**20,
         ),
     ] = 2**16
-    max_heads_bytes: Annotated[
+    max_head_buffer_bytes: Annotated[
         int,
         setting(
             "Memory that request heads may take in a process: those that are not whole, wait behind a request under "
@@ -179,7 +179,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     send_timeout_s: Annotated[
         float,
         setting(
-            "A connection whose client does not read its answer, or not at SLUICE_SEND_MIN_RATE, is cut then.",
+            "In each such interval a client must take at least SLUICE_SEND_MIN_RATE times it, or all that is left of "
+            "its answer; else its connection is closed.",
             unit="seconds",
             ge=0.05,
             le=3_600,
@@ -342,8 +343,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
         """Refuse proxies that are no network, and stores that nobody speaks to or that would land elsewhere."""
         for network in self.trusted_proxies:
             _require_network(network)
-        if self.max_heads_bytes < 16 * self.max_head_bytes:
-            raise SettingsError("SLUICE_MAX_HEADS_BYTES must be at least 16 times SLUICE_MAX_HEAD_BYTES.")
+        if self.max_head_buffer_bytes < 16 * self.max_head_bytes:
+            raise SettingsError("SLUICE_MAX_HEAD_BUFFER_BYTES must be at least 16 times SLUICE_MAX_HEAD_BYTES.")
         if self.clickhouse_url and not self.clickhouse_url.startswith(("chdb://", "http://", "https://")):
             raise SettingsError("SLUICE_CLICKHOUSE_URL must start with chdb://, http:// or https://.")
         if self.embedded and "?" in unquote(self.clickhouse):  # chdb knows no way to quote it

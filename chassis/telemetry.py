@@ -99,9 +99,14 @@ class Telemetry:
         )
         self.expired = Counter(
             "sluice_http_expired_connections",
-            "Connections closed by a deadline: no whole request head (head), answer not read (send); while waiting "
-            "for a request, to make room (idle); or for the memory that their request heads took (memory).",
+            "Connections closed by a deadline: no whole request head (head), answer not read (send); or while waiting "
+            "for a request, to make room (idle).",
             ("phase",),
+            registry=self.registry,
+        )
+        self.head_memory_closed = Counter(
+            "sluice_http_head_memory_closed_connections",
+            "Connections closed for the memory that their request heads took.",
             registry=self.registry,
         )
         self.held_by_heads = Gauge(

@@ -28,8 +28,8 @@ async def no_metrics(_request: web.Request) -> NoReturn:
     """404 with what to do about it: exporters send metrics here unless they are told otherwise."""
     raise ApiError(
         ErrorCode.NOT_FOUND,
-        "Metrics are not taken, traces and logs are: set OTEL_METRICS_EXPORTER=none, or take this exporter out of the "
-        "metrics pipeline of your Collector.",
+        "Metrics are not supported; traces and logs are: set OTEL_METRICS_EXPORTER=none, or take this exporter out of "
+        "the metrics pipeline of your Collector.",
     )
 
 

@@ -72,11 +72,20 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
             ge=0,
         ),
     ] = 128 * 2**10
-    max_scope_bytes: Annotated[int, setting("The same of a scope.", unit="bytes", zero="no limit", ge=0)] = 16 * 2**10
+    max_scope_bytes: Annotated[
+        int,
+        setting(
+            "Attributes of a scope, as they are stored with each of its items; those that do not fit are dropped and "
+            "counted.",
+            unit="bytes",
+            zero="no limit",
+            ge=0,
+        ),
+    ] = 16 * 2**10
     max_repeated_bytes: Annotated[
         int,
         setting(
-            "Both in a request, counted anew for each item that repeats them; beyond it 413.",
+            "Resource and scope attributes summed over all items of a request; beyond it 413.",
             unit="bytes",
             zero="no limit",
             ge=0,
@@ -205,16 +214,15 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         setting(
             "A request with an item of a day that ended so long ago takes the slow lane: batches of their own.",
             unit="days",
-            zero="no slow lane",
+            zero="none does for that",
             ge=0,
         ),
     ] = 2
     slow_after_symbols: Annotated[
         int,
         setting(
-            "A request with so many distinct attribute keys and names takes the slow lane: they are what makes an "
-            "insert slow.",
-            unit="texts",
+            "A request with so many distinct attribute keys and span names takes the slow lane.",
+            unit="distinct strings",
             zero="none does for that",
             ge=0,
         ),
@@ -235,8 +243,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     recovery_batches: Annotated[
         int,
         setting(
-            "Batches that an earlier process had begun and not finished being completed at once, after a start. Each "
-            "is in memory as a whole.",
+            "After a start, unfinished batches of the previous process that are inserted at once; each is held in "
+            "memory as a whole.",
             unit="batches",
             ge=1,
             le=64,
@@ -281,8 +289,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     keys_per_day: Annotated[
         int,
         setting(
-            "Attribute keys that the list of keys names of a project and day; what spans carry under others is one "
-            "entry, and the list says that it is not complete. Each process counts from its start.",
+            "Distinct attribute keys listed per project, UTC day and process; further keys count in one overflow "
+            "entry. Values are stored either way.",
             unit="keys",
             zero="no limit",
             ge=0,
@@ -291,7 +299,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     keys_per_batch: Annotated[
         int,
         setting(
-            "Of them those that one batch may add, those of most spans first: one request does not use up the day.",
+            "New keys per insert batch that count towards SLUICE_GATEWAY_KEYS_PER_DAY, those of most spans first.",
             unit="keys",
             zero="no limit",
             ge=0,

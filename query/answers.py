@@ -73,8 +73,8 @@ class Answers:
             else:
                 self._places.give_back(asker)
         if execution.requests > self._max_waiting:
-            self._metrics.refused(metrics.CROWDED)
-            raise TooManyWait("Too many requests wait for this answer; ask again later.")
+            self._metrics.refused(metrics.QUEUE_FULL)
+            raise TooManyWait(f"{self._max_waiting} requests wait for this answer already; ask again later.")
         parcel = await execution.join()
         return parcel.answer(request)
 
@@ -82,7 +82,7 @@ class Answers:
         """One that is under way, or was and is kept."""
         execution = self._running.get(question)
         if execution is not None and execution.requests:
-            self._metrics.answered(metrics.SHARED)
+            self._metrics.answered(metrics.COALESCED)
             return execution
         made = self._cache.get(question, time.monotonic())
         if made is None:
@@ -120,12 +120,12 @@ class Answers:
             async with asyncio.timeout(self._max_wait_s):
                 await self._places.take(asker)
         except TooManyWait:
-            self._metrics.refused(metrics.CROWDED)
+            self._metrics.refused(metrics.QUEUE_FULL)
             raise
         except TimeoutError as error:
-            self._metrics.refused(metrics.WAITED)
+            self._metrics.refused(metrics.QUEUE_TIMEOUT)
             raise ServiceUnavailable(
-                f"No place came free within {self._max_wait_s:g} seconds; ask for less at once, or again later."
+                f"The request waited {self._max_wait_s:g} seconds for its turn; send fewer at once, or again later."
             ) from error
         finally:
-            self._metrics.wait_seconds.observe(time.monotonic() - begin)
+            self._metrics.queue_seconds.observe(time.monotonic() - begin)

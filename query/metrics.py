@@ -8,19 +8,19 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0)
 
 # Why a request was refused.
-CROWDED: Final = "crowded"  # as many wait as may
-WAITED: Final = "waited"  # no place came free in time
-NO_ROOM: Final = "no_room"  # clients did not take other answers in time
-TOO_LONG: Final = "too_long"  # reading took longer than it may
+QUEUE_FULL: Final = "queue_full"  # as many wait as may
+QUEUE_TIMEOUT: Final = "queue_timeout"  # its turn did not come in time
+SEND_BUFFER_FULL: Final = "send_buffer_full"  # clients did not take other responses in time
+TIMEOUT: Final = "timeout"  # reading took longer than it may
 TOO_EXPENSIVE: Final = "too_expensive"  # memory or rows; the one that is a 400
-STORE_AWAY: Final = "store_away"
-REASONS: Final = (CROWDED, WAITED, NO_ROOM, TOO_LONG, TOO_EXPENSIVE, STORE_AWAY)
+STORE_UNAVAILABLE: Final = "store_unavailable"
+REASONS: Final = (QUEUE_FULL, QUEUE_TIMEOUT, SEND_BUFFER_FULL, TIMEOUT, TOO_EXPENSIVE, STORE_UNAVAILABLE)
 
 # Where an answer came from.
 ENGINE: Final = "engine"
-SHARED: Final = "shared"
+COALESCED: Final = "coalesced"
 CACHE: Final = "cache"
-SOURCES: Final = (ENGINE, SHARED, CACHE)
+SOURCES: Final = (ENGINE, COALESCED, CACHE)
 
 
 class QueryMetrics:
@@ -30,31 +30,36 @@ class QueryMetrics:
         self._registry = registry
         self._refused = Counter(
             "sluice_query_refused_requests",
-            "Requests refused: as many wait as may (crowded), no place in time (waited), no room in time among the "
-            "answers that are sent (no_room), read for too long (too_long), need too much memory or too many rows "
-            "(too_expensive), the store is away (store_away).",
+            "Executions refused; requests that share one count once. As many wait as may (queue_full), not its turn in "
+            "time (queue_timeout), no room in time among the responses that are sent (send_buffer_full), read for too "
+            "long (timeout), needs too much memory or too many rows (too_expensive), ClickHouse is away "
+            "(store_unavailable).",
             ("reason",),
             registry=registry,
         )
         self._answers = Counter(
             "sluice_query_answers",
             "Answers by where they came from: made for the request (engine), for another one that asked the same at "
-            "the same time (shared), or seconds before (cache).",
+            "the same time (coalesced), or seconds before (cache).",
             ("source",),
             registry=registry,
         )
-        self.wait_seconds = Histogram(
-            "sluice_query_wait_seconds",
-            "How long a request waited for its place, those included that got none.",
+        self.queue_seconds = Histogram(
+            "sluice_query_queue_seconds",
+            "How long a request waited for its turn, those included that got none.",
             buckets=_SECONDS,
             registry=registry,
         )
-        self.engine_seconds = Histogram(
-            "sluice_query_engine_seconds", "Time of one read in ClickHouse.", buckets=_SECONDS, registry=registry
+        self.read_seconds = Histogram(
+            "sluice_query_clickhouse_read_seconds",
+            "Time of one read in ClickHouse.",
+            buckets=_SECONDS,
+            registry=registry,
         )
-        self.cut_clients = Counter(
-            "sluice_query_cut_clients",
-            "Connections cut whose client took nothing while other answers waited for its room.",
+        self.slow_clients_closed = Counter(
+            "sluice_query_slow_clients_closed",
+            "Connections closed whose client took nothing while other responses waited for its room in the send "
+            "buffer.",
             registry=registry,
         )
         for reason in REASONS:

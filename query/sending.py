@@ -40,7 +40,9 @@ class Sending:
         self._metrics = counted
         self._parcels: set[Parcel] = set()
         self._watch: asyncio.TimerHandle | None = None
-        counted.gauge("sending_bytes", "Bytes of answers that are made and not taken yet.", lambda: self._room.held)
+        counted.gauge(
+            "send_buffer_bytes", "Bytes of responses that are made and not taken yet.", lambda: self._room.held
+        )
 
     async def pack(self, asker: Asker, made: Made) -> "Parcel":
         """Take room for an answer, to be given back. Raises ServiceUnavailable."""
@@ -49,9 +51,9 @@ class Sending:
             async with asyncio.timeout(self._max_wait_s):
                 size = await self._room.take(asker, len(made.body))
         except (TimeoutError, TooManyWait) as error:
-            self._metrics.refused(metrics.NO_ROOM)
+            self._metrics.refused(metrics.SEND_BUFFER_FULL)
             raise ServiceUnavailable(
-                "Too many bytes of answers wait to be taken by their clients; read them faster, or ask again later."
+                "Responses that clients do not take fill the send buffer; ask again later."
             ) from error
         parcel = Parcel(self, asker, made, size)
         self._parcels.add(parcel)
@@ -72,7 +74,7 @@ class Sending:
         now = asyncio.get_running_loop().time()
         for parcel in [each for each in self._parcels if self._room.in_the_way(each.asker)]:
             if parcel.stalls(now, self._stall_s):
-                self._metrics.cut_clients.inc(parcel.cut())
+                self._metrics.slow_clients_closed.inc(parcel.cut())
         if self._room.waiting:
             self._watch_who_stalls()
 

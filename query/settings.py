@@ -47,10 +47,22 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     ] = 30.0
     timeout_s: Annotated[
         float,
-        setting("A request that then reads longer is answered 503.", unit="seconds", ge=0.05, le=600),
+        setting(
+            "What all reads of a request may take together, with their waits for each other; then 503.",
+            unit="seconds",
+            ge=0.05,
+            le=600,
+        ),
     ] = 30.0
     max_memory_bytes: Annotated[
-        int, setting("Memory one read may take in ClickHouse.", unit="bytes", zero="no limit of ours", ge=0)
+        int,
+        setting(
+            "Memory one read may take in ClickHouse; beyond it 400. With the embedded engine a quarter of its memory "
+            "(SLUICE_CLICKHOUSE_MEMORY_BYTES) where that is less.",
+            unit="bytes",
+            zero="no limit of ours; embedded that quarter",
+            ge=0,
+        ),
     ] = 2 * 2**30
     max_read_rows: Annotated[
         int,
@@ -73,8 +85,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_sending_bytes: Annotated[
         int,
         setting(
-            "Answers in memory that are made and that their clients have not taken yet, half of it of one user, three "
-            "quarters of one organization; the next waits like a request. A larger one has all of it.",
+            "Memory for responses that clients have not taken yet, half of it for one user, three quarters for one "
+            "organization; further ones wait. A response larger than it is sent alone.",
             unit="bytes",
             ge=2**20,
         ),
@@ -82,7 +94,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     stall_s: Annotated[
         float,
         setting(
-            "While an answer waits for that memory, a client in its way that takes nothing for so long is cut.",
+            "While a response waits for SLUICE_QUERY_MAX_SENDING_BYTES, a connection that holds some of it and takes "
+            "nothing for so long is closed.",
             unit="seconds",
             ge=0.05,
             le=600,
@@ -91,9 +104,10 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     cache_s: Annotated[
         float,
         setting(
-            "An answer over a window that ended a minute ago is given again for so long.",
+            "How long a response is reused whose window ended at least 60 s before it was read; late data appears that "
+            "much later.",
             unit="seconds",
-            zero="each is made anew",
+            zero="none is reused",
             ge=0,
             le=300,
         ),
@@ -101,9 +115,9 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_cache_bytes: Annotated[
         int,
         setting(
-            "Memory for them; those asked for last stay. One has an eighth of it at most.",
+            "Memory for cached responses; least recently used go first, none is larger than an eighth.",
             unit="bytes",
-            zero="none is kept",
+            zero="none is cached",
             ge=0,
         ),
     ] = 32 * 2**20

@@ -102,10 +102,11 @@ class _Engine:
 
     def __init__(self, clickhouse: ClickHouse, settings: QuerySettings, counted: QueryMetrics) -> None:
         self._clickhouse = clickhouse
-        self._seconds = counted.engine_seconds
+        self._seconds = counted.read_seconds
         handles = settings.handles_used
         # An answer reads one thing at a time, so that its place bounds how many reads wait.
         self._turns = Turns(handles, Shares.all_but_one(handles), 2 * settings.max_answers)
+        counted.gauge("handles", "Reads that may run at once.", lambda: handles)
         counted.gauge("reads_waiting", "Reads that wait for ClickHouse.", lambda: self._turns.waiting)
         counted.gauge("reads_running", "Reads that ClickHouse works on.", lambda: self._turns.held)
 
@@ -150,9 +151,9 @@ class Stores:
             async with asyncio.timeout(timeout_s):
                 yield self.of(asker)
         except (TimeoutError, QueryTimeout) as error:
-            self._metrics.refused(metrics.TOO_LONG)
+            self._metrics.refused(metrics.TIMEOUT)
             message = (
-                f"The query took longer than {timeout_s:g} seconds, with its wait for others; "
+                f"Reading took longer than {timeout_s:g} seconds, with waits between reads; "
                 "narrow the time range or the filters, or ask again later."
             )
             raise ServiceUnavailable(message) from error
@@ -163,5 +164,5 @@ class Stores:
             )
             raise BadRequest(message, [Issue("query", message, "too_expensive")]) from error
         except (StoreUnavailable, StoreMisconfigured) as error:
-            self._metrics.refused(metrics.STORE_AWAY)
+            self._metrics.refused(metrics.STORE_UNAVAILABLE)
             raise ServiceUnavailable("The telemetry store is not available.") from error

@@ -165,15 +165,15 @@ class Turns:
         """The turn counts among those that wait, which is why it may be one more than it may."""
         asker = turn.asker
         if self.waiting > self._max_waiting:
-            whose = ""
+            these = f"{self._max_waiting} requests"
         elif self._waiting_of_org[asker.org] > self._may_wait.org:
-            whose = " of this organization"
+            these = f"{self._may_wait.org} requests of this organization"
         elif len(self._waiting[asker.org][asker]) > self._may_wait.user:
-            whose = " of this user"
+            these = f"{self._may_wait.user} requests of this user"
         else:
             return
         self._forget(turn)
-        raise TooManyWait(f"Too many requests{whose} are waiting; ask again later.")
+        raise TooManyWait(f"{these} wait already; ask again later.")
 
     def _forget(self, turn: _Turn) -> None:
         users = self._waiting[turn.asker.org]

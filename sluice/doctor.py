@@ -110,7 +110,7 @@ def _settings(options: Options) -> str:
             wrong.append(str(error))
     if wrong:
         raise StartupError(" ".join(wrong))
-    return "of every service can be read"
+    return "all valid"
 
 
 def _in_use(settings: ChassisSettings) -> bool:

@@ -17,51 +17,84 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
+
+from chassis.errors import StartupError
 
 ANSWER_S: Final = 2.0
 LOOK_S: Final = 0.5  # between two looks at who has the path
 PATIENCE_S: Final = 3.0  # of one that begins, with those who listen and do not offer: some looks
 LOCK: Final = "listeners.lock"  # in the data directory
+MAX_NAME: Final = 64  # bytes of a command's
+NONE_TAKEN: Final = "no listening sockets taken over; opened new ones"
 MOST: Final = 253  # sockets in one message (SCM_MAX_FD)
 _CREDENTIALS: Final = struct.Struct("3i")  # of a peer: process, user, group
 
 log = structlog.get_logger(__name__)
 
 
-def taken(directory: Path, bound: socket.socket) -> list[socket.socket]:
+class Reply(NamedTuple):
+    """What came of asking for sockets: those, or why there are none (empty where nobody is there)."""
+
+    sockets: list[socket.socket]
+    process: int = 0
+    reason: str = ""
+
+
+def taken(directory: Path, bound: socket.socket, command: str) -> list[socket.socket]:
     """What a supervisor with this data directory listens on at the address of `bound`; empty where there is none.
 
-    Where somebody listens it may be about to have the path again: it is asked for a while.
+    Where somebody listens it may be about to have the path again: it is asked for a while. Raises StartupError when it
+    serves with another command than `command`.
     """
     end = time.monotonic() + PATIENCE_S
     while True:
-        found = _asked(directory, bound)
-        if found or not _somebody_listens(bound) or time.monotonic() > end:
-            return found
+        reply = _asked(directory, bound, command)
+        if reply.sockets or not _somebody_listens(bound) or time.monotonic() > end:
+            break
         time.sleep(LOOK_S / 10)
+    if reply.sockets:
+        port = bound.getsockname()[1]
+        said = f"took over {len(reply.sockets)} listening sockets on port {port} from process {reply.process}"
+        log.warning(said)
+    elif reply.reason:
+        log.warning(NONE_TAKEN, reason=reply.reason)
+    else:
+        log.info(NONE_TAKEN)
+    return reply.sockets
 
 
-def _asked(directory: Path, bound: socket.socket) -> list[socket.socket]:
+def _asked(directory: Path, bound: socket.socket, command: str) -> Reply:
     address = bound.getsockname()
-    found: list[socket.socket] = []
     with _reachable(directory, address[1]) as path, socket.socket(socket.AF_UNIX) as asking:
         asking.settimeout(ANSWER_S)
         try:
             asking.connect(path)
-            if not _is_ours(asking):
-                return []
-            _, descriptors, _, _ = socket.recv_fds(asking, 1, MOST)
+            process, ours = _peer(asking)
+            if not ours:
+                return Reply([], process, f"process {process} is another user's")
+            name, descriptors, _, _ = socket.recv_fds(asking, MAX_NAME, MOST)
             found = [socket.socket(fileno=descriptor) for descriptor in descriptors]
-        except OSError:
-            return []  # nobody is there
-    if not all(each.getsockname() == address for each in found):
+        except (FileNotFoundError, ConnectionRefusedError):
+            return Reply([])
+        except OSError as error:
+            return Reply([], 0, str(error))
+    others = [each.getsockname() for each in found if each.getsockname() != address]
+    serves = name.decode("ascii", "replace")
+    if others or not found or serves != command:
         for each in found:
             each.close()
-        return []
-    return found
+    if others or not found:
+        what = f"listens on {others[0][0]}" if others else "gave none"
+        return Reply([], process, f"process {process} {what}")
+    if serves != command:
+        raise StartupError(
+            f"`sluice {serves}` (process {process}) listens on port {address[1]} with this data directory; choose "
+            "another port with --port."
+        )
+    return Reply(found, process)
 
 
 def _somebody_listens(bound: socket.socket) -> bool:
@@ -76,10 +109,10 @@ def _somebody_listens(bound: socket.socket) -> bool:
 
 
 @contextmanager
-def offered(directory: Path, sockets: Sequence[socket.socket]) -> Iterator[None]:
-    """Hand the sockets to whoever asks while the block runs; in a running loop."""
+def offered(directory: Path, sockets: Sequence[socket.socket], command: str) -> Iterator[None]:
+    """Hand the sockets, which `command` serves, to whoever asks while the block runs; in a running loop."""
     with _reachable(directory, sockets[0].getsockname()[1]) as path:
-        offer = _Offer(Path(path), sockets)
+        offer = _Offer(Path(path), sockets, command)
         offer.look()
         try:
             yield
@@ -90,9 +123,10 @@ def offered(directory: Path, sockets: Sequence[socket.socket]) -> Iterator[None]
 class _Offer:
     """Has the path, at first in the place of whoever did, and again whenever nobody has it who lives."""
 
-    def __init__(self, path: Path, sockets: Sequence[socket.socket]) -> None:
+    def __init__(self, path: Path, sockets: Sequence[socket.socket], command: str) -> None:
         self._path = path
         self._sockets = sockets
+        self._command = command
         self._loop = asyncio.get_running_loop()
         self._next: asyncio.TimerHandle | None = None
         # Held when another has the path, too: as long as it is open nobody's file gets its number.
@@ -139,7 +173,7 @@ class _Offer:
             raise
         self._close()
         self._offering, self._number = offering, number
-        self._loop.add_reader(offering.fileno(), _hand_on, offering, self._sockets)
+        self._loop.add_reader(offering.fileno(), _hand_on, offering, self._sockets, self._command)
 
     def end(self) -> None:
         """Take back what is its own yet, and nobody else's."""
@@ -162,13 +196,17 @@ class _Offer:
             self._offering.close()
 
 
-def _hand_on(offering: socket.socket, sockets: Sequence[socket.socket]) -> None:
+def _hand_on(offering: socket.socket, sockets: Sequence[socket.socket], command: str) -> None:
     with suppress(OSError):
         asking, name = offering.accept()
         with asking:
-            if not name and _is_ours(asking):
-                socket.send_fds(asking, [b"\n"], [each.fileno() for each in sockets[:MOST]])
-                log.warning("another supervisor listens on this port now, too")
+            process, ours = _peer(asking)
+            if ours and not name:
+                socket.send_fds(asking, [command.encode()], [each.fileno() for each in sockets[:MOST]])
+                port = sockets[0].getsockname()[1]
+                said = f"handed the listening sockets on port {port} to process {process}"
+                said += "; send SIGTERM to this one when that is ready"
+                log.warning(said)
 
 
 def _lives(path: Path) -> bool:
@@ -182,7 +220,7 @@ def _lives(path: Path) -> bool:
             return True  # and has a full queue
         except OSError:
             return False
-        return _is_ours(looking)
+        return _peer(looking)[1]
 
 
 @contextmanager
@@ -206,6 +244,8 @@ def _reachable(directory: Path, port: int) -> Iterator[str]:
         os.close(descriptor)
 
 
-def _is_ours(connection: socket.socket) -> bool:
+def _peer(connection: socket.socket) -> tuple[int, bool]:
+    """The process at the other end, and whether it is of the same user."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return bool(_CREDENTIALS.unpack(credentials)[1] == os.geteuid())
+    process, user, _ = _CREDENTIALS.unpack(credentials)
+    return process, user == os.geteuid()

@@ -111,7 +111,10 @@ def _serving(command: argparse.ArgumentParser) -> None:
     command.add_argument("--host", metavar="H", help="address to listen on; 127.0.0.1 by default")
     command.add_argument("--port", metavar="P", type=_port, help="port to listen on; 4318 by default, 0: any free one")
     command.add_argument(
-        "--health-port", metavar="P", type=_port, help="a port on 127.0.0.1 for health alone; none by default"
+        "--health-port",
+        metavar="P",
+        type=_port,
+        help="a second port on 127.0.0.1 of this command alone, with --workers for all of them; none by default",
     )
     command.add_argument(
         "--workers", metavar="N", type=_workers, default=1, help="processes that share the port; 1 by default"

@@ -87,19 +87,18 @@ def supervise(
             command += [f"--{name}", getattr(arguments, name)]
     health = bind_health(settings)
     with ExitStack() as stack:
-        listeners = _listeners(settings, listener, arguments.workers)
+        listeners = _listeners(arguments.command, settings, listener, arguments.workers)
         for each in (*listeners, *health):
             stack.enter_context(each)
         supervisor = Supervisor(arguments.command, command, arguments.workers, settings, listeners)
         return process.run(supervisor.run(health, announce))
 
 
-def _listeners(settings: ChassisSettings, listener: Listener, count: int) -> list[Listener]:
+def _listeners(command: str, settings: ChassisSettings, listener: Listener, count: int) -> list[Listener]:
     """At least one for each worker, all bound like `listener`: those of the supervisor before, and new ones."""
-    listeners = handover.taken(settings.data_dir, listener)
+    listeners = handover.taken(settings.data_dir, listener, command)
     if listeners:
         listener.close()
-        log.warning("listening beside another supervisor, which may be told to end when this one is ready")
     else:
         listeners = [listener]
     host, port = listeners[0].getsockname()[:2]
@@ -248,7 +247,7 @@ class Supervisor:
         stopped, accepting = loop.create_task(stop.wait()), loop.create_task(self._accepting.wait())
         await asyncio.wait([stopped, accepting, *ends], return_when=asyncio.FIRST_COMPLETED)
         if accepting.done() and not stop.is_set():
-            with handover.offered(self._settings.data_dir, self._listeners):
+            with handover.offered(self._settings.data_dir, self._listeners, self._name):
                 announce()
                 await asyncio.wait([stopped, *ends], return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()

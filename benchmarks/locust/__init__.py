@@ -1,6 +1,6 @@
 """A load that operators can point at their own deployment, and the same against a gateway that it starts.
 
-    locust -f benchmarks/locust/locustfile.py --host https://telemetry.example.com     SLUICE_LOAD_KEYS=key,key
+    locust -f benchmarks/locust/locustfile.py --host https://telemetry.example.com     LOAD_KEYS=key,key
     python -m benchmarks.locust                                                        starts `sluice up`, headless
 
 `mix` makes the requests and needs nothing but Python, `locustfile` has the users that send them, `__main__` runs it.

@@ -1,7 +1,7 @@
 """Runs the locust file without its page against a `sluice up` that it starts: `python -m benchmarks.locust`.
 
 Prints requests, failures and times by kind, and what became of the items in the gateway; writes Locust's HTML report.
-NAME=VALUE are settings of the product. `--host` takes a deployment that is there instead (SLUICE_LOAD_KEYS).
+NAME=VALUE are settings of the product. `--host` takes a deployment that is there instead (LOAD_KEYS).
 """
 
 import argparse
@@ -31,7 +31,7 @@ def main() -> None:
         sys.exit("Locust is not there: `make load` installs it, in an environment of its own.")
     print(machine(), flush=True)
     if arguments.host:
-        _print(_run(arguments, arguments.host, os.environ.get("SLUICE_LOAD_KEYS", "").split(",")))
+        _print(_run(arguments, arguments.host, os.environ.get("LOAD_KEYS", "").split(",")))
         return
     with TemporaryDirectory(prefix="sluice-locust-") as directory:
         sluice = running(Path(directory) / "data", Path(directory) / "log", **arguments.settings)
@@ -59,7 +59,7 @@ def _run(arguments: argparse.Namespace, host: str, keys: Sequence[str]) -> list[
     words = [str(word) for option in options.items() for word in option]
     done = subprocess.run(
         [_LOCUST, *words, "--headless", "--only-summary", "--json", "--exit-code-on-error", "0"],
-        env={**_environment(os.environ), "SLUICE_LOAD_KEYS": ",".join(keys)},
+        env={**_environment(os.environ), "LOAD_KEYS": ",".join(keys)},
         capture_output=True,
         check=False,
     )
@@ -117,7 +117,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--users", type=int, default=60, help="senders")
     parser.add_argument("--projects", type=int, default=5)
-    parser.add_argument("--host", default="", help="a deployment that is there; its keys in SLUICE_LOAD_KEYS")
+    parser.add_argument("--host", default="", help="a deployment that is there; its keys in LOAD_KEYS")
     parser.add_argument("--report", type=Path, default=Path("build/locust.html"))
     parser.add_argument("settings", nargs="*", type=lambda text: tuple(text.split("=", 1)), help="NAME=VALUE")
     arguments = parser.parse_args()

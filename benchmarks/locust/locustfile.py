@@ -1,6 +1,6 @@
 """Senders as a deployment has them: `locust -f benchmarks/locust/locustfile.py --host URL`.
 
-SLUICE_LOAD_KEYS has the project keys, separated by commas; each sender takes one of them in turn. Half of the senders
+LOAD_KEYS has the project keys, separated by commas; each sender takes one of them in turn. Half of the senders
 are SDKs, a tenth Collectors, the rest browsers and shippers of logs. A sender that is told to come back (429, 503) does
 so after the time it is told, with the same request, five times at most: each time counts as a failure of its own, with
 that status, and `sent again` has those that got through.
@@ -23,7 +23,7 @@ ATTEMPTS: Final = 6
 RETRYABLE: Final = (429, 502, 503, 504)
 NOTHING_REJECTED: Final = (b"", b"{}")
 
-_keys = itertools.cycle([key for key in os.environ.get("SLUICE_LOAD_KEYS", "").split(",") if key])
+_keys = itertools.cycle([key for key in os.environ.get("LOAD_KEYS", "").split(",") if key])
 _numbers = itertools.count(1)
 
 
@@ -37,7 +37,7 @@ class Sender(FastHttpUser):
         """Take a key."""
         key = next(_keys, None)
         if key is None:
-            sys.exit("SLUICE_LOAD_KEYS has no project key.")
+            sys.exit("LOAD_KEYS has no project key.")
         self._auth = {"X-Legacy-Auth": f"Legacy legacy_key={key}"}
         self._mix = mix.Mix(next(_numbers))
 

@@ -357,7 +357,8 @@ def _translated(call: Callable[[], T], classify: Callable[[int | None, str], err
     except Error as error:
         raise classify(error.code, errors.reason(error)) from error
     except MemoryError as error:  # of the embedded engine, or while its answer became Python objects
-        raise classify(errors.MEMORY_LIMIT_EXCEEDED, "This process has no memory for it.") from error
+        message = "This process has no memory left for the result; ask for less, or give the process more memory."
+        raise classify(errors.MEMORY_LIMIT_EXCEEDED, message) from error
     except (ClickHouseError, HTTPError, OSError) as error:
         raise errors.StoreUnavailable(f"ClickHouse does not answer: {errors.reason(error)}") from error
 

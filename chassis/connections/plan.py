@@ -29,7 +29,7 @@ class ConnectionPlan:
         self._gates = gates
         self.leaving = leaving
         self.crowd = Crowd(most, settings.max_connections_per_address, Proxies(settings.trusted_proxies))
-        self.holdings = Holdings(settings.max_heads_bytes)
+        self.holdings = Holdings(settings.max_head_buffer_bytes)
         telemetry.held_by_heads.set_function(lambda: self.holdings.total)
         telemetry.connections.set_function(lambda: len(self.crowd))
 
@@ -55,7 +55,7 @@ class ConnectionPlan:
 
     def heads_shed(self) -> None:
         """A connection was closed for the memory that its request head takes."""
-        self._telemetry.expired.labels("memory").inc()
+        self._telemetry.head_memory_closed.inc()
 
     def send_expired(self) -> None:
         """A connection was cut whose client did not read its answer."""

@@ -33,9 +33,9 @@ def sealed_blocks(
     requests: Sequence[Request], batch_id: int, accepted_ms: int, named: NamedKeys | None = None
 ) -> list[Sealed]:
     """All blocks of a batch: spans and logs first, those of the newest day before others, then what is derived from
-    them. The same requests in the same order
-    give the same blocks; but which attribute keys have rows of their own depends on those that were `named` before.
-    `accepted_ms`: the time of their outcomes. Takes milliseconds, so it runs in a thread.
+    them. The same requests in the same order give the same blocks; but which attribute keys have rows of their own
+    depends on those that were `named` before. `accepted_ms`: the time of their outcomes. Takes milliseconds, so it runs
+    in a thread.
     """
     decoded = [request.decoded for request in requests]
     sums = Sums()

@@ -20,7 +20,7 @@ class Backlog:
 
     def __enter__(self) -> Self:
         self._metrics.recovery_batches.inc(self._left)
-        self._log.info("batches of an earlier process are completed", batches=self._left)
+        self._log.info("recovery started", batches_total=self._batches, batches_left=self._left)
         return self
 
     def completed(self) -> None:
@@ -30,7 +30,7 @@ class Backlog:
         now = time.monotonic()
         if self._left and now - self._told >= TELL_S:
             self._told = now
-            self._log.info("batches of an earlier process are left", batches=self._left)
+            self._log.info("recovery goes on", batches_total=self._batches, batches_left=self._left)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -38,4 +38,4 @@ class Backlog:
         self._metrics.recovery_batches.dec(self._left)
         if not self._left:
             seconds = round(time.monotonic() - self._began, 3)
-            self._log.info("batches of an earlier process are complete", batches=self._batches, seconds=seconds)
+            self._log.info("recovery finished", batches_total=self._batches, batches_left=0, seconds=seconds)

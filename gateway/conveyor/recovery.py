@@ -1,8 +1,8 @@
 """What an earlier process left half done, and what ClickHouse lost after it had it.
 
-A batch whose boundaries are on disk is made again from its requests: the same blocks under the same tokens, so whatever
-of it was stored is not stored twice. Several are made at once, those that were begun last before the others: they have
-what people look at. How many are left is told (`Backlog`).
+A batch whose boundaries are on disk is made again from its requests: the same blocks under the same tokens (attribute
+keys may differ), so whatever of it was stored is not stored twice. Several are made at once, those that were begun last
+before the others: they have what people look at. How many are left is told (`Backlog`).
 
 A finished batch is checked as long as its requests are held: after every start, and when ClickHouse comes back or has
 started anew, for it may have lost parts that it had acknowledged. Until that is done, to the end, the journal removes

@@ -90,7 +90,8 @@ class Repair:
         if others:
             raise OtherEngine(
                 "`sluice repair` can deal with tables of the MergeTree family alone, and these are not: "
-                f"{', '.join(others)}."
+                f"{', '.join(others)}. Run it on each shard, with the database of the local tables (under these same "
+                "names) in SLUICE_CLICKHOUSE_URL."
             )
 
     async def sweep(self) -> None:

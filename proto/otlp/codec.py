@@ -37,7 +37,9 @@ def decode(
 
 
 def decode_json(signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int) -> Decoded:
-    """The same for `body` in OTLP/JSON, whatever it takes."""
+    """One export request, `body` in OTLP/JSON. Raises DecodeError when it is refused as a whole; items with a faulty
+    field are rejected. Reads all of it, however much must be read in Python.
+    """
     decoded = _decode_by_kernel(len(body), signal, body, project_id, policy, now_ns)
     return decoded if decoded is not None else _decode_in_python(signal, body, project_id, policy, now_ns)
 
@@ -45,7 +47,7 @@ def decode_json(signal: Signal, body: bytes, project_id: int, policy: Policy, no
 def decode_json_within(
     most_left: int, signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int
 ) -> Decoded | None:
-    """The same, or None when more than `most_left` bytes of it were read in Python, at a twentieth of the speed.
+    """As `decode_json`, or None when more than `most_left` bytes were read in Python, at a twentieth of the speed.
 
     That is all of it where the kernel was not built, else what the kernel leaves: items, or a body as a whole
     (docs/codec.md section 6).

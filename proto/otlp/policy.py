@@ -136,8 +136,8 @@ def refusal(reason: Refusal, policy: Policy) -> DecodeError:
             f"More than {policy.max_parts} spans, attributes, events, links and array elements in one request."
         ),
         Refusal.RESOURCES_TOO_LARGE: (
-            f"More than {policy.max_repeated_bytes} bytes of resource and scope attributes in one request, counted "
-            "anew for each of its items: send fewer items at once."
+            f"Resource and scope attributes, counted for each item, are more than {policy.max_repeated_bytes} bytes: "
+            "send fewer items in a request, or fewer resource attributes."
         ),
     }
     return DecodeError(reason, messages[reason])

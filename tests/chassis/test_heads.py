@@ -53,7 +53,7 @@ def held(served: Served) -> float:
 
 def shed(served: Served) -> float:
     found = re.search(
-        r'^sluice_http_expired_connections_total\{phase="memory"\} (.*)$',
+        r"^sluice_http_head_memory_closed_connections_total (.*)$",
         served.telemetry.exposition().decode(),
         re.MULTILINE,
     )
@@ -133,7 +133,7 @@ async def test_what_cannot_become_a_head_is_refused_without_waiting_for_its_end(
 
 async def test_unfinished_heads_of_all_connections_have_a_limit_and_who_holds_most_goes_first(serve: Serve) -> None:
     most = 16 * LIMIT
-    served = await serve(ROUTES, max_head_bytes=LIMIT, max_heads_bytes=most, header_timeout_s=600)
+    served = await serve(ROUTES, max_head_bytes=LIMIT, max_head_buffer_bytes=most, header_timeout_s=600)
     small, writer = await served.connect()  # was here first, and holds little
     writer.write(b"GET /x HTTP/1.1\r\nHos")
     await until(lambda served: held(served) > 0, served)
@@ -248,5 +248,6 @@ def test_of_those_who_hold_as_much_the_longest_goes_first_and_the_vouched_for_la
 
 
 def test_all_heads_have_room_for_several_of_the_longest() -> None:
-    with pytest.raises(SettingsError, match="SLUICE_MAX_HEADS_BYTES must be at least 16 times SLUICE_MAX_HEAD_BYTES"):
-        ChassisSettings(max_head_bytes=2**20, max_heads_bytes=2**23).validate()
+    refused = "SLUICE_MAX_HEAD_BUFFER_BYTES must be at least 16 times SLUICE_MAX_HEAD_BYTES"
+    with pytest.raises(SettingsError, match=refused):
+        ChassisSettings(max_head_bytes=2**20, max_head_buffer_bytes=2**23).validate()

@@ -72,7 +72,11 @@ def test_the_variable_that_names_the_file_is_no_setting() -> None:
 @pytest.mark.parametrize(
     ("environ", "toml", "message"),
     [
-        ({"SLUICE_PROT": "1"}, "", "Unknown setting: SLUICE_PROT."),
+        (
+            {"SLUICE_PROT": "1"},
+            "",
+            "Unknown setting: SLUICE_PROT. Names that begin with SLUICE_ are settings; `sluice config` lists them.",
+        ),
         ({"SLUICE_A": "1", "SLUICE_B": "1"}, "", "Unknown settings: SLUICE_A, SLUICE_B."),
         ({}, "prot = 1", "Unknown setting: prot in "),
         ({}, "[gatway]\nx = 1", "Unknown setting: gatway in "),

@@ -41,11 +41,11 @@ HEALTHY: Final[Mapping[str, str]] = {
     "process_max_fds": "20000x140",
     'sluice_build_info{decoder="kernel"}': "1x140",
     "sluice_worker_up": "1x140",
-    'sluice_query_refused_requests_total{reason="waited"}': "0x140",
-    "sluice_query_wait_seconds_count": "0+30x140",
-    'sluice_query_wait_seconds_bucket{le="10.0"}': "0+30x140",
-    'sluice_query_wait_seconds_bucket{le="30.0"}': "0+30x140",
-    'sluice_query_wait_seconds_bucket{le="+Inf"}': "0+30x140",
+    'sluice_http_requests_total{route="/orgs/{orgSlug}/explore/spans",status="200"}': "0+30x140",
+    'sluice_http_requests_total{route="/v1/traces",status="503"}': "0+30x140",
+    'sluice_query_queue_seconds_bucket{le="10.0"}': "0+30x140",
+    'sluice_query_queue_seconds_bucket{le="30.0"}': "0+30x140",
+    'sluice_query_queue_seconds_bucket{le="+Inf"}': "0+30x140",
     'sluice_delivery_attempts_total{kind="webhook",result="DEAD"}': "0x140",
     "sluice_deliveries_overdue_seconds": "0x140",
 }
@@ -68,9 +68,9 @@ ROOM: Final = "sluice_gateway_journal_room_bytes"
 OLDEST: Final = "sluice_gateway_journal_oldest_seconds"
 OVERLOADED: Final = 'sluice_gateway_requests_total{signal="traces",outcome="refused",reason="overloaded"}'
 
-WAITED: Final = 'sluice_query_refused_requests_total{reason="waited"}'
-EXPENSIVE: Final = 'sluice_query_refused_requests_total{reason="too_expensive"}'
-PROMPT: Final = 'sluice_query_wait_seconds_bucket{le="10.0"}'
+EXPLORED_503: Final = 'sluice_http_requests_total{route="/orgs/{orgSlug}/explore/spans",status="503"}'
+EXPLORED_400: Final = 'sluice_http_requests_total{route="/orgs/{orgSlug}/explore/spans",status="400"}'
+PROMPT: Final = 'sluice_query_queue_seconds_bucket{le="10.0"}'
 
 DEAD: Final = 'sluice_delivery_attempts_total{kind="webhook",result="DEAD"}'
 FAULTS: Final = 'sluice_delivery_faults_total{kind="email"}'
@@ -144,9 +144,9 @@ CASES: Final = (
     Case("items between two samples", {STORED: "0+300x20 6000x0 6600+300x58"}, "10m30s"),
     Case("a tenth is refused", {OVERLOADED: "0+4x140"}, "16m", frozenset({"SluiceExportsRefused"})),
     Case("a fortieth is refused", {OVERLOADED: "0+0.75x140"}, "16m"),
-    Case("a tenth of explore is refused", {WAITED: "0+3x140"}, "17m", frozenset({"SluiceExploreRefused"})),
-    Case("a tenth of explore was refused for a while", {WAITED: "0+3x10 30x129"}, "17m"),
-    Case("a tenth of explore is too expensive", {EXPENSIVE: "0+3x140"}, "17m"),
+    Case("a tenth of explore is refused", {EXPLORED_503: "0+3x140"}, "17m", frozenset({"SluiceExploreRefused"})),
+    Case("a tenth of explore was refused for a while", {EXPLORED_503: "0+3x10 30x129"}, "17m"),
+    Case("a tenth of explore is too expensive", {EXPLORED_400: "0+3x140"}, "17m"),
     Case("one in five explores waits for long", {PROMPT: "0+24x140"}, "22m", frozenset({"SluiceExploreWaits"})),
     Case("one in twenty explores waits for long", {PROMPT: "0+28.5x140"}, "22m"),
     Case("a message is given up", {DEAD: "0x20 1x119"}, "12m", frozenset({"SluiceDeliveriesDead"})),

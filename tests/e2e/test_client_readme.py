@@ -115,7 +115,7 @@ def test_the_configuration_of_a_collector_is_whole() -> None:
     configuration = msgspec.yaml.decode(example("receivers:"))
     assert set(configuration["exporters"]) == {"otlphttp"}
     assert configuration["exporters"]["otlphttp"]["headers"] == {
-        "x-legacy-auth": "Legacy legacy_key=${env:SLUICE_PROJECT_KEY}"
+        "x-legacy-auth": "Legacy legacy_key=${env:OTEL_PROJECT_KEY}"
     }
     for name in ("traces", "logs"):
         pipeline = configuration["service"]["pipelines"].pop(name)

@@ -44,7 +44,7 @@ async def test_requests_that_are_alike_are_read_once_and_have_the_same_bytes(sto
     of_one, store.reads = store.reads, 0
     store.may_go_on.clear()
     asking = [asyncio.create_task(client.post(AGGREGATE, count(OPEN), token=t)) for t in ["mine", "colleague"] * 10]
-    await client.until('answers_total{source="shared"}', lambda value: value == 19)
+    await client.until('answers_total{source="coalesced"}', lambda value: value == 19)
     store.may_go_on.set()
     assert set(await asyncio.gather(*asking)) == {alone}
     assert store.reads == of_one
@@ -87,7 +87,7 @@ async def test_one_that_goes_away_leaves_the_answer_to_the_others_and_the_last_e
 ) -> None:
     store.may_go_on.clear()
     asking = [asyncio.create_task(client.get("/spans?hours=3&to=" + CLOSED["to"])) for _ in range(3)]
-    await client.until('answers_total{source="shared"}', lambda value: value == 2)
+    await client.until('answers_total{source="coalesced"}', lambda value: value == 2)
     asking[0].cancel()  # who began it
     await client.until('answers_total{source="engine"}', lambda value: value == 1)
     store.may_go_on.set()
@@ -98,7 +98,7 @@ async def test_one_that_goes_away_leaves_the_answer_to_the_others_and_the_last_e
 
     store.may_go_on.clear()
     asking = [asyncio.create_task(client.get("/spans?hours=3&to=" + CLOSED["to"])) for _ in range(3)]
-    await client.until('answers_total{source="shared"}', lambda value: value == 4)
+    await client.until('answers_total{source="coalesced"}', lambda value: value == 4)
     for task in asking:
         task.cancel()
 
@@ -108,7 +108,7 @@ async def test_one_that_goes_away_leaves_the_answer_to_the_others_and_the_last_e
     await until(cancelled, lambda value: value == 1)
     store.may_go_on.set()
     assert (await client.get("/spans?hours=3&to=" + CLOSED["to"]))[0] == 200
-    for sample in ("requests_running", "reads_running", "sending_bytes"):
+    for sample in ("requests_running", "reads_running", "send_buffer_bytes"):
         await client.until(sample, lambda value: value == 0)
 
 
@@ -116,7 +116,7 @@ async def test_one_that_goes_away_leaves_the_answer_to_the_others_and_the_last_e
 async def test_no_more_wait_for_one_answer_than_may_wait(store: Counted, client: Client) -> None:
     store.may_go_on.clear()
     asking = [asyncio.create_task(client.post(AGGREGATE, count(OPEN))) for _ in range(5)]
-    await client.until('refused_requests_total{reason="crowded"}', lambda value: value == 2)
+    await client.until('refused_requests_total{reason="queue_full"}', lambda value: value == 2)
     store.may_go_on.set()
     assert sorted(status for status, _ in await asyncio.gather(*asking)) == [200] * 3 + [503] * 2
 
@@ -125,7 +125,7 @@ async def test_a_refusal_is_shared_as_well(store: Counted, client: Client) -> No
     body = count(OPEN, filters=[{"key": "k", "op": "regex", "value": "("}])
     store.may_go_on.clear()
     asking = [asyncio.create_task(client.post(AGGREGATE, body)) for _ in range(5)]
-    await client.until('answers_total{source="shared"}', lambda value: value == 4)
+    await client.until('answers_total{source="coalesced"}', lambda value: value == 4)
     store.may_go_on.set()
     assert [status for status, _ in await asyncio.gather(*asking)] == [400] * 5
     assert store.reads == 1

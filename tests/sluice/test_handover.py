@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from chassis.errors import StartupError
 from chassis.serve import bind
 from sluice import handover
 
@@ -37,7 +38,7 @@ def descriptors() -> int:
 def gets(directory: Path, listener: socket.socket) -> list[int]:
     """The sockets, by inode, that one gets who begins now."""
     with bind(*listener.getsockname(), share=True) as bound:
-        found = handover.taken(directory, bound)
+        found = handover.taken(directory, bound, "control")
     numbers = [inode(each) for each in found]
     for each in found:
         each.close()
@@ -69,7 +70,7 @@ def test_sockets_are_offered_again_when_the_path_is_lost(
     (tmp_path / f"{path.name}.new").touch()  # of one that was killed
 
     async def run() -> None:
-        with handover.offered(tmp_path, [listener]):
+        with handover.offered(tmp_path, [listener], "control"):
             assert stat.filemode(path.lstat().st_mode) == "srw-------"
             opened = descriptors()
             for _ in range(2):
@@ -100,9 +101,9 @@ def test_who_lives_keeps_the_path_and_it_goes_back_at_his_end(
     monkeypatch.setattr(handover, "LOOK_S", 0.01)
 
     async def run() -> None:
-        with bind(*listener.getsockname(), share=True) as another, handover.offered(tmp_path, [listener]):
+        with bind(*listener.getsockname(), share=True) as another, handover.offered(tmp_path, [listener], "control"):
             before = path.lstat().st_ino
-            with handover.offered(tmp_path, [listener, another]):
+            with handover.offered(tmp_path, [listener, another], "control"):
                 number = path.lstat().st_ino
                 assert number != before
                 async with asyncio.timeout(DEADLINE_S):
@@ -122,7 +123,7 @@ def test_one_who_does_not_get_the_path_goes_on_and_has_it_later(listener: socket
     path.mkdir()
 
     async def run() -> None:
-        with handover.offered(tmp_path, [listener]):
+        with handover.offered(tmp_path, [listener], "control"):
             path.rmdir()
             assert await asyncio.to_thread(gets, tmp_path, listener) == [inode(listener)]
 
@@ -132,4 +133,18 @@ def test_one_who_does_not_get_the_path_goes_on_and_has_it_later(listener: socket
 def test_nobody_is_waited_for_where_nobody_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handover, "PATIENCE_S", float("inf"))
     with bind("127.0.0.1", 0, share=True) as bound:
-        assert handover.taken(tmp_path, bound) == []
+        assert handover.taken(tmp_path, bound, "control") == []
+
+
+def test_sockets_of_another_command_are_not_taken(listener: socket.socket, tmp_path: Path) -> None:
+    """Its clients would get the answers of a service that they do not mean: an exporter drops what is answered 404."""
+
+    async def run() -> None:
+        with (
+            handover.offered(tmp_path, [listener], "gateway"),
+            bind(*listener.getsockname(), share=True) as bound,
+            pytest.raises(StartupError, match=r"`sluice gateway`.*choose another port"),
+        ):
+            await asyncio.to_thread(handover.taken, tmp_path, bound, "query")
+
+    asyncio.run(run())

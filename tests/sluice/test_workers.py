@@ -16,6 +16,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import structlog
+
+from chassis.serve import bind
+from sluice import handover
 from tests.e2e.product import free_port
 
 from .conftest import (
@@ -266,6 +270,11 @@ def test_a_rolling_restart_loses_no_connection(start: Start, tmp_path: Path) -> 
         assert before.process.poll() is None
         for count in (3, 2):
             after = beside(start, port, count)
+            assert re.search(
+                rf"took over \d listening sockets on port {port} from process {before.process.pid}\b", logged(after)
+            )
+            handed = f"handed the listening sockets on port {port} to process {after.process.pid}; send SIGTERM to this"
+            assert handed in logged(before)
             assert before.stop() == 0
             before = after
             wait_until(more_answers(callers))
@@ -279,6 +288,22 @@ def test_a_rolling_restart_loses_no_connection(start: Start, tmp_path: Path) -> 
     assert list((tmp_path / "data").glob("listeners-*")) == [tmp_path / "data" / f"listeners-{port}"]
     assert before.stop() == 0
     assert list((tmp_path / "data").glob("listeners-*")) == []
+
+
+def test_who_takes_no_sockets_over_says_why_where_somebody_is_there(start: Start, tmp_path: Path) -> None:
+    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
+    before = start("control", "--workers", "2")
+    port = int(before.url.rpartition(":")[2])
+    said = {"event": "no listening sockets taken over; opened new ones"}
+    with structlog.testing.capture_logs() as told, bind("127.0.0.2", port, share=True) as elsewhere:
+        assert handover.taken(tmp_path / "data", elsewhere, "control") == []
+        assert handover.taken(tmp_path, elsewhere, "control") == []
+    reason = f"process {before.process.pid} listens on 127.0.0.1"
+    assert told == [{**said, "reason": reason, "log_level": "warning"}, {**said, "log_level": "info"}]
+
+
+def logged(up: Up) -> str:
+    return up.log.read_text(encoding="utf-8")
 
 
 def errors(up: Up) -> list[str]:

@@ -105,7 +105,7 @@ class House:
         self.loop.set_exception_handler(self._fault)
         self.faults: list[dict[str, Any]] = []
         settings = ChassisSettings(
-            max_head_bytes=LIMIT, max_heads_bytes=MOST, header_timeout_s=3_600, keepalive_timeout_s=3_600
+            max_head_bytes=LIMIT, max_head_buffer_bytes=MOST, header_timeout_s=3_600, keepalive_timeout_s=3_600
         )
         telemetry = Telemetry("fuzz")
         routes = [Route("GET", "/x", _ok, public()), Route("POST", "/length", _length, public(), gate=Gate())]
