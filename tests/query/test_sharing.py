@@ -121,6 +121,62 @@ async def test_no_more_wait_for_one_answer_than_may_wait(store: Counted, client:
     assert sorted(status for status, _ in await asyncio.gather(*asking)) == [200] * 3 + [503] * 2
 
 
+ONE_PLACE: Final = QuerySettings(cache_s=0, max_answers=1, max_wait_s=600)
+
+
+@pytest.mark.parametrize("settings", [ONE_PLACE])
+async def test_requests_that_wait_for_the_same_are_read_once(store: Counted, client: Client) -> None:
+    """Behind another one of the same user, who has but one place."""
+    alone = await client.post(AGGREGATE, count(OPEN))
+    of_one, store.reads = store.reads, 0
+    store.may_go_on.clear()
+    other = asyncio.create_task(client.post(AGGREGATE, count(CLOSED)))
+    await client.until("requests_running", lambda value: value == 1)
+    asking = [asyncio.create_task(client.post(AGGREGATE, count(OPEN), token=t)) for t in ["mine", "colleague"] * 5]
+    await client.until("requests_waiting", lambda value: value == 10)
+    store.may_go_on.set()
+    assert (await other)[0] == 200
+    assert set(await asyncio.gather(*asking)) == {alone}
+    assert store.reads == 2 * of_one
+    assert await client.metric('answers_total{source="shared"}') == 9
+    for sample in ("requests_running", "requests_waiting", "reads_running", "sending_bytes"):
+        await client.until(sample, lambda value: value == 0)
+
+
+@pytest.mark.parametrize("settings", [ONE_PLACE])
+async def test_the_first_of_those_that_wait_for_the_same_may_leave(store: Counted, client: Client) -> None:
+    """While it waits, and when it has begun the execution of all."""
+    store.may_go_on.clear()
+    other = asyncio.create_task(client.get("/spans?to=" + CLOSED["to"]))
+    await client.until("requests_running", lambda value: value == 1)
+    asking = []
+    for waiting in range(1, 5):
+        asking.append(asyncio.create_task(client.get("/spans?hours=3&to=" + CLOSED["to"])))
+        await client.until("requests_waiting", lambda value, waiting=waiting: value == waiting)
+    asking[0].cancel()
+    await client.until("requests_waiting", lambda value: value == 3)
+    other.cancel()
+    await client.until('answers_total{source="shared"}', lambda value: value == 2)
+    asking[1].cancel()
+    assert await client.metric("requests_waiting") == 0
+    store.may_go_on.set()
+    assert [status for status, _ in await asyncio.gather(*asking[2:])] == [200, 200]
+    assert store.cancelled == 1
+    await client.until("requests_running", lambda value: value == 0)
+
+
+@pytest.mark.parametrize("settings", [QuerySettings(cache_s=0, max_answers=1, max_wait_s=0.3)])
+async def test_who_waits_with_others_for_the_same_is_refused_after_his_own_wait(store: Counted, client: Client) -> None:
+    store.may_go_on.clear()
+    other = asyncio.create_task(client.post(AGGREGATE, count(CLOSED)))
+    await client.until("requests_running", lambda value: value == 1)
+    asking = [asyncio.create_task(client.post(AGGREGATE, count(OPEN))) for _ in range(3)]
+    assert [status for status, _ in await asyncio.gather(*asking)] == [503] * 3
+    store.may_go_on.set()
+    assert (await other)[0] == 200
+    assert (await client.post(AGGREGATE, count(OPEN)))[0] == 200
+
+
 async def test_a_refusal_is_shared_as_well(store: Counted, client: Client) -> None:
     body = count(OPEN, filters=[{"key": "k", "op": "regex", "value": "("}])
     store.may_go_on.clear()
