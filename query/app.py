@@ -16,6 +16,7 @@ from chassis.route import Route, cross_origin
 from chassis.web import Service
 from query import operations
 from query.answers import Answers
+from query.asking.instant import up_to_second
 from query.errors.handlers import Errors
 from query.handlers import Explore
 from query.metrics import QueryMetrics
@@ -44,8 +45,15 @@ def service(
     counted = QueryMetrics(registry)
     stores = Stores(clickhouse, settings, counted)
     answers = Answers(settings, counted, clock)
-    explore = Explore(stores, answers, signer, settings, clock)
-    errors = Errors(stores, answers, signer, clock)
+
+    def now() -> int:
+        """What `now` of a request is: whoever asks within the same second asks the same, and nothing up to now is left
+        out.
+        """
+        return up_to_second(clock())
+
+    explore = Explore(stores, answers, signer, settings, now)
+    errors = Errors(stores, answers, signer, now)
 
     async def open_store(_app: web.Application) -> AsyncIterator[None]:
         await clickhouse.start()
