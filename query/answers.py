@@ -64,14 +64,16 @@ def asker_of(request: web.Request) -> Asker:
 
 
 class Answers:
-    """All answers of a process. `clock` gives nanoseconds since 1970."""
+    """All answers of a process. `clock` gives nanoseconds since 1970, `min_rate` is `Sending`'s."""
 
-    def __init__(self, settings: QuerySettings, counted: QueryMetrics, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, settings: QuerySettings, counted: QueryMetrics, clock: Callable[[], int], min_rate: int = 0
+    ) -> None:
         self._places = Turns(settings.max_answers, Shares.of(settings.max_answers), settings.max_waiting)
         self._max_wait_s = settings.max_wait_s
         self._max_waiting = settings.max_waiting
         self._sending = Sending(
-            settings.max_sending_bytes, settings.max_wait_s, settings.max_waiting, settings.stall_s, counted
+            settings.max_sending_bytes, settings.max_wait_s, settings.max_waiting, settings.stall_s, counted, min_rate
         )
         self._cache = AnswerCache(settings.cache_s, settings.max_cache_bytes)
         self._metrics = counted

@@ -36,15 +36,16 @@ def service(
     signer: CursorSigner,
     clock: Callable[[], int] = time.time_ns,
     registry: CollectorRegistry | None = None,
+    send_min_rate: int = 0,
 ) -> Service:
     """The service over `clickhouse`, which it starts and closes. `clock` gives nanoseconds since 1970, `registry` takes
-    its metrics.
+    its metrics, `send_min_rate` is the chassis's (bytes a second).
 
     `clickhouse` is explore's own, with `settings.handles_used` handles, so that ingest never waits behind a read.
     """
     counted = QueryMetrics(registry)
     stores = Stores(clickhouse, settings, counted)
-    answers = Answers(settings, counted, clock)
+    answers = Answers(settings, counted, clock, send_min_rate)
 
     def now() -> int:
         """What `now` of a request is: whoever asks within the same second asks the same, and nothing up to now is left

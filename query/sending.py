@@ -28,15 +28,22 @@ class Sending:
     """Room for `max_bytes` of answers, one user and one organization having their shares of it (`Shares.of`).
 
     One more waits for `max_wait_s`, `max_waiting` of them at most. Meanwhile a client in its way is cut once it has
-    taken nothing for `stall_s`.
+    taken less than `min_rate` bytes a second for `stall_s`, or nothing where that is 0.
     """
 
     def __init__(
-        self, max_bytes: int, max_wait_s: float, max_waiting: int, stall_s: float, counted: QueryMetrics
+        self,
+        max_bytes: int,
+        max_wait_s: float,
+        max_waiting: int,
+        stall_s: float,
+        counted: QueryMetrics,
+        min_rate: int = 0,
     ) -> None:
         self._room = Turns(max_bytes, Shares.of(max_bytes), max_waiting)
         self._max_wait_s = max_wait_s
         self._stall_s = stall_s
+        self._least = max(1.0, stall_s * min_rate)  # bytes in that time
         self._metrics = counted
         self._parcels: set[Parcel] = set()
         self._watch: asyncio.TimerHandle | None = None
@@ -71,7 +78,7 @@ class Sending:
         self._watch = None
         now = asyncio.get_running_loop().time()
         for parcel in [each for each in self._parcels if self._room.in_the_way(each.asker)]:
-            if parcel.stalls(now, self._stall_s):
+            if parcel.stalls(now, self._stall_s, self._least):
                 self._metrics.cut_clients.inc(parcel.cut())
         if self._room.waiting:
             self._watch_who_stalls()
@@ -96,9 +103,9 @@ class Parcel:
             answer.headers[TRUNCATED] = self._made.truncated
         return answer
 
-    def stalls(self, now: float, seconds: float) -> bool:
-        """Whether none of its clients has taken anything for so long, as far as that was looked at."""
-        stalled = [each.stalls(now, seconds) for each in self._connections]
+    def stalls(self, now: float, seconds: float, least: float) -> bool:
+        """Whether none of its clients has taken `least` bytes for so long, as far as that was looked at."""
+        stalled = [each.stalls(now, seconds, least) for each in self._connections]
         return bool(stalled) and all(stalled)
 
     def cut(self) -> int:
@@ -119,8 +126,8 @@ class _Pieces(Payload):
         self._size = len(body)
         self._transport = transport
         self._given = 0  # to the transport
-        self._taken = -1  # by the client, when it was looked at last
-        self._since = 0.0  # when it was so much for the first time
+        self._taken: int | None = None  # by the client, when its time began
+        self._since = 0.0  # when that was
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
         """The text."""
@@ -135,12 +142,12 @@ class _Pieces(Payload):
             await writer.write(piece)
             await writer.drain()
 
-    def stalls(self, now: float, seconds: float) -> bool:
-        """Whether the client has taken nothing for so long."""
+    def stalls(self, now: float, seconds: float, least: float) -> bool:
+        """Whether the client has taken less than `least` bytes for so long."""
         if self._transport is None or self._transport.is_closing():
             return False
         taken = self._given - untaken(self._transport)
-        if taken != self._taken:
+        if self._taken is None or taken - self._taken >= least:
             self._taken, self._since = taken, now
         return now - self._since >= seconds
 
