@@ -80,7 +80,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     stall_s: Annotated[
         float,
         setting(
-            "While an answer waits for that memory, a client in its way that takes nothing for so long is cut.",
+            "While an answer waits for that memory, a client in its way that goes on at less than "
+            "SLUICE_SEND_MIN_RATE for so long is cut.",
             unit="seconds",
             ge=0.05,
             le=600,

@@ -149,7 +149,7 @@ async def test_requests_for_the_time_until_now_are_alike_for_a_second(
         for shared, fraction in enumerate((123_456_789, SECOND), 1):
             clock[0] = NOW + fraction
             asking.append(ask())
-            await client.until('answers_total{source="shared"}', lambda value, shared=shared: value == shared)
+            await client.until('answers_total{source="shared"}', float(shared).__eq__)
         clock[0] = NOW + SECOND + 1
         asking.append(ask())
         await client.until('answers_total{source="engine"}', lambda value: value == 2)
@@ -204,7 +204,7 @@ async def test_the_first_of_those_that_wait_for_the_same_may_leave(store: Counte
     asking = []
     for waiting in range(1, 5):
         asking.append(asyncio.create_task(client.get("/spans?hours=3&to=" + CLOSED["to"])))
-        await client.until("requests_waiting", lambda value, waiting=waiting: value == waiting)
+        await client.until("requests_waiting", float(waiting).__eq__)
     asking[0].cancel()
     await client.until("requests_waiting", lambda value: value == 3)
     other.cancel()
