@@ -17,6 +17,7 @@ from chassis.route import Route, cross_origin
 from chassis.web import Service
 from query import operations
 from query.answers import Answers
+from query.asking.instant import up_to_second
 from query.errors.handlers import Errors
 from query.handlers import Explore
 from query.metrics import QueryMetrics
@@ -36,18 +37,26 @@ def service(
     signer: CursorSigner,
     clock: Callable[[], int] = time.time_ns,
     registry: CollectorRegistry | None = None,
+    send_min_rate: int = 0,
 ) -> Service:
     """The service over `clickhouse`, which it starts and closes. `clock` gives nanoseconds since 1970, `registry` takes
-    its metrics.
+    its metrics, `send_min_rate` is the chassis's (bytes a second).
 
     `clickhouse` is explore's own, with `settings.handles_used` handles, so that ingest never waits behind a read.
     """
     settings = settings.within(available_bytes())
     counted = QueryMetrics(registry)
     stores = Stores(clickhouse, settings, counted)
-    answers = Answers(settings, counted, clock)
-    explore = Explore(stores, answers, signer, settings, clock)
-    errors = Errors(stores, answers, signer, clock)
+    answers = Answers(settings, counted, clock, send_min_rate)
+
+    def now() -> int:
+        """What `now` of a request is: whoever asks within the same second asks the same, and nothing up to now is left
+        out.
+        """
+        return up_to_second(clock())
+
+    explore = Explore(stores, answers, signer, settings, now)
+    errors = Errors(stores, answers, signer, now)
 
     async def open_store(_app: web.Application) -> AsyncIterator[None]:
         await clickhouse.start()

@@ -8,9 +8,9 @@ from query.sending import Parcel
 
 
 class Execution:
-    """Begins at once. Who asks for the answer joins, and has left when his request's task ends, which is when aiohttp
+    """Begins at once. Who asks for the answer enters, and has left when his request's task ends, which is when aiohttp
     has written the answer or given it up. When nobody is left it is cancelled, or what it made is given back.
-    `requests` is how many have joined and not left.
+    `requests` is how many have entered and not left.
     """
 
     def __init__(self, making: Coroutine[Any, Any, Parcel]) -> None:
@@ -18,13 +18,13 @@ class Execution:
         self.task = asyncio.get_running_loop().create_task(making)
         self.task.add_done_callback(self._made)
 
-    async def join(self) -> Parcel:
-        """The answer, or what was raised instead; when this is cancelled the others still get it."""
-        request = asyncio.current_task()
-        if request is None:
-            raise RuntimeError("a request runs in a task")
+    def enter(self, request: asyncio.Task[Any]) -> None:
+        """Count a request among those that want the answer, until its task ends."""
         self.requests += 1
         request.add_done_callback(self._leave)
+
+    async def answer(self) -> Parcel:
+        """The answer, or what was raised instead; when this is cancelled the others still get it."""
         return await asyncio.shield(self.task)
 
     def _leave(self, _request: asyncio.Task[Any]) -> None:

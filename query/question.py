@@ -8,7 +8,7 @@ class Question(NamedTuple):
     """Equal for two requests whose answers are the same bytes as long as nothing is stored in between.
 
     `digest` stands for all that was asked of the project, times resolved: a window that moves with the clock is another
-    one with every nanosecond. `to_ns`: where the window ends; None for what has none, and then no answer is kept.
+    one with every second. `to_ns`: where the window ends; None for what has none, and then no answer is kept.
     """
 
     kind: str

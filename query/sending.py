@@ -1,7 +1,7 @@
 """Answers from when they are made until their clients have them: how many bytes of them are in memory, and whose.
 
 A client that takes nothing keeps its answer in memory until the connection's own deadline (`chassis.connections`).
-Where other answers wait for that room, it is cut sooner.
+Where other answers wait for that room, it is cut sooner, and so is one that takes its time.
 """
 
 import asyncio
@@ -21,22 +21,30 @@ from query.turns import Asker, Shares, TooManyWait, Turns
 
 PIECE: Final = 64 * 2**10  # bytes; so much of an answer is copied for a connection at a time
 TRUNCATED: Final = "X-Sluice-Truncated"
-_LOOKS: Final = 4  # at who takes nothing, in the time that he may
+_LOOKS: Final = 4  # at who takes too little, in the time that he may
 
 
 class Sending:
     """Room for `max_bytes` of answers, one user and one organization having their shares of it (`Shares.of`).
 
     One more waits for `max_wait_s`, `max_waiting` of them at most. Meanwhile a client in its way is cut once it has
-    taken nothing for `stall_s`.
+    for `stall_s` taken less than `min_rate` bytes a second (nothing where that is 0), or than would take it through its
+    answer in `max_wait_s`: who waits would have waited in vain.
     """
 
     def __init__(
-        self, max_bytes: int, max_wait_s: float, max_waiting: int, stall_s: float, counted: QueryMetrics
+        self,
+        max_bytes: int,
+        max_wait_s: float,
+        max_waiting: int,
+        stall_s: float,
+        counted: QueryMetrics,
+        min_rate: int = 0,
     ) -> None:
         self._room = Turns(max_bytes, Shares.of(max_bytes), max_waiting)
         self._max_wait_s = max_wait_s
         self._stall_s = stall_s
+        self._least = max(1.0, stall_s * min_rate)  # bytes in that time
         self._metrics = counted
         self._parcels: set[Parcel] = set()
         self._watch: asyncio.TimerHandle | None = None
@@ -69,11 +77,12 @@ class Sending:
             self._watch = asyncio.get_running_loop().call_later(self._stall_s / _LOOKS, self._look)
 
     def _look(self) -> None:
-        """Cut who is in the way of others and takes nothing; look again for as long as anybody waits."""
+        """Cut who is in the way of others and takes too little; look again for as long as anybody waits."""
         self._watch = None
         now = asyncio.get_running_loop().time()
         for parcel in [each for each in self._parcels if self._room.in_the_way(each.asker)]:
-            if parcel.stalls(now, self._stall_s):
+            in_time = parcel.size * self._stall_s / self._max_wait_s
+            if parcel.stalls(now, self._stall_s, max(self._least, in_time)):
                 self._metrics.slow_clients_closed.inc(parcel.cut())
         if self._room.waiting:
             self._watch_who_stalls()
@@ -84,6 +93,7 @@ class Parcel:
 
     def __init__(self, sending: Sending, asker: Asker, made: Made, size: int) -> None:
         self.asker = asker
+        self.size = len(made.body)
         self._sending = sending
         self._made = made
         self._size = size
@@ -98,9 +108,9 @@ class Parcel:
             answer.headers[TRUNCATED] = self._made.truncated
         return answer
 
-    def stalls(self, now: float, seconds: float) -> bool:
-        """Whether none of its clients has taken anything for so long, as far as that was looked at."""
-        stalled = [each.stalls(now, seconds) for each in self._connections]
+    def stalls(self, now: float, seconds: float, least: float) -> bool:
+        """Whether none of its clients has taken `least` bytes for so long, as far as that was looked at."""
+        stalled = [each.stalls(now, seconds, least) for each in self._connections]
         return bool(stalled) and all(stalled)
 
     def cut(self) -> int:
@@ -121,8 +131,8 @@ class _Pieces(Payload):
         self._size = len(body)
         self._transport = transport
         self._given = 0  # to the transport
-        self._taken = -1  # by the client, when it was looked at last
-        self._since = 0.0  # when it was so much for the first time
+        self._taken: int | None = None  # by the client, when its time began
+        self._since = 0.0  # when that was
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
         """The text."""
@@ -137,12 +147,12 @@ class _Pieces(Payload):
             await writer.write(piece)
             await writer.drain()
 
-    def stalls(self, now: float, seconds: float) -> bool:
-        """Whether the client has taken nothing for so long."""
+    def stalls(self, now: float, seconds: float, least: float) -> bool:
+        """Whether the client has taken less than `least` bytes for so long."""
         if self._transport is None or self._transport.is_closing():
             return False
         taken = self._given - untaken(self._transport)
-        if taken != self._taken:
+        if self._taken is None or taken - self._taken >= least:
             self._taken, self._since = taken, now
         return now - self._since >= seconds
 

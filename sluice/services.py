@@ -180,7 +180,15 @@ def _add_query(parts: _Parts) -> None:
     settings = parts.options.load(QuerySettings)
     clickhouse = _checked_clickhouse(parts.chassis, handles=settings.handles_used, max_waiting=EXPLORE_QUEUE)
     signer = cursor_signer(settings.cursor_key, parts.chassis.data_dir / "cursor.key")
-    parts.add(service(settings, clickhouse=clickhouse, signer=signer, registry=parts.telemetry.registry))
+    parts.add(
+        service(
+            settings,
+            clickhouse=clickhouse,
+            signer=signer,
+            registry=parts.telemetry.registry,
+            send_min_rate=parts.chassis.send_min_rate,
+        )
+    )
     parts.resources.append(_stepped(clickhouse, _once(parts)))
 
 

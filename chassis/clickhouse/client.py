@@ -32,8 +32,8 @@ class QueryLimits(NamedTuple):
     max_rows_to_read: int = 0
     max_rows_to_group_by: int = 0  # distinct keys; each thread of the engine counts its own
     max_threads: int = 0  # 0: the engine chooses
-    # It pauses between blocks while a call of a lesser number runs. Inserts are 1: nobody's telemetry waits for
-    # somebody's chart.
+    # It pauses before each block, for milliseconds, while a call of a lesser number runs. Inserts are 1: nobody's
+    # telemetry waits for somebody's chart.
     priority: int = 2
 
 
@@ -66,6 +66,9 @@ _QUERY_SETTINGS: Final[Mapping[str, str | int]] = {
     "precise_float_parsing": 1,  # numbers are read from their texts
     "cancel_http_readonly_queries_on_client_close": 1,
 }
+# How long a read pauses for others of a lesser `priority`: before every block, not once. With the 1000 of the engine a
+# read of a hundred blocks stands still for minutes where inserts never end.
+QUERY_SETTINGS_IF_KNOWN: Final[Mapping[str, str | int]] = {"low_priority_query_wait_time_ms": 10}
 
 # The embedded client runs anything else as a command, with `SET readonly`, which then cannot be unset.
 _READ: Final = re.compile(r"\s*(?:SELECT|WITH)\b", re.IGNORECASE)
@@ -178,9 +181,7 @@ class ClickHouse:
 
         def call(client: Client) -> None:
             settings: dict[str, str | int] = {**INSERT_SETTINGS, "insert_deduplication_token": token}
-            for name, value in INSERT_SETTINGS_IF_KNOWN.items():
-                if name in client.server_settings:
-                    settings[name] = value
+            settings |= _known(client, INSERT_SETTINGS_IF_KNOWN)
             _require(client, settings)
             client.raw_insert(
                 table,
@@ -209,6 +210,7 @@ class ClickHouse:
 
         def call(client: Client) -> list[tuple[object, ...]]:
             settings = {**_QUERY_SETTINGS, **_limit_settings(self._affordable(limits)), "log_comment": comment}
+            settings |= _known(client, QUERY_SETTINGS_IF_KNOWN)
             # A user whose profile is read-only already may not send the setting.
             if client.server_settings["readonly"].value == "0":
                 settings["readonly"] = 1
@@ -361,6 +363,11 @@ def _translated(call: Callable[[], T], classify: Callable[[int | None, str], err
         raise classify(errors.MEMORY_LIMIT_EXCEEDED, message) from error
     except (ClickHouseError, HTTPError, OSError) as error:
         raise errors.StoreUnavailable(f"ClickHouse does not answer: {errors.reason(error)}") from error
+
+
+def _known(client: Client, settings: Mapping[str, str | int]) -> dict[str, str | int]:
+    """Those that the server knows."""
+    return {name: value for name, value in settings.items() if name in client.server_settings}
 
 
 def _require(client: Client, settings: Mapping[str, object]) -> None:

@@ -37,6 +37,11 @@ class InstantError(ValueError):
     """The text is no point in time; the message is for whoever sent it."""
 
 
+def up_to_second(nanos: int) -> int:
+    """The whole second that it is, or the next one."""
+    return -(-nanos // SECOND) * SECOND
+
+
 def parse_instant(text: str, now_ns: int) -> int:
     """Nanoseconds since 1970. InstantError for anything else or outside 1970 to 2262.
 

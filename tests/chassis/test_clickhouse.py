@@ -118,6 +118,28 @@ async def test_a_query_gives_way_to_inserts_and_says_so(clickhouse: ClickHouse) 
     assert int(client.INSERT_SETTINGS["priority"]) < 2
 
 
+async def test_a_query_over_many_blocks_ends_although_an_insert_still_runs(clickhouse: ClickHouse) -> None:
+    """It pauses before each of 60 blocks; with the engine's own second the insert would be through first."""
+    await clickhouse.command("CREATE TABLE slow (n UInt64) ENGINE = MergeTree ORDER BY n")
+    slow = "INSERT INTO slow SELECT sleepEachRow(1) FROM numbers(30) SETTINGS max_block_size = 1"
+    insert = asyncio.create_task(clickhouse.command(slow, settings={"priority": client.INSERT_SETTINGS["priority"]}))
+    running = "FROM system.processes WHERE current_database = currentDatabase() AND query LIKE 'INSERT INTO slow%'"
+    async with asyncio.timeout(30):
+        while await clickhouse.query(f"SELECT count() {running}", {}, limits=LIMITS) != [(1,)]:
+            await asyncio.sleep(0.02)
+    blocks = "SELECT sum(number) FROM numbers(4000000)"
+    assert await clickhouse.query(blocks, {}, limits=LIMITS._replace(max_seconds=90)) == [(7_999_998_000_000,)]
+    assert not insert.done()
+    await clickhouse.command("KILL QUERY WHERE current_database = currentDatabase() AND query LIKE 'INSERT INTO slow%'")
+    with pytest.raises(StoreUnavailable):
+        await insert
+
+
+async def test_a_setting_that_the_server_does_not_know_is_not_sent(clickhouse: ClickHouse) -> None:
+    handle, known = clickhouse._handles[0].client(), client.QUERY_SETTINGS_IF_KNOWN
+    assert client._known(handle, {"nobody_knows": 1, **known}) == known
+
+
 async def test_a_query_only_reads(clickhouse: ClickHouse) -> None:
     with pytest.raises(ValueError, match="SELECT"):
         await clickhouse.query("CREATE TABLE x (a UInt8) ENGINE = Memory", {}, limits=LIMITS)

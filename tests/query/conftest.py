@@ -327,7 +327,14 @@ def application(
 ) -> web.Application:
     """The service as an application, behind the guard of these tests."""
     telemetry, signer = Telemetry("query"), CursorSigner(b"k" * 32)
-    built = service(settings, clickhouse=store, signer=signer, clock=lambda: clock[0], registry=telemetry.registry)
+    built = service(
+        settings,
+        clickhouse=store,
+        signer=signer,
+        clock=lambda: clock[0],
+        registry=telemetry.registry,
+        send_min_rate=chassis.send_min_rate,
+    )
     return build_app(
         built.routes,
         service=built.name,

@@ -7,9 +7,10 @@ from contextlib import AsyncExitStack
 from typing import Final
 
 import pytest
+from msgspec import structs
 
 from query.settings import QuerySettings
-from tests.query.conftest import FOREIGN_PATH, HOUR, MS, NOW, ONE_ENGINE, SECOND, Loader, span
+from tests.query.conftest import FOREIGN_PATH, HOUR, MS, NOW, ONE_ENGINE, SECOND, UNLIMITED, Loader, span
 from tests.query.under_load import Client, Counted, listened
 
 pytestmark = ONE_ENGINE
@@ -105,6 +106,32 @@ async def test_who_takes_nothing_is_cut_where_an_answer_waits_for_his_room_and_o
         assert (status, len(json.loads(body)["data"])) == (200, ROWS)
         assert await reading >= ANSWER
         assert await client.metric("slow_clients_closed_total") >= 1
+
+
+async def trickle(connection: socket.socket) -> None:
+    """A little now and then, which frees room in the kernel, until the connection is closed."""
+    loop = asyncio.get_running_loop()
+    try:
+        while await loop.sock_recv(connection, 2**14):
+            await asyncio.sleep(0.05)
+    except ConnectionResetError:
+        pass
+
+
+async def test_who_takes_a_little_now_and_then_is_cut_as_well(store: Counted) -> None:
+    """At most 320 KB/s where 1 MB/s is asked for; a byte would be progress enough."""
+    settings = QuerySettings(max_sending_bytes=ROOM, stall_s=1)
+    chassis = structs.replace(UNLIMITED, send_min_rate=2**20)
+    async with listened(store, settings, chassis=chassis) as client, AsyncExitStack() as stack:
+        slow = [stack.enter_context(await client.open(large(n), f"agent-{n}")) for n in range(2)]
+        await client.until("sending_bytes", lambda value: value >= 2 * ANSWER)
+        trickling = [asyncio.create_task(trickle(each)) for each in slow]
+        status, body = await client.get(large(100))
+        assert (status, len(json.loads(body)["data"])) == (200, ROWS)
+        assert await client.metric("cut_clients_total") >= 1
+        for each in trickling:
+            each.cancel()
+        await asyncio.gather(*trickling, return_exceptions=True)
 
 
 async def test_who_finds_no_room_in_time_is_refused(store: Counted) -> None:

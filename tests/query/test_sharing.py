@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 
+from query.asking.instant import parse_instant
 from query.settings import QuerySettings
 from tests.query.conftest import HOUR, NOW, ONE_ENGINE, OTHER_PATH, SECOND, Loader, span
 from tests.query.under_load import Client, Counted, listened, until
@@ -119,6 +120,113 @@ async def test_no_more_wait_for_one_answer_than_may_wait(store: Counted, client:
     await client.until('refused_requests_total{reason="queue_full"}', lambda value: value == 2)
     store.may_go_on.set()
     assert sorted(status for status, _ in await asyncio.gather(*asking)) == [200] * 3 + [503] * 2
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (AGGREGATE, {"fn": "count", "hours": 24}),
+        (AGGREGATE, {"fn": "count", "from": "now-720h", "to": "now"}),
+        ("/spans?hours=720", None),
+        ("/spans?filters=startTime:<now", None),
+        ("/logs?hours=3", None),
+        ("/errors?hours=3", None),
+        ("/attributes?hours=3", None),
+    ],
+)
+async def test_requests_for_the_time_until_now_are_alike_for_a_second(
+    store: Counted, settings: QuerySettings, path: str, body: Mapping[str, Any] | None
+) -> None:
+    clock = [NOW + 1]
+    async with listened(store, settings, clock) as client:
+
+        def ask() -> asyncio.Task[tuple[int, bytes]]:
+            return asyncio.create_task(client.get(path) if body is None else client.post(path, body))
+
+        store.may_go_on.clear()
+        asking = [ask()]
+        await client.until('answers_total{source="engine"}', lambda value: value == 1)
+        for shared, fraction in enumerate((123_456_789, SECOND), 1):
+            clock[0] = NOW + fraction
+            asking.append(ask())
+            await client.until('answers_total{source="shared"}', float(shared).__eq__)
+        clock[0] = NOW + SECOND + 1
+        asking.append(ask())
+        await client.until('answers_total{source="engine"}', lambda value: value == 2)
+        store.may_go_on.set()
+        first, *others = await asyncio.gather(*asking)
+        assert first[0] == 200, first
+        assert others[:2] == [first, first]
+
+
+async def test_until_now_is_until_the_next_second_and_of_full_length(
+    store: Counted, settings: QuerySettings, loader: Loader
+) -> None:
+    """What is stored up to now is in it, and the range that is shown is what was read."""
+    now = NOW - HOUR + 999_999_999
+    await loader.spans(span(100, start=now))
+    async with listened(store, settings, [now]) as client:
+        status, body = await client.post(AGGREGATE, {"fn": "count", "hours": 1})
+        answer = json.loads(body)
+        assert (status, answer["scanned"]) == (200, 1)
+        shown = [parse_instant(answer["range"][end], 0) for end in ("from", "to")]
+        assert shown == [NOW - 2 * HOUR + SECOND, NOW - HOUR + SECOND]
+
+
+ONE_PLACE: Final = QuerySettings(cache_s=0, max_answers=1, max_wait_s=600)
+
+
+@pytest.mark.parametrize("settings", [ONE_PLACE])
+async def test_requests_that_wait_for_the_same_are_read_once(store: Counted, client: Client) -> None:
+    """Behind another one of the same user, who has but one place."""
+    alone = await client.post(AGGREGATE, count(OPEN))
+    of_one, store.reads = store.reads, 0
+    store.may_go_on.clear()
+    other = asyncio.create_task(client.post(AGGREGATE, count(CLOSED)))
+    await client.until("requests_running", lambda value: value == 1)
+    asking = [asyncio.create_task(client.post(AGGREGATE, count(OPEN), token=t)) for t in ["mine", "colleague"] * 5]
+    await client.until("requests_waiting", lambda value: value == 10)
+    store.may_go_on.set()
+    assert (await other)[0] == 200
+    assert set(await asyncio.gather(*asking)) == {alone}
+    assert store.reads == 2 * of_one
+    assert await client.metric('answers_total{source="shared"}') == 9
+    for sample in ("requests_running", "requests_waiting", "reads_running", "sending_bytes"):
+        await client.until(sample, lambda value: value == 0)
+
+
+@pytest.mark.parametrize("settings", [ONE_PLACE])
+async def test_the_first_of_those_that_wait_for_the_same_may_leave(store: Counted, client: Client) -> None:
+    """While it waits, and when it has begun the execution of all."""
+    store.may_go_on.clear()
+    other = asyncio.create_task(client.get("/spans?to=" + CLOSED["to"]))
+    await client.until("requests_running", lambda value: value == 1)
+    asking = []
+    for waiting in range(1, 5):
+        asking.append(asyncio.create_task(client.get("/spans?hours=3&to=" + CLOSED["to"])))
+        await client.until("requests_waiting", float(waiting).__eq__)
+    asking[0].cancel()
+    await client.until("requests_waiting", lambda value: value == 3)
+    other.cancel()
+    await client.until('answers_total{source="shared"}', lambda value: value == 2)
+    asking[1].cancel()
+    assert await client.metric("requests_waiting") == 0
+    store.may_go_on.set()
+    assert [status for status, _ in await asyncio.gather(*asking[2:])] == [200, 200]
+    assert store.cancelled == 1
+    await client.until("requests_running", lambda value: value == 0)
+
+
+@pytest.mark.parametrize("settings", [QuerySettings(cache_s=0, max_answers=1, max_wait_s=0.3)])
+async def test_who_waits_with_others_for_the_same_is_refused_after_his_own_wait(store: Counted, client: Client) -> None:
+    store.may_go_on.clear()
+    other = asyncio.create_task(client.post(AGGREGATE, count(CLOSED)))
+    await client.until("requests_running", lambda value: value == 1)
+    asking = [asyncio.create_task(client.post(AGGREGATE, count(OPEN))) for _ in range(3)]
+    assert [status for status, _ in await asyncio.gather(*asking)] == [503] * 3
+    store.may_go_on.set()
+    assert (await other)[0] == 200
+    assert (await client.post(AGGREGATE, count(OPEN)))[0] == 200
 
 
 async def test_a_refusal_is_shared_as_well(store: Counted, client: Client) -> None:
