@@ -128,13 +128,30 @@ class Decoder:
         return await asyncio.get_running_loop().run_in_executor(self._threads, partial(function, *arguments))
 
 
+class LargeJson(Exception):
+    """A body in OTLP/JSON of more than SHARED_JSON, which takes several times as much to read."""
+
+
 def decoded_again(
-    signal: Signal, media: Media, encoding: str, wire: bytes, project_id: int, policy: Policy, received_ns: int
+    signal: Signal,
+    media: Media,
+    encoding: str,
+    wire: bytes,
+    project_id: int,
+    policy: Policy,
+    received_ns: int,
+    *,
+    large: bool = True,
 ) -> Decoded:
     """The columns of a request that was accepted at `received_ns` by `policy`. Takes milliseconds; raises what the
-    steps raise when the bytes are not those that were accepted.
+    steps raise when the bytes are not those that were accepted, and LargeJson when it is `large` and is not to be.
     """
-    body = inflate(encoding, wire, UNLIMITED)
-    if media == "json":
-        return decode_json(signal, body, project_id, policy, received_ns)
-    return decode(signal, body, project_id, policy, received_ns)
+    if media != "json":
+        return decode(signal, inflate(encoding, wire, UNLIMITED), project_id, policy, received_ns)
+    try:
+        body = inflate(encoding, wire, UNLIMITED if large else UNLIMITED._replace(max_bytes=SHARED_JSON))
+    except PayloadTooLarge as error:
+        if large:
+            raise
+        raise LargeJson from error
+    return decode_json(signal, body, project_id, policy, received_ns)
