@@ -29,6 +29,7 @@ from libc.string cimport memcmp, memcpy, memmove, memset, strlen
 
 import os
 from collections import OrderedDict
+from contextlib import ExitStack
 from threading import Lock
 
 from proto.otlp import policy as _policy
