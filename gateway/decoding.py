@@ -8,7 +8,7 @@ nothing that was acknowledged is refused.
 import asyncio
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from contextlib import nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import lru_cache, partial
 from typing import Final, TypeVar
 
@@ -18,20 +18,31 @@ from gateway.budget import Lease
 from gateway.faults import faults
 from gateway.inflate import IDENTITY, InflateLimits, inflate
 from gateway.settings import GatewaySettings
-from proto.otlp.codec import KERNEL, decode, decode_json, decode_json_within, json_memory
+from proto.otlp.codec import (
+    KERNEL,
+    Left,
+    decode,
+    decode_json,
+    decode_json_in_python,
+    decode_json_within,
+    json_memory,
+)
 from proto.otlp.json import FieldError
 from proto.otlp.policy import Decoded, DecodeError, Policy, Signal
 from proto.otlp.responses import Media
 
 T = TypeVar("T")
+Turn = tuple[AbstractAsyncContextManager[None], Left]
 
 # A hop to a thread and back costs about 0.1 ms of CPU; up to these sizes the work itself is hardly longer.
 INLINE_WIRE: Final = 64 * 2**10  # encoded bytes, provided that no more than INLINE_INFLATED come out
 INLINE_INFLATED: Final = 2**20
 INLINE_DECODE: Final = 512 * 2**10
 INLINE_COUNT: Final = 2 * 2**20
-INLINE_JSON: Final = 64 * 2**10  # this and the next of what the kernel leaves to the reader in Python
-SHARED_JSON: Final = 2**20  # larger ones are read one at a time: that holds the interpreter's lock
+INLINE_JSON: Final = Left(64 * 2**10, 64 * 2**10)  # of what the kernel leaves to the reader in Python
+FEW_ITEMS: Final = Left(2**20, 64 * 2**10)  # the same in a thread, which others wait for
+MANY_ITEMS: Final = Left(2**63, 2**20)  # and in one that they do not wait for
+SHARED_JSON: Final = 2**20  # larger ones are read in Python one at a time: that holds the interpreter's lock
 
 POLICIES: Final = 1_024  # kept at once; one per set of additional sensitive words
 UNLIMITED: Final = InflateLimits(2**31 - 2, 2**31, 2**31)  # what zlib takes as a length
@@ -83,42 +94,64 @@ class Decoder:
     async def _decoded_json(
         self, lease: Lease, signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int
     ) -> Decoded:
-        """By the kernel, but for little. One that leaves more to Python, being faulty or merely odd, is read anew.
+        """By the kernel, but for items that are faulty or merely odd: those it leaves to Python, one at a time. A body
+        that is so outside of its items, or in a very large one, is read in Python as a whole.
 
-        Large bodies are read in a thread, one at a time, and paid for.
+        Large bodies are read in a thread, one at a time, and paid for; who leaves few items does not wait for who
+        leaves many.
         """
         request = (signal, body, project_id, policy, now_ns)
+        shared: AbstractAsyncContextManager[None] = self._python_lane if len(body) > SHARED_JSON else nullcontext()
+        few: tuple[Turn, ...] = ((self._lane, FEW_ITEMS),)
         if len(body) <= INLINE_DECODE:
             read = decode_json_within(INLINE_JSON, *request)  # nothing else is read meanwhile: no need to pay for it
             if read is not None:
                 return read
-        elif KERNEL:
-            async with self._lane:
-                with lease.reading(await self._memory(body, policy)):
-                    read = await self._off_loop(decode_json_within, INLINE_JSON, *request)
+            few = ()
+        for lane, left in (*few, (shared, MANY_ITEMS)) if KERNEL else ():
+            async with lane:
+                with lease.reading(await self._memory(body, policy, left)):
+                    read = await self._off_loop(decode_json_within, left, *request)
             if read is not None:
                 return read
-        async with self._python_lane if len(body) > SHARED_JSON else nullcontext():
-            with lease.reading(await self._memory(body, policy, in_python=True)):
-                return await self._off_loop(decode_json, *request)
+        async with shared:
+            with lease.reading(await self._memory(body, policy, None)):
+                return await self._off_loop(decode_json_in_python, *request)
 
-    async def _memory(self, body: bytes, policy: Policy, *, in_python: bool = False) -> int:
+    async def _memory(self, body: bytes, policy: Policy, left: Left | None) -> int:
         """What reading JSON takes; the kernel counts a body of `INLINE_COUNT` in less time than a hop takes."""
         if KERNEL and len(body) <= INLINE_COUNT:
-            return json_memory(body, policy, in_python=in_python)
-        return await self._off_loop(json_memory, body, policy, in_python=in_python)
+            return json_memory(body, policy, left)
+        return await self._off_loop(json_memory, body, policy, left)
 
-    async def _off_loop(self, function: Callable[..., T], *arguments: object, **options: object) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(function, *arguments, **options))
+    async def _off_loop(self, function: Callable[..., T], *arguments: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(function, *arguments))
+
+
+class LargeJson(Exception):
+    """A body in OTLP/JSON of more than SHARED_JSON, which takes several times as much to read."""
 
 
 def decoded_again(
-    signal: Signal, media: Media, encoding: str, wire: bytes, project_id: int, policy: Policy, received_ns: int
+    signal: Signal,
+    media: Media,
+    encoding: str,
+    wire: bytes,
+    project_id: int,
+    policy: Policy,
+    received_ns: int,
+    *,
+    large: bool = True,
 ) -> Decoded:
     """The columns of a request that was accepted at `received_ns` by `policy`. Takes milliseconds; raises what the
-    steps raise when the bytes are not those that were accepted.
+    steps raise when the bytes are not those that were accepted, and LargeJson when it is `large` and is not to be.
     """
-    body = inflate(encoding, wire, UNLIMITED)
-    if media == "json":
-        return decode_json(signal, body, project_id, policy, received_ns)
-    return decode(signal, body, project_id, policy, received_ns)
+    if media != "json":
+        return decode(signal, inflate(encoding, wire, UNLIMITED), project_id, policy, received_ns)
+    try:
+        body = inflate(encoding, wire, UNLIMITED if large else UNLIMITED._replace(max_bytes=SHARED_JSON))
+    except PayloadTooLarge as error:
+        if large:
+            raise
+        raise LargeJson from error
+    return decode_json(signal, body, project_id, policy, received_ns)

@@ -23,7 +23,15 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         64 * _MIB
     )
     max_body_bytes: Annotated[int, setting("A body once inflated; beyond it 413.", unit="bytes", ge=1)] = 64 * _MIB
-    max_json_bytes: Annotated[int, setting("A JSON body once inflated; beyond it 413.", unit="bytes", ge=1)] = 64 * _MIB
+    max_json_bytes: Annotated[
+        int,
+        setting(
+            "A JSON body once inflated; beyond it 413. Less than six times this in SLUICE_GATEWAY_MAX_INFLIGHT_BYTES: "
+            "the largest are 503 while anything else is in flight.",
+            unit="bytes",
+            ge=1,
+        ),
+    ] = 64 * _MIB
     max_items: Annotated[int, setting("Spans or log records in a request; beyond it 413.", unit="items", ge=1)] = 50_000
     max_parts: Annotated[
         int,

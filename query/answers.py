@@ -135,7 +135,7 @@ class Answers:
         execution = self._running[question] = Execution(making)
         execution.task.add_done_callback(lambda _task: self._ended(question, execution))
         for each in self._waiting.pop(question, ()):
-            self._metrics.answered(metrics.SHARED)
+            self._metrics.answered(metrics.COALESCED)
             each.join(execution)
         return execution
 

@@ -94,8 +94,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     stall_s: Annotated[
         float,
         setting(
-            "While a response waits for SLUICE_QUERY_MAX_SENDING_BYTES, a connection that holds some of it is closed when "
-            "it goes on for so long at less than SLUICE_SEND_MIN_RATE, or than takes it through its response in "
+            "While a response waits for SLUICE_QUERY_MAX_SENDING_BYTES, a connection that holds some of it is closed "
+            "when it goes on for so long at less than SLUICE_SEND_MIN_RATE, or than takes it through its response in "
             "SLUICE_QUERY_MAX_WAIT_S.",
             unit="seconds",
             ge=0.05,

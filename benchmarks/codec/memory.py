@@ -3,7 +3,8 @@
 What is printed is how far the resident set rose above where it stood with the body in memory, while the request was
 decoded and, but for JSON, assembled (`VmHWM` of /proc/self/status after a reset, Linux). The body is made elsewhere and
 read from a file, so that no freed memory of its making lies ready. For JSON there is what the gateway pays before it
-reads (`proto.otlp.codec.json_memory`), read by the kernel and by Python.
+reads (`proto.otlp.codec.json_memory`), read by the kernel, with items left to Python, and by
+Python.
 """
 
 import subprocess
@@ -11,11 +12,11 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from gateway.decoding import FEW_ITEMS, MANY_ITEMS
 from proto.otlp import codec
-from proto.otlp.json import to_protobuf
-from proto.otlp.policy import DecodeError, Policy, Signal
+from proto.otlp.policy import Decoded, DecodeError, Policy, Signal
 from proto.otlp.wire import bytes_field
 from tests.proto.otlp.as_json import as_json
 from tests.proto.otlp.realistic import NOW_NS, request
@@ -140,6 +141,28 @@ JSON_CASES: dict[str, Callable[[], bytes]] = {
 }
 
 
+_PLAIN: Final = _one(_attributes('{"key":"k","value":{"stringValue":"' + "x" * 1_900 + '"}}'))
+
+# The same with items that the kernel leaves to Python: all of them, or the largest that it does.
+FAULTY_CASES: dict[str, Callable[[], bytes]] = {
+    "200 faulty of 30 000": lambda: JSON_CASES["30 000 spans of 2 kB"]().replace(
+        b'"startT', b'"kind":"X","startT', 200
+    ),
+    "30 000 faulty": lambda: JSON_CASES["30 000 spans of 2 kB"]().replace(b'"startT', b'"kind":"X","startT'),
+    "30 000 odd": lambda: JSON_CASES["30 000 spans of 2 kB"]().replace(b'"startT', b'"flags":1.0,"startT'),
+    "1 MB odd, empty events": lambda: _spans(
+        *[_one('"flags":1.0,"events":[' + ",".join(["{}"] * 345_000) + "]")] * 5 + [_PLAIN] * 28_000
+    ),
+    "1 MB odd, distinct keys": lambda: _spans(
+        *[_one('"flags":1.0,' + _attributes(*(f'{{"key":"{key:06}"}}' for key in range(60_000))))] * 30
+        + [_PLAIN] * 13_000
+    ),
+    "1 MB odd, not UTF-8": lambda: _spans(*[_one('"flags":1.0,"name":"NAME"')] * 60).replace(
+        b"NAME", b"\xff" * (MB - 300)
+    ),
+}
+
+
 def _keys_of_map(count: int) -> str:
     return '"values":[' + ",".join(f'{{"key":"{number}"}}' for number in range(count)) + "]"
 
@@ -150,10 +173,11 @@ def measure() -> None:
     for name, make in CASES.items():
         print(f"  {name:40} {grown(make(), 'whole')}", flush=True)
     print(f"\nJSON{'':38} {'body MB':>9} {'peak MB':>9} {'ratio':>7} {'paid MB':>9}  outcome")
-    for name, make_json in JSON_CASES.items():
-        body = Body(make_json(), is_json=True)
-        for way in ("kernel", "python"):
-            print(f"  {name:32} {way:7} {grown(body, way)}", flush=True)
+    for cases, ways in ((JSON_CASES, ("kernel", "python")), (FAULTY_CASES, ("items", "python"))):
+        for name, make_json in cases.items():
+            body = Body(make_json(), is_json=True)
+            for way in ways:
+                print(f"  {name:32} {way:7} {grown(body, way)}", flush=True)
 
 
 class Grown(NamedTuple):
@@ -170,7 +194,7 @@ class Grown(NamedTuple):
 
 
 def grown(sent: Body, way: str) -> Grown:
-    """Measured in a process of its own. `way`: whole (decoded and assembled), kernel or python (JSON, decoded)."""
+    """Measured in a process of its own. `way`: whole (decoded and assembled); JSON kernel, items, python."""
     with NamedTemporaryFile() as file:
         Path(file.name).write_bytes(sent.body)
         command = [sys.executable, "-m", "benchmarks.codec.memory", file.name, sent.signal, str(int(sent.is_json)), way]
@@ -181,24 +205,33 @@ def grown(sent: Body, way: str) -> Grown:
 
 def _measure_here(path: str, signal: str, is_json: str, way: str) -> None:
     sent = Body(Path(path).read_bytes(), "traces" if signal == "traces" else "logs", is_json == "1")
-    decode = _decode if way == "whole" else _read_json if way == "kernel" else _read_json_in_python
+    decode = {"whole": _decode, "kernel": _read_json, "items": _read_json_items, "python": _read_json_in_python}[way]
     decode(Body(small(span())) if way == "whole" else _json(b"{}"))  # what is loaded once is no request's memory
-    paid = codec.json_memory(sent.body, Policy(), in_python=way == "python") if way != "whole" else 0
+    paid = codec.json_memory(sent.body, Policy(), _LEFT.get(way)) if way != "whole" else 0
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts again at what is resident now
     before = _status("VmRSS")
     outcome = decode(sent)
     print((_status("VmHWM") - before) * 1024, paid, outcome)
 
 
-def _read_json(sent: Body) -> str:
-    decoded = codec.decode_json_within(0, sent.signal, sent.body, 1, Policy(), NOW_NS)
-    return "left to Python" if decoded is None else f"{decoded.accepted} accepted"
+_LEFT: Final = {"kernel": FEW_ITEMS, "items": MANY_ITEMS}
+
+
+def _read_json(sent: Body, left: codec.Left = FEW_ITEMS) -> str:
+    decoded = codec.decode_json_within(left, sent.signal, sent.body, 1, Policy(), NOW_NS)
+    return "left to Python" if decoded is None else _outcome(decoded)
+
+
+def _read_json_items(sent: Body) -> str:
+    return _read_json(sent, MANY_ITEMS)
 
 
 def _read_json_in_python(sent: Body) -> str:
-    converted = to_protobuf(sent.signal, sent.body, Policy())
-    decoded = codec.decode(sent.signal, converted.body, 1, Policy(), NOW_NS, converted.faults)
-    return f"{decoded.accepted} accepted"
+    return _outcome(codec.decode_json_in_python(sent.signal, sent.body, 1, Policy(), NOW_NS))
+
+
+def _outcome(decoded: Decoded) -> str:
+    return f"{decoded.accepted + sum(decoded.rejected.values())} items, {decoded.accepted} accepted"
 
 
 def _decode(sent: Body) -> str:

@@ -47,9 +47,12 @@ def ways(signal: Signal) -> dict[str, tuple[Way, int]]:
         "kernel: decode": (lambda: kernel.decode(signal, body, 1, policy, NOW_NS), ITEMS),
         f"kernel: assemble {BATCH} requests": (lambda: kernel.assemble(decoded, 1), ITEMS * BATCH),
         "kernel: JSON to protobuf": (lambda: kernel.to_protobuf(signal, as_text, policy, ItemReader(signal), 0), ITEMS),
-        "kernel: decode JSON": (lambda: codec.decode_json_within(0, signal, as_text, 1, policy, NOW_NS), ITEMS),
+        "kernel: decode JSON": (
+            lambda: codec.decode_json_within(codec.Left(0, 0), signal, as_text, 1, policy, NOW_NS),
+            ITEMS,
+        ),
         "kernel: decode JSON without spaces": (
-            lambda: codec.decode_json_within(0, signal, compact, 1, policy, NOW_NS),
+            lambda: codec.decode_json_within(codec.Left(0, 0), signal, compact, 1, policy, NOW_NS),
             ITEMS,
         ),
         "kernel: decode JSON, an item in 64 left": (

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gateway.decoding import decoded_again
+from gateway.decoding import LargeJson, decoded_again
 from gateway.journal import Entry, Range
 from proto.otlp.policy import Decoded, Signal
 
@@ -37,8 +37,8 @@ class Read(NamedTuple):
     left: Sequence[Entry] = ()
 
 
-def queued(entry: Entry) -> Queued:
-    """What the journal holds, decoded again. Raises when it cannot be."""
+def queued(entry: Entry, *, large: bool = True) -> Queued:
+    """What the journal holds, decoded again. Raises when it cannot be; `large` as in `decoded_again`."""
     request = entry.request
     decoded = decoded_again(
         request.signal,
@@ -48,13 +48,14 @@ def queued(entry: Entry) -> Queued:
         request.project_id,
         request.policy,
         request.received_ns,
+        large=large,
     )
     return Queued(entry.sequence, decoded, request.accepted, len(request.body), request.received_ns)
 
 
 def all_queued(entries: Sequence[Entry], most_bytes: float = math.inf) -> Read:
-    """The same for many, until their columns take `most_bytes`, and one more may. Raises MemoryError: that is not about
-    a request. Takes long, so it runs in a thread.
+    """The same for many, until their columns take `most_bytes`, and one more may, or until one is LargeJson, which is
+    left like those after it. Raises MemoryError: that is not about a request. Takes long, so it runs in a thread.
     """
     good: list[Queued] = []
     bad: list[tuple[Entry, Exception]] = []
@@ -63,13 +64,25 @@ def all_queued(entries: Sequence[Entry], most_bytes: float = math.inf) -> Read:
         if nbytes >= most_bytes:
             return Read(good, bad, entries[at:])
         try:
-            good.append(queued(entry))
+            good.append(queued(entry, large=False))
             nbytes += good[-1].decoded.nbytes
         except MemoryError:
             raise
+        except LargeJson:
+            return Read(good, bad, entries[at:])
         except Exception as error:  # noqa: BLE001 (whatever it is, the next request is not to suffer for it)
             bad.append((entry, error))
     return Read(good, bad)
+
+
+def large_queued(entry: Entry) -> Read:
+    """The same for one that is LargeJson. Who calls it sees to it that few are decoded at once."""
+    try:
+        return Read([queued(entry)], [])
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 (as above)
+        return Read([], [(entry, error)])
 
 
 def ranges(requests: Sequence[Queued]) -> tuple[Range, ...]:

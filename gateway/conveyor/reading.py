@@ -6,10 +6,10 @@ be read or not; one that is damaged counts as lost, unless it is in memory and w
 
 import asyncio
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Final
 
-from gateway.conveyor.queued import Read, all_queued
+from gateway.conveyor.queued import Queued, Read, all_queued, large_queued
 from gateway.conveyor.sink import Sink
 from gateway.journal import Batch, Entry, Log, Ranges
 from gateway.outcomes import DAMAGED
@@ -42,11 +42,30 @@ class Reading:
 
     async def decoded(self, entries: Sequence[Entry], most_bytes: float = math.inf) -> Read:
         """They are decoded in a thread, until their columns take `most_bytes`. Raises MemoryError, RuntimeError."""
-        loop = asyncio.get_running_loop()
-        read = await loop.run_in_executor(self._sink.threads, all_queued, entries, most_bytes)
-        for request in read.good:
+        good: list[Queued] = []
+        bad: list[tuple[Entry, Exception]] = []
+        nbytes = 0
+        while entries and nbytes < most_bytes:
+            read = await self._decoded_on(entries, most_bytes - nbytes)
+            good += read.good
+            bad += read.bad
+            entries = read.left
+            nbytes += sum(request.decoded.nbytes for request in read.good)
+        for request in good:
             self._sink.tally.redecoded(request.items, request.decoded.accepted)
-        return read
+        return Read(good, bad, entries)
+
+    async def _decoded_on(self, entries: Sequence[Entry], most_bytes: float) -> Read:
+        """At least one of them; a body that is LargeJson alone, and one of these at a time of all journals."""
+        read = await self._in_thread(all_queued, entries, most_bytes)
+        if len(read.left) < len(entries):
+            return read
+        async with self._sink.large_json:
+            read = await self._in_thread(large_queued, entries[0])
+        return read._replace(left=entries[1:])
+
+    async def _in_thread(self, decode: Callable[..., Read], *arguments: object) -> Read:
+        return await asyncio.get_running_loop().run_in_executor(self._sink.threads, decode, *arguments)
 
     def count_damaged(self) -> None:
         """Requests were found that cannot be read any more: nobody waits for them."""

@@ -1,8 +1,9 @@
 """What the journals of a process are stored through; they share it."""
 
+import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -17,7 +18,9 @@ from proto.otlp.codec import NamedKeys
 @dataclass(frozen=True, slots=True)
 class Sink:
     """ClickHouse, as one who stores sees it, and what counts and tells of it. `clock` gives nanoseconds since 1970;
-    `builder` makes the blocks of light batches, which wait for none of what else `threads` have to do.
+    `builder` makes the blocks of light batches, which wait for none of what else `threads` have to do. `large_json` is
+    held while LargeJson is decoded again: no budget has room for what that takes, and begun batches, lanes and adopted
+    journals would each do it at once.
     """
 
     inserter: Inserter
@@ -30,3 +33,4 @@ class Sink:
     clock: Callable[[], int]
     named: NamedKeys
     builder: Executor
+    large_json: asyncio.Lock = field(default_factory=asyncio.Lock)

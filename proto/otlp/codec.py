@@ -36,49 +36,62 @@ def decode(
     return decoded
 
 
+class Left(NamedTuple):
+    """How much of a body in OTLP/JSON Python may read, at a twentieth of the speed: bytes of all items that the kernel
+    leaves to it, and of one of them.
+    """
+
+    items: int
+    item: int
+
+
 def decode_json(signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int) -> Decoded:
     """One export request, `body` in OTLP/JSON. Raises DecodeError when it is refused as a whole; items with a faulty
     field are rejected. Reads all of it, however much must be read in Python.
     """
-    decoded = _decode_by_kernel(len(body), signal, body, project_id, policy, now_ns)
-    return decoded if decoded is not None else _decode_in_python(signal, body, project_id, policy, now_ns)
+    decoded = _decode_by_kernel(Left(len(body), len(body)), signal, body, project_id, policy, now_ns)
+    return decoded if decoded is not None else decode_json_in_python(signal, body, project_id, policy, now_ns)
 
 
 def decode_json_within(
-    most_left: int, signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int
+    left: Left, signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int
 ) -> Decoded | None:
-    """As `decode_json`, or None when more than `most_left` bytes were read in Python, at a twentieth of the speed.
+    """As `decode_json`, or None when more than `left` of it were read in Python.
 
     That is all of it where the kernel was not built, else what the kernel leaves: items, or a body as a whole
     (docs/codec.md section 6).
     """
-    decoded = _decode_by_kernel(most_left, signal, body, project_id, policy, now_ns)
-    if decoded is None and len(body) <= most_left:
-        decoded = _decode_in_python(signal, body, project_id, policy, now_ns)
+    decoded = _decode_by_kernel(left, signal, body, project_id, policy, now_ns)
+    if decoded is None and len(body) <= min(left):
+        decoded = decode_json_in_python(signal, body, project_id, policy, now_ns)
     return decoded
 
 
 def _decode_by_kernel(
-    most_left: int, signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int
+    left: Left, signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int
 ) -> Decoded | None:
     if not KERNEL:
         return None
     reader = ItemReader(signal)
-    decoded: Decoded | None = _decoder.decode_json(signal, body, project_id, policy, now_ns, reader, most_left)
+    decoded: Decoded | None = _decoder.decode_json(signal, body, project_id, policy, now_ns, reader, *left)
     return decoded
 
 
-def _decode_in_python(signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int) -> Decoded:
+def decode_json_in_python(signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int) -> Decoded:
+    """The same, all of it converted in Python."""
     converted = to_protobuf(signal, body, policy)
     return decode(signal, converted.body, project_id, policy, now_ns, converted.faults)
 
 
-def json_memory(body: bytes, policy: Policy, *, in_python: bool) -> int:
+def json_memory(body: bytes, policy: Policy, left: Left | None) -> int:
     """How many bytes of memory reading `body` in OTLP/JSON takes besides it, at most (`python -m benchmarks.codec
-    memory`). `in_python`: all of it may be left to Python.
+    memory`): within `left`, that is by the kernel and one item at a time in Python, or, None, all of it in Python.
     """
-    cost = _READ_IN_PYTHON if in_python else _READ_BY_KERNEL
-    return cost.each + cost.of_byte * len(body) + cost.of_object * min(_objects(body), policy.max_parts)
+    objects = min(_objects(body), policy.max_parts)
+    if left is None:
+        return _READ_IN_PYTHON.of(len(body), objects)
+    item = min(left.item, len(body))
+    return _READ_BY_KERNEL.of(len(body), objects) + _ITEM.of(item, min(item // _SMALLEST_OBJECT, objects))
 
 
 class _Cost(NamedTuple):
@@ -88,9 +101,15 @@ class _Cost(NamedTuple):
     of_byte: int
     of_object: int
 
+    def of(self, nbytes: int, objects: int) -> int:
+        """For so many bytes with so many braces."""
+        return self.each + self.of_byte * nbytes + self.of_object * objects
+
 
 _READ_BY_KERNEL: Final = _Cost(16 * 2**20, 4, 80)
 _READ_IN_PYTHON: Final = _Cost(16 * 2**20, 9, 160 if KERNEL else 540)
+_ITEM: Final = _READ_IN_PYTHON._replace(each=0)
+_SMALLEST_OBJECT: Final = 3  # bytes, with the comma that parts it from the next
 _STEP: Final = 2**20
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from chassis.clickhouse import ClickHouse
@@ -158,6 +159,41 @@ async def test_the_largest_bodies_are_served_one_after_the_other(start_gateway: 
     assert [answer.status for answer in await asyncio.gather(*sent)] == [200, 200]
     assert gateway.metric("items_total", outcome="accepted") == 60_000
     assert gateway.metric("inflight_bytes") == 0
+
+
+@pytest.mark.parametrize("faulty", [200, 5_000])
+async def test_a_large_body_with_faulty_items_is_read_beside_other_requests(
+    start_gateway: StartGateway, faulty: int
+) -> None:
+    store = Stopped()
+    gateway = await start_gateway(store)
+    waiting = asyncio.create_task(gateway.post("/v1/traces", traces(span()), project=1))
+    await eventually(lambda: gateway.metric("inflight_items") == 1)
+    body = collected(1, 28_000).replace(b'"kind":2', b'"kind":"SERVER"', faulty)
+    assert len(body) > 54 * MIB
+    large = asyncio.create_task(send(gateway, body))
+    await eventually(lambda: large.done() or gateway.metric("inflight_items") > 1)
+    store.released.set()
+    answer = await large
+    assert (answer.status, answer.json["partialSuccess"]["rejectedSpans"]) == (200, faulty)
+    assert (await waiting).status == 200
+    assert gateway.metric("items_total", outcome="accepted") == 28_001 - faulty
+
+
+@pytest.mark.parametrize(
+    ("faulty", "reason"),
+    [
+        ('"resource":5,"scopeSpans":[{"spans":[{}]}]', "invalid_resource"),
+        (f'"scopeSpans":[{{"spans":[{{"name":5,"x":"{"x" * 2 * MIB}"}}]}}]', "invalid_field"),
+    ],
+    ids=["a fault outside of items", "a faulty item of two megabytes"],
+)
+async def test_what_the_kernel_leaves_as_a_whole_is_read(start_gateway: StartGateway, faulty: str, reason: str) -> None:
+    store = Counting()
+    gateway = await start_gateway(store)
+    answer = await send(gateway, collected(1, 700)[:-2] + f",{{{faulty}}}]}}".encode())
+    assert (answer.status, answer.json["partialSuccess"]["rejectedSpans"], store.spans) == (200, 1, 700)
+    assert gateway.metric("items_total", outcome="rejected", reason=reason) == 1
 
 
 async def test_without_memory_for_reading_json_it_is_503_and_alone_it_passes(start_gateway: StartGateway) -> None:

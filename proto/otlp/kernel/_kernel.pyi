@@ -7,7 +7,14 @@ def decode(
     signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int, faults: Faults | None = None
 ) -> Decoded: ...
 def decode_json(
-    signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int, reader: ItemReader, most_left: int
+    signal: Signal,
+    body: bytes,
+    project_id: int,
+    policy: Policy,
+    now_ns: int,
+    reader: ItemReader,
+    most_left: int,
+    most_item: int = ...,
 ) -> Decoded | None: ...
 def to_protobuf(signal: Signal, body: bytes, policy: Policy, reader: ItemReader, most_left: int) -> bytes | None: ...
 def count_objects(body: bytes) -> int: ...

@@ -29,6 +29,7 @@ from libc.string cimport memcmp, memcpy, memmove, memset, strlen
 
 import os
 from collections import OrderedDict
+from contextlib import ExitStack
 from threading import Lock
 
 from proto.otlp import policy as _policy
@@ -230,15 +231,19 @@ def decode(str signal, bytes body, uint64_t project_id, policy, uint64_t now_ns,
     return decode_chunk(is_traces(signal), chunk_of_bytes(body), project_id, policy, now_ns, faults)
 
 
-def decode_json(str signal, bytes body, uint64_t project_id, policy, uint64_t now_ns, reader, uint64_t most_left):
+def decode_json(
+    str signal, bytes body, uint64_t project_id, policy, uint64_t now_ns, reader, uint64_t most_left,
+    uint64_t most_item = UINT64_MAX,
+):
     """The same for a body in OTLP/JSON; None when it is left to the reference (docs/codec.md section 6).
 
-    `reader`, a `proto.otlp.json.ItemReader`, gets the items that are left to it, at most `most_left` bytes.
+    `reader`, a `proto.otlp.json.ItemReader`, gets the items that are left to it, at most `most_left` bytes
+    and `most_item` of one.
     """
     cdef Buf out
     take_spare(&out)
     try:
-        if not convert(is_traces(signal), chunk_of_bytes(body), policy, reader, most_left, &out):
+        if not convert(is_traces(signal), chunk_of_bytes(body), policy, reader, most_left, most_item, &out):
             return None
         return decode_chunk(is_traces(signal), chunk_of(&out, 0), project_id, policy, now_ns, reader.faults)
     finally:
@@ -250,7 +255,7 @@ def to_protobuf(str signal, bytes body, policy, reader, uint64_t most_left):
     cdef Buf out
     take_spare(&out)
     try:
-        if not convert(is_traces(signal), chunk_of_bytes(body), policy, reader, most_left, &out):
+        if not convert(is_traces(signal), chunk_of_bytes(body), policy, reader, most_left, UINT64_MAX, &out):
             return None
         return PyBytes_FromStringAndSize(<const char*> out.data, <Py_ssize_t> out.size)
     finally:
@@ -279,7 +284,7 @@ cdef bint is_traces(str signal) except -1:
     return signal == "traces"
 
 
-cdef bint convert(bint traces, Chunk body, policy, reader, uint64_t most_left, Buf* out) except -1:
+cdef bint convert(bint traces, Chunk body, policy, reader, uint64_t most_left, uint64_t most_item, Buf* out) except -1:
     """OTLP/JSON to protobuf, into `out`; False when it is left to the reference."""
     cdef Json j
     cdef Buf name
@@ -293,6 +298,7 @@ cdef bint convert(bint traces, Chunk body, policy, reader, uint64_t most_left, B
     j.max_objects = policy.max_parts
     j.reader = <void*> reader
     j.most_left = most_left
+    j.most_item = most_item
     try:
         with nogil:
             clear_upper_halves()

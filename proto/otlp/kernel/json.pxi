@@ -269,7 +269,7 @@ cdef bint read_item(Json* j, const JsonField* field, bint traces) except -1 nogi
     if not skip_value(j, 0):
         return False
     item.size = <size_t> (j.at - item.at)
-    if item.size > j.most_left:
+    if item.size > j.most_left or item.size > j.most_item:
         return False
     j.most_left -= item.size
     return leave_item(j, field, item)

@@ -82,6 +82,7 @@ cdef struct Json:
     uint32_t places[3]  # of the resource, the scope and the item in their lists
     void* reader        # reads items in Python
     uint64_t most_left  # bytes of items that it may be given
+    uint64_t most_item  # and of one of them
 
 
 cdef inline uint8_t peek(Json* j) noexcept nogil:

@@ -16,9 +16,14 @@ cdef struct KeySet:
 
 
 cdef class DayOfKeys:
-    """The keys that are named of one project's day, by their hashes."""
+    """The keys that are named of one project's day, by their hashes; its lock is held by who reads or adds some."""
 
     cdef KeySet keys
+    cdef uint64_t counted   # of them in NamedKeys.held
+    cdef object lock
+
+    def __cinit__(self):
+        self.lock = Lock()
 
     def __dealloc__(self):
         free(self.keys.slots.data)
@@ -188,54 +193,65 @@ cdef class NamedKeys:
         self.lock = Lock()
 
     cdef int limit(self, Derived* derived, Dictionary* keys, int64_t day) except -1:
+        # What takes long, a million keys maybe, is done with the locks of its own projects alone, which everybody takes
+        # in the same order.
         cdef DayOfKeys each
         cdef size_t i
-        cdef uint64_t before = 0, after = 0
         cdef KeySet* keys_of_day
-        numbers, sets = {}, []
+        numbers = {}
         if not self.per_batch and not self.per_day:
             return 0
+        derived.day_of.size = derived.days.size = 0
+        for i in range(derived.buckets.size // sizeof(BucketRow)):
+            put_u32(&derived.day_of, numbers.setdefault((<BucketRow*> derived.buckets.data)[i].project_id, len(numbers)))
         with self.lock:
-            derived.day_of.size = derived.days.size = 0
-            for i in range(derived.buckets.size // sizeof(BucketRow)):
-                project = (<BucketRow*> derived.buckets.data)[i].project_id
-                number = numbers.get(project)
-                if number is None:
-                    number = numbers[project] = len(sets)
-                    each = self.of(project, day)
-                    sets.append(each)
-                    keys_of_day = &each.keys
-                    put(&derived.days, &keys_of_day, sizeof(KeySet*))
-                    before += each.keys.count
-                put_u32(&derived.day_of, number)
+            sets = {project: self.of(project, day) for project in numbers}
+        with ExitStack() as locks:
+            for project in sorted(sets):
+                each = sets[project]
+                locks.enter_context(each.lock)
+            for each in sets.values():  # in the order of their numbers
+                self.make_room(each)
+                keys_of_day = &each.keys
+                put(&derived.days, &keys_of_day, sizeof(KeySet*))
             with nogil:
                 name_keys(derived, keys)
                 fold_cells(derived, keys)
-            for each in sets:
-                after += each.keys.count
             if self.per_day:
-                self.held += after - before
-                self.forget()
+                with self.lock:
+                    self.count(sets, day)
+                    self.forget()
         return 0
 
     cdef DayOfKeys of(self, project, int64_t day):
         cdef DayOfKeys keys = self.days.get((project, day))
-        cdef uint64_t room
         if keys is None:
             keys = DayOfKeys()
             if self.per_day:
                 self.days[project, day] = keys
         else:
             self.days.move_to_end((project, day))
-        room = UINT64_MAX
+        return keys
+
+    cdef int make_room(self, DayOfKeys keys) except -1:
+        cdef uint64_t room = UINT64_MAX
         if self.per_day:
             room = self.per_day - keys.keys.count if self.per_day > keys.keys.count else 0
         keys.keys.room = self.per_batch if self.per_batch and self.per_batch < room else room
-        return keys
+        return 0
+
+    cdef int count(self, dict sets, int64_t day) except -1:
+        # Those that were forgotten meanwhile are held by nobody.
+        cdef DayOfKeys each
+        for project, each in sets.items():
+            if self.days.get((project, day)) is each:
+                self.held += each.keys.count - each.counted
+                each.counted = each.keys.count
+        return 0
 
     cdef int forget(self) except -1:
         cdef DayOfKeys oldest
         while self.held > self.most and len(self.days) > 1:
             _, oldest = self.days.popitem(last=False)
-            self.held -= oldest.keys.count
+            self.held -= oldest.counted
         return 0

@@ -1,18 +1,24 @@
 """What one project sends, or an earlier process left, and how long others wait for it: counted in inserts."""
 
 import asyncio
+import gzip
+import threading
 from collections.abc import Callable, Sequence
 
 import pytest
 
 from chassis.clickhouse import ClickHouse
+from gateway.conveyor.queued import Read, large_queued
+from gateway.journal import Entry
 from tests.gateway.conftest import DEADLINE_S, Gateway, RecordingStore, eventually
 from tests.gateway.conveyor.rig import AWAY, Gate, Rows, Start, acknowledged, stored
-from tests.gateway.otlp import span, text, traces
+from tests.gateway.otlp import JSON, span, text, traces
+from tests.gateway.test_json import collected
 
 GOOD, NOISY = 1, 0  # places in `Gateway.projects`
 FIRST = 0x1122334455667701  # a number whose bytes are nowhere else in a block
 OTHER = FIRST + 99
+LARGE = 600  # spans
 
 
 def into_spans(store: RecordingStore) -> Sequence[bytes]:
@@ -117,3 +123,42 @@ async def test_begun_batches_are_completed_several_at_once_newest_first(
     await eventually(lambda: stored(second) == 6)
     await eventually(lambda: second.metric("recovery_batches") == 0)
     assert await rows("SELECT count(), uniq(span_id) FROM spans") == [(6, 6)]
+
+
+async def test_large_json_is_decoded_again_one_at_a_time(
+    start: Start, crash: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By whoever: batches that were begun, and what is left in the journal. Small requests do not wait for it."""
+    gate = Gate()
+    first = await start(gate, max_batches=4)
+    for begun in range(1, 4):
+        await sent_large(first, begun)
+        await eventually(lambda begun=begun: len(waiting(gate)) == begun)  # type: ignore[misc]
+    await acknowledged(first, OTHER)
+    await eventually(lambda: len(waiting(gate)) == 4)
+    await sent_large(first, 4)
+    decoding: list[int] = []
+    at_once: list[int] = []
+    go_on = threading.Event()
+
+    def watched(entry: Entry) -> Read:
+        decoding.append(entry.sequence)
+        at_once.append(len(decoding))
+        assert go_on.wait(DEADLINE_S)
+        read = large_queued(entry)
+        decoding.remove(entry.sequence)
+        return read
+
+    monkeypatch.setattr("gateway.conveyor.reading.large_queued", watched)
+    second = await start(RecordingStore(), crash("image"), recovery_batches=4)
+    await eventually(lambda: stored(second) == 1)
+    go_on.set()
+    await eventually(lambda: stored(second) == 4 * LARGE + 1)
+    assert at_once == [1] * 4
+
+
+async def sent_large(gateway: Gateway, number: int) -> None:
+    """More than a megabyte of JSON that is little on the wire, answered 200."""
+    body = gzip.compress(collected(number * LARGE, LARGE), 1)
+    headers = {"Content-Type": JSON, "Content-Encoding": "gzip"}
+    assert (await gateway.post("/v1/traces", body, headers)).status == 200

@@ -48,10 +48,12 @@ def by_reference(signal: Signal, body: bytes, policy: Policy) -> Outcome:
         return Outcome(error.reason)
 
 
-def by_kernel(signal: Signal, body: bytes, policy: Policy, most_left: int) -> Outcome | None:
+def by_kernel(
+    signal: Signal, body: bytes, policy: Policy, most_left: int, most_item: int = 2**64 - 1
+) -> Outcome | None:
     """None where it leaves the body, or more of it than it may."""
     try:
-        decoded = kernel.decode_json(signal, body, 1, policy, NOW_NS, ItemReader(signal), most_left)
+        decoded = kernel.decode_json(signal, body, 1, policy, NOW_NS, ItemReader(signal), most_left, most_item)
         return outcome(decoded) if decoded is not None else None
     except DecodeError as error:
         return Outcome(error.reason)
@@ -209,6 +211,8 @@ def test_items_are_left_within_a_number_of_bytes() -> None:
     body = traces(span(), "ODD", span(), "ODD").replace(b'"ODD"', odd)
     assert by_kernel("traces", body, Policy(), 2 * len(odd)) == by_reference("traces", body, Policy())
     assert by_kernel("traces", body, Policy(), 2 * len(odd) - 1) is None
+    assert by_kernel("traces", body, Policy(), 2 * len(odd), len(odd)) == by_reference("traces", body, Policy())
+    assert by_kernel("traces", body, Policy(), 2 * len(odd), len(odd) - 1) is None
 
 
 def test_lengths_at_the_ends_of_their_width() -> None:

@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from benchmarks.codec.memory import JSON_CASES, Body, grown
+from benchmarks.codec.memory import FAULTY_CASES, JSON_CASES, Body, grown
 from tests.proto.otlp.test_json import traces
 
 MIB: Final = 2**20
@@ -14,6 +14,8 @@ CASES: Final[dict[str, tuple[Callable[[], bytes], str]]] = {
     "links": (JSON_CASES["2 M links"], "kernel"),
     "resources": (JSON_CASES["50 000 resources"], "kernel"),
     "halves of surrogate pairs": (lambda: traces({"name": "X"}).replace(b"X", rb"\ud800" * 2 * MIB), "python"),
+    "all items odd": (FAULTY_CASES["30 000 odd"], "items"),
+    "the largest odd items": (FAULTY_CASES["1 MB odd, empty events"], "items"),
     "keys of an entity": (
         lambda: traces(resource={"entityRefs": [{"idKeys": ["X"]}]}).replace(b'"X"', b'"",' * 4 * MIB + b'""'),
         "python",

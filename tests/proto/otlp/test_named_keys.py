@@ -1,6 +1,7 @@
 """Which attribute keys the roll-up names, where spans carry more of them than it may."""
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from hypothesis import given
@@ -77,6 +78,25 @@ def test_it_remembers_so_many_keys_and_forgets_the_oldest_day(decoder: Decoder) 
     assert keys(1, "c") == {UNNAMED_KEYS}
     assert keys(2, "a", "b") == {b"a", b"b"}  # project 1 is forgotten
     assert keys(1, "c") == {b"c"}
+
+
+def test_batches_of_several_projects_are_named_at_once_within_the_limit(decoder: Decoder) -> None:
+    """By threads that have the projects in different orders, and forget them meanwhile."""
+    named = decoder.module.NamedKeys(0, 50, 120)
+
+    def batch(number: int) -> Sequence[dict[bytes, tuple[int, int]]]:
+        projects = [1, 2, 3] if number % 2 else [3, 2, 1]
+        bodies = [request([{f"{number}.{key}": 1 for key in range(40)}])] * 3
+        decoded = [decoder.decode("traces", body, project_id=p) for body, p in zip(bodies, projects, strict=True)]
+        return [counted(decoder, named, *decoded) for _ in range(3)]
+
+    with ThreadPoolExecutor(4) as threads:
+        for found in threads.map(batch, range(24)):
+            assert all(sum(spans for spans, _ in each.values()) == 120 for each in found)
+    last = [
+        decoder.decode("traces", request([{f"{n}.{key}": 1 for n in range(24) for key in range(40)}]), project_id=4)
+    ]
+    assert len(counted(decoder, named, *last)) == 51
 
 
 KEYS = st.sampled_from([*"abcdefgh", "resource.a", "scope.name", "é", ""])
