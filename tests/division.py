@@ -15,6 +15,7 @@ from tests.e2e.product import DEPLOYMENTS
 LONGEST = (
     "tests/faults/test_kills.py",
     "tests/faults/test_process.py",
+    "tests/faults/test_fault_29_worst_legal_input.py",
     "tests/faults/test_clickhouse.py",
     "tests/e2e/test_apart.py",
     "tests/e2e/test_client_outage.py",
