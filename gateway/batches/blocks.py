@@ -32,10 +32,9 @@ R = TypeVar("R", bound=Request)
 def sealed_blocks(
     requests: Sequence[Request], batch_id: int, accepted_ms: int, named: NamedKeys | None = None
 ) -> list[Sealed]:
-    """All blocks of a batch: spans and logs first, those of the newest day before others, then what is derived from
-    them. The same requests in the same order give the same blocks; but which attribute keys have rows of their own
-    depends on those that were `named` before. `accepted_ms`: the time of their outcomes. Takes milliseconds, so it runs
-    in a thread.
+    """All blocks of a batch: spans and logs first, then what is derived from them. The same requests in the same order
+    give the same blocks; but which attribute keys have rows of their own depends on those that were `named` before.
+    `accepted_ms`: the time of their outcomes. Takes milliseconds, so it runs in a thread.
     """
     decoded = [request.decoded for request in requests]
     sums = Sums()
@@ -47,7 +46,7 @@ def sealed_blocks(
         outcome_block(sums.rows(), batch_id, accepted_ms),
     ]
     sealed = [Sealed(batch_id, block) for block in blocks]
-    return sorted(sealed, key=lambda block: (block.block.table not in MAIN_TABLES, -block.block.day))
+    return sorted(sealed, key=lambda block: block.block.table not in MAIN_TABLES)
 
 
 def is_light(requests: Sequence[Request]) -> bool:

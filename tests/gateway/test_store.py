@@ -426,31 +426,6 @@ async def test_too_much_in_flight_is_503_with_retry_after(start_gateway: StartGa
     assert gateway.metric("inflight_items") == gateway.metric("inflight_bytes") == 0
 
 
-async def test_json_is_charged_for_the_protobuf_besides_it_while_it_is_read(start_gateway: StartGateway) -> None:
-    released = asyncio.Event()
-
-    class Slow(RecordingStore):
-        async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
-            await released.wait()
-            await super().insert(table, columns, pieces, token=token)
-
-    def body(size: int) -> bytes:
-        return traces_json(span()).ljust(size)
-
-    gateway = await start_gateway(Slow(), max_inflight_bytes=700_000)
-    json = {"Content-Type": JSON}
-    alone = asyncio.ensure_future(gateway.post("/v1/traces", body(300_000), json))
-    await eventually(lambda: gateway.metric("inflight_items") == 1)
-    assert gateway.metric("inflight_bytes") < 100_000  # given back as soon as it is read
-    assert (await gateway.post("/v1/traces", body(300_000), json)).status == 503
-    other = json | {"X-Legacy-Auth": f"Legacy legacy_key={gateway.projects[1].key}"}
-    fits = asyncio.ensure_future(gateway.post("/v1/traces", body(100_000), other))
-    await eventually(lambda: gateway.metric("inflight_items") == 2)
-    released.set()
-    assert [(await alone).status, (await fits).status] == [200, 200]
-    assert gateway.metric("inflight_bytes") == 0
-
-
 async def test_a_lone_request_is_admitted_whatever_its_size(start_gateway: StartGateway) -> None:
     gateway = await start_gateway(RecordingStore(), max_inflight_bytes=1, max_inflight_items=1)
     assert (await gateway.post("/v1/traces", traces(span(1), span(2)))).status == 200

@@ -124,11 +124,11 @@ async def test_who_takes_a_little_now_and_then_is_cut_as_well(store: Counted) ->
     chassis = structs.replace(UNLIMITED, send_min_rate=2**20)
     async with listened(store, settings, chassis=chassis) as client, AsyncExitStack() as stack:
         slow = [stack.enter_context(await client.open(large(n), f"agent-{n}")) for n in range(2)]
-        await client.until("sending_bytes", lambda value: value >= 2 * ANSWER)
+        await client.until("send_buffer_bytes", lambda value: value >= 2 * ANSWER)
         trickling = [asyncio.create_task(trickle(each)) for each in slow]
         status, body = await client.get(large(100))
         assert (status, len(json.loads(body)["data"])) == (200, ROWS)
-        assert await client.metric("cut_clients_total") >= 1
+        assert await client.metric("slow_clients_closed_total") >= 1
         for each in trickling:
             each.cancel()
         await asyncio.gather(*trickling, return_exceptions=True)

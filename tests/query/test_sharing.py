@@ -149,7 +149,7 @@ async def test_requests_for_the_time_until_now_are_alike_for_a_second(
         for shared, fraction in enumerate((123_456_789, SECOND), 1):
             clock[0] = NOW + fraction
             asking.append(ask())
-            await client.until('answers_total{source="shared"}', float(shared).__eq__)
+            await client.until('answers_total{source="coalesced"}', float(shared).__eq__)
         clock[0] = NOW + SECOND + 1
         asking.append(ask())
         await client.until('answers_total{source="engine"}', lambda value: value == 2)
@@ -190,8 +190,8 @@ async def test_requests_that_wait_for_the_same_are_read_once(store: Counted, cli
     assert (await other)[0] == 200
     assert set(await asyncio.gather(*asking)) == {alone}
     assert store.reads == 2 * of_one
-    assert await client.metric('answers_total{source="shared"}') == 9
-    for sample in ("requests_running", "requests_waiting", "reads_running", "sending_bytes"):
+    assert await client.metric('answers_total{source="coalesced"}') == 9
+    for sample in ("requests_running", "requests_waiting", "reads_running", "send_buffer_bytes"):
         await client.until(sample, lambda value: value == 0)
 
 
@@ -208,7 +208,7 @@ async def test_the_first_of_those_that_wait_for_the_same_may_leave(store: Counte
     asking[0].cancel()
     await client.until("requests_waiting", lambda value: value == 3)
     other.cancel()
-    await client.until('answers_total{source="shared"}', lambda value: value == 2)
+    await client.until('answers_total{source="coalesced"}', lambda value: value == 2)
     asking[1].cancel()
     assert await client.metric("requests_waiting") == 0
     store.may_go_on.set()
