@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from chassis.clickhouse import ClickHouse, StoreBusy, StoreRejected, StoreUnavailable
 from gateway.batches.writer import Pending
 from tests.gateway.conftest import Answer, Gateway, Insert, RecordingStore, StartGateway, eventually
-from tests.gateway.otlp import DAY_NS, JSON, NOW_NS, PROTOBUF, exception_event, log, logs, span, traces, traces_json
+from tests.gateway.otlp import DAY_NS, JSON, NOW_NS, PROTOBUF, exception_event, log, logs, span, traces
 
 Rows = Callable[..., Awaitable[list[tuple[Any, ...]]]]
 AWAY = StoreUnavailable("connection refused")
