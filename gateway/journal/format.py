@@ -199,9 +199,14 @@ def request_of(head: Head, body: bytes, policy: Policy) -> Request | None:
     return Request(head.project_id, signal, media, encoding, head.received_ns, head.accepted, policy, body, slow)
 
 
+# Fields of a policy that version 1 began without: 0, as in all policies before, they are not written.
+_LATER: Final = frozenset(("max_resource_bytes", "max_scope_bytes", "max_repeated_bytes"))
+
+
 def pack_policy(policy: Policy) -> tuple[int, bytes]:
     """The id of a policy, which is made of its content, and its JSON."""
-    payload = msgspec.json.encode(policy)
+    fields = msgspec.structs.asdict(policy)
+    payload = msgspec.json.encode({name: fields[name] for name in fields if fields[name] or name not in _LATER})
     return crc32c(payload), payload
 
 
