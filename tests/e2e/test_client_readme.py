@@ -113,11 +113,11 @@ python() {{ {sys.executable} "$@"; }}
 def test_the_configuration_of_a_collector_is_whole() -> None:
     """No Collector is at hand; what is written down must at least be what one reads: YAML whose names fit together."""
     configuration = msgspec.yaml.decode(example("receivers:"))
-    assert set(configuration["exporters"]) == {"otlphttp"}
-    assert configuration["exporters"]["otlphttp"]["headers"] == {
+    assert set(configuration["exporters"]) == {"otlp_http"}
+    assert configuration["exporters"]["otlp_http"]["headers"] == {
         "x-legacy-auth": "Legacy legacy_key=${env:OTEL_PROJECT_KEY}"
     }
     for name in ("traces", "logs"):
         pipeline = configuration["service"]["pipelines"].pop(name)
-        assert pipeline == {"receivers": list(configuration["receivers"]), "exporters": ["otlphttp"]}
+        assert pipeline == {"receivers": list(configuration["receivers"]), "exporters": ["otlp_http"]}
     assert configuration["service"]["pipelines"] == {}, "metrics are not taken"
