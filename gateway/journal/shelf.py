@@ -44,6 +44,7 @@ class Shelf:
         self._metrics = metrics
         self._log = log
         self._lost: deque[Lost] = deque()
+        self._accounted = Ranges()  # lost ones, until the ledger has them: several readers may come by at once
         self._policies: dict[int, Policy] = {}  # of all segments, for one whose own declaration is damaged
 
     def add(self, segment: Segment) -> None:
@@ -54,6 +55,7 @@ class Shelf:
         """It is gone."""
         self.segments.remove(segment)
         self._ledger.progress.forget(segment.first, segment.last)
+        self._accounted.discard(segment.first, segment.last)
 
     def read(self, after: int, max_bytes: int, lanes: int = ANY_LANE) -> Steps[list[Entry]]:
         """Requests behind the sequence `after` that are offered, of these lanes: so many bytes, at least one if any."""
@@ -148,6 +150,11 @@ class Shelf:
 
     def _lose(self, segment: Segment, damage: Damage, gone: tuple[Range, ...], untold: int = 0) -> int:
         """`untold`: items of requests without a header, all of which are lost; what is left of them to be told."""
+        gone = tuple(part for each in gone for part in self._accounted.holes(*each))
+        if not gone:
+            return untold
+        for part in gone:
+            self._accounted.add(*part)
         requests = sum(last - first + 1 for first, last in gone)
         told = [lost for part in gone for lost in self._told(damage, part)]
         for at, lost in enumerate(told):
