@@ -110,6 +110,7 @@ class Exporter:
             policy, now_ns = self._decoder.policy(project.sensitive_words), self._clock()
             decoded = await self._decoder.decoded(signal, media, body, project.project_id, policy, now_ns, lease)
             if not self._large_origins.admit(project.project_id, decoded.days, decoded.large_origins(SMALL)):
+                del decoded  # not two of them in memory
                 policy = without_large_ones(policy)  # which the journal keeps: read again, it is cut likewise
                 decoded = await self._decoder.decoded(signal, media, body, project.project_id, policy, now_ns, lease)
             del body
