@@ -109,7 +109,7 @@ async def migrate(clickhouse: ClickHouse, *, retention_days: int) -> list[str]:
                 continue  # below, with those that an older engine did not know
             sql = render(statement, embedded=clickhouse.embedded, retention_days=retention_days, bucketed=bucketed)
             await clickhouse.command(sql)
-        await _apply_settings(clickhouse, migration, settings)
+        await _apply_settings(clickhouse, migration, settings, resumed=True)
         # Both values come from our own files.
         await clickhouse.command(
             f"INSERT INTO sluice_schema (version, name) VALUES ({migration.version}, '{migration.name}')"
@@ -237,8 +237,12 @@ async def _known_settings(clickhouse: Reader) -> frozenset[str]:
     return frozenset(str(name) for (name,) in rows)
 
 
-async def _apply_settings(clickhouse: ClickHouse, migration: Migration, known: frozenset[str]) -> None:
-    """Give tables the settings of a migration that they do not have and the engine knows."""
+async def _apply_settings(
+    clickhouse: ClickHouse, migration: Migration, known: frozenset[str], *, resumed: bool = False
+) -> None:
+    """Give tables the settings of a migration that they do not have and the engine knows. `resumed`: an earlier run may
+    have been interrupted while it had stopped the merges of a table, which would stay so until the server's next start.
+    """
     wanted = [found for statement in migration.statements if (found := _SETTING.fullmatch(statement))]
     if not wanted:
         return
@@ -248,9 +252,12 @@ async def _apply_settings(clickhouse: ClickHouse, migration: Migration, known: f
     for found in wanted:
         table, setting = found[1], found[2]
         engine, text = tables[table]
-        if setting not in known or f"{setting} = " in text:
+        if setting not in known:
             continue
-        if engine.endswith("MergeTree"):
+        if f"{setting} = " in text:
+            if resumed and engine.endswith("MergeTree"):
+                await _start_merges(clickhouse, table)
+        elif engine.endswith("MergeTree"):
             await _without_merges(clickhouse, table, found[0])
         else:  # Distributed, or a view: others have the rows, and merge them
             hint = f"run `{found[0]}` for the tables behind it, on every server"
@@ -276,7 +283,14 @@ async def _without_merges(clickhouse: ClickHouse, table: str, statement: str) ->
     try:
         await clickhouse.command(statement)
     finally:
+        await _start_merges(clickhouse, table)
+
+
+async def _start_merges(clickhouse: ClickHouse, table: str) -> None:
+    try:
         await clickhouse.command(f"SYSTEM START MERGES {table}")
+    except StoreError as error:  # without the right to it nobody has stopped them either
+        log.warning("merges cannot be started", table=table, detail=error.message)
 
 
 async def _apply_retention(clickhouse: ClickHouse, known: list[Migration], retention_days: int) -> None:
