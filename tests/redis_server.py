@@ -1,10 +1,9 @@
-"""Real Redis servers for tests, from the machine's `redis-server`; on loopback, with a password, keeping nothing.
+"""Real Redis servers for tests, by the program of tests/programs.py; on loopback, with a password, keeping nothing.
 
 Whoever stops, kills or pauses one takes one for himself (`running`); the session's is emptied for each test.
 """
 
 import asyncio
-import shutil
 import signal
 import socket
 import subprocess
@@ -20,6 +19,7 @@ import redis
 
 from chassis.redis import client, shared
 from tests.accepting import accepting
+from tests.programs import program
 
 PASSWORD: Final = "hu:sh@/?#%41 $'\\"
 _DEADLINE_S: Final = 20.0
@@ -98,10 +98,7 @@ class RedisServer:
 @contextmanager
 def running(directory: Path) -> Iterator[RedisServer]:
     """A server of one's own until the block ends."""
-    program = shutil.which("redis-server")
-    if program is None:
-        raise AssertionError("redis-server is not installed (Debian: apt install redis-server)")
-    server = RedisServer(program, directory)
+    server = RedisServer(program("redis-server"), directory)
     server.start()
     try:
         yield server

@@ -10,6 +10,7 @@ import promql_parser
 
 from tests.deploy.promql import named
 from tests.deploy.test_alerts import ALL, RULES
+from tests.programs import program
 
 STEP: Final = "30s"  # of the samples, in promtool's notation: start+growth x times
 HEALTHY: Final[Mapping[str, str]] = {
@@ -160,7 +161,9 @@ CASES: Final = (
 
 
 def test_prometheus_reads_the_rules() -> None:
-    done = subprocess.run(["promtool", "check", "rules", str(RULES)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [program("promtool"), "check", "rules", str(RULES)], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"SUCCESS: {len(ALL)} rules found" in done.stdout
 
@@ -172,7 +175,9 @@ def test_alerts_fire_when_they_are_to_and_not_otherwise(tmp_path: Path) -> None:
             {"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": [_as_test(case) for case in CASES]}
         )
     )
-    done = subprocess.run(["promtool", "test", "rules", str(tests)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [program("promtool"), "test", "rules", str(tests)], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +13,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.e2e.product import eventually, free_port, stop
+from tests.programs import program
 
 JAVASCRIPT = Path(__file__).parent / "javascript"
-MISSING = "The tests need Node.js 18.19 or newer and the packages of tests/e2e/javascript; `make test` sets them up"
 CLIENT_SECONDS = 60  # a client gives up before that
 OURS = ("SLUICE_", "OTEL_", "ROTEL_")
 
@@ -43,10 +42,9 @@ def client_environment(**more: str) -> dict[str, str]:
 
 def node() -> str:
     """The program, if it and the packages are here."""
-    found = shutil.which("node")
-    if found is None or not (JAVASCRIPT / "node_modules" / ".made").exists():
-        pytest.fail(f"{MISSING} (Debian: apt install nodejs npm).")
-    return found
+    if not (JAVASCRIPT / "node_modules" / ".made").exists():
+        pytest.fail("the packages of tests/e2e/javascript are missing; `make test` brings them")
+    return program("node")
 
 
 class Node:

@@ -7,12 +7,13 @@ until the sources change.
 
 import fcntl
 import hashlib
-import shutil
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 from typing import Final
+
+from tests.programs import program
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 BUILD: Final = ROOT / "build" / "fuzz"
@@ -52,8 +53,6 @@ def hook() -> Path:
 
 def build() -> None:
     """Builds what is missing or out of date; BuildError when it cannot."""
-    if shutil.which("clang++") is None:
-        raise BuildError("clang is missing (Debian: apt install clang llvm).")
     BUILD.mkdir(parents=True, exist_ok=True)
     with (BUILD / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # the fuzz processes of several targets may begin together
@@ -66,7 +65,7 @@ def _build_unless_made() -> None:
     if stamp.exists() and stamp.read_text() == wanted and all(path.exists() for path in made):
         return
     stamp.unlink(missing_ok=True)
-    _run("clang", "-O1", "-fPIC", "-shared", str(HOOK), "-o", str(hook()))
+    _run(program("clang"), "-O1", "-fPIC", "-shared", str(HOOK), "-o", str(hook()))
     for variant in VARIANTS:
         print(f"building the kernel with sanitizers ({variant})", flush=True)
         _build_kernel(variant)
@@ -95,10 +94,10 @@ def _build_kernel(variant: str) -> None:
     source, compiled = folder / "_kernel.cpp", folder / "_kernel.o"
     _run(sys.executable, "-m", "cython", "--cplus", "-3", str(folder / "_kernel.pyx"), "-o", str(source))
     include = f"-I{sysconfig.get_path('include')}"
-    _run("clang++", *FLAGS, include, "-c", str(source), "-o", str(compiled))
+    _run(program("clang++"), *FLAGS, include, "-c", str(source), "-o", str(compiled))
     # Linked without the sanitizers' own libraries: what is preloaded has them.
     linked = folder / "linked.so"
-    _run("clang++", "-shared", str(compiled), "-o", str(linked))
+    _run(program("clang++"), "-shared", str(compiled), "-o", str(linked))
     linked.replace(kernel(variant))
 
 
