@@ -8,9 +8,9 @@ from tempfile import TemporaryDirectory
 import clickhouse_connect
 import pytest
 
-from chassis import schema
 from chassis.clickhouse import ClickHouse
 from tests.engine.process import Engine
+from tests.tables import KeptTables
 
 _numbers = itertools.count(1)
 
@@ -49,12 +49,17 @@ def new_database() -> Callable[[], str]:
     return lambda: f"t_{next(_numbers)}"
 
 
+@pytest.fixture(scope="session")
+def kept_tables() -> dict[str, KeptTables]:
+    """By URL of an engine."""
+    return {}
+
+
 @pytest.fixture
-async def clickhouse(clickhouse_url: str, new_database: Callable[[], str]) -> AsyncIterator[ClickHouse]:
-    """Migrated tables in a fresh database, rows kept for 30 days."""
-    store = ClickHouse(clickhouse_url, database=(name := new_database()))
-    await schema.migrate(store, retention_days=30)
-    await store.start()
-    yield store
-    await store.command(f"DROP DATABASE {name}")
-    await store.close()
+async def clickhouse(
+    clickhouse_url: str, new_database: Callable[[], str], kept_tables: dict[str, KeptTables]
+) -> AsyncIterator[ClickHouse]:
+    """Migrated and empty tables, rows kept for 30 days. Whoever changes the tables leaves them to nobody."""
+    kept = kept_tables.setdefault(clickhouse_url, KeptTables(clickhouse_url, new_database))
+    async with kept.empty() as store:
+        yield store
