@@ -3,13 +3,26 @@
 import os
 
 import pytest
+import structlog
 
-pytest_plugins = ("tests.control.receiver", "tests.databases", "tests.division", "tests.redis_server")
+pytest_plugins = (
+    "tests.control.receiver",
+    "tests.databases",
+    "tests.division",
+    "tests.redis_server",
+    "tests.selection",
+)
 
 # Their asserts are the tests', and hold under -O too.
 pytest.register_assert_rewrite(
     "tests.e2e.agents", "tests.e2e.reading", "tests.fuzz.targets", "tests.proto.otlp.native_rows"
 )
+
+
+def pytest_configure() -> None:
+    """Logs as plain lines: structlog alone would paint tracebacks, which takes seconds."""
+    processors = [structlog.processors.add_log_level, structlog.processors.format_exc_info]
+    structlog.configure(processors=[*processors, structlog.processors.KeyValueRenderer()])
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

@@ -257,6 +257,8 @@ def test_credentials_stay_out_of_the_shown_address() -> None:
 OPEN = """
 import asyncio, sys
 from chassis.clickhouse import ClickHouse, StoreMisconfigured
+
+pytestmark = pytest.mark.both_stores
 async def main():
     store = ClickHouse("chdb://" + sys.argv[1])
     try:

@@ -9,6 +9,8 @@ import pytest
 from chassis.clickhouse import ClickHouse, StoreUnavailable
 from tests.chassis.test_clickhouse import LIMITS, native
 
+pytestmark = pytest.mark.both_stores
+
 START = threading.Thread.start
 
 

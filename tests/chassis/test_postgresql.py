@@ -20,6 +20,8 @@ from tests.accepting import accepting
 from tests.databases import REVISIONS
 from tests.postgresql import PASSWORD, PostgreSQL, running
 
+pytestmark = pytest.mark.both_stores
+
 DEADLINE_S = 30.0  # for anything that must happen; never a measure of speed
 _SMALL = {"max_connections": "8", "superuser_reserved_connections": "0", "deadlock_timeout": "20ms"}
 

@@ -40,6 +40,8 @@ from control.channels import tables as _channels  # noqa: F401
 from control.deliveries import tables as _deliveries  # noqa: F401
 from tests.databases import REVISIONS
 
+pytestmark = pytest.mark.both_stores
+
 
 @pytest.fixture
 async def database(migrated_url: str) -> AsyncIterator[Database]:

@@ -12,6 +12,8 @@ from chassis.clickhouse import ClickHouse, QueryLimits, StoreUnavailable
 from chassis.schema import CheckedClickHouse, SchemaForeign, SchemaTooNew, SchemaTooOld
 from proto.storage.tables import TABLES
 
+pytestmark = pytest.mark.both_stores
+
 LIMITS = QueryLimits()
 
 

@@ -87,6 +87,7 @@ async def test_a_bad_change_names_its_fields(control: Control, body: object, iss
     assert [(issue["path"], issue["code"]) for issue in answer["error"]["details"]] == issues
 
 
+@pytest.mark.both_stores
 async def test_a_rate_beyond_that_of_the_settings_is_the_operators(control: Control) -> None:
     one = f"{KEYS}/{control.acme.key.key.id}"
     for rate in (1, ChassisSettings().otlp_rate):
@@ -183,6 +184,7 @@ async def test_a_key_that_is_not_the_projects_is_404(control: Control, key_id: s
     assert foreign.org_slug == "globex"
 
 
+@pytest.mark.both_stores
 async def test_pages_hold_every_key_once_newest_first(control: Control) -> None:
     for number in range(6):
         await control.call("POST", KEYS, {"name": str(number)})

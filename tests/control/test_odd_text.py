@@ -7,6 +7,8 @@ from yarl import URL
 
 from tests.control.conftest import Control
 
+pytestmark = pytest.mark.both_stores
+
 ODD = (
     *("\x00", "a\x00b", "\ud800", "\udcff"),
     *("\u202e", "\U0001f98a" * 65, "%00", "'; DROP TABLE projects; --", "\\x00", "\u00e9\u0301"),

@@ -8,6 +8,7 @@ from tests.chassis.identity.tenants import new_member_token
 from tests.control.conftest import Control
 
 
+@pytest.mark.both_stores
 async def test_an_organization_is_shown_with_its_quota_and_renamed(control: Control) -> None:
     status, shown, _ = await control.call("GET", "/orgs/acme")
     assert status == 200

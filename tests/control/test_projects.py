@@ -154,6 +154,7 @@ async def test_a_slug_that_is_taken_is_409_for_all_but_one(control: Control) -> 
     )[0] == 201
 
 
+@pytest.mark.both_stores
 async def test_a_change_replaces_what_it_names(control: Control) -> None:
     path = "/orgs/acme/projects/web"
     before = await control.checks.project_keys.check(legacy_key=control.acme.key.secret)
@@ -249,6 +250,7 @@ async def test_without_the_database_the_service_says_when_to_come_back(control: 
     assert (await control.call("GET", "/orgs/acme/projects"))[0] == 200
 
 
+@pytest.mark.both_stores
 async def test_an_unforeseen_fault_is_500_without_detail(control: Control) -> None:
     async with control.checks.database.write() as connection:
         await connection.exec_driver_sql("ALTER TABLE projects RENAME COLUMN name TO label")

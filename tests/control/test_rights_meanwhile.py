@@ -16,6 +16,8 @@ from proto.identity import Role
 from tests.chassis.identity.tenants import new_member_token
 from tests.control.conftest import Control
 
+pytestmark = pytest.mark.both_stores
+
 # A change of each kind that a member with all scopes of an administrator may make.
 CHANGES: Final[dict[str, tuple[str, str, object]]] = {
     "token": ("POST", "/orgs/acme/tokens", {"name": "another"}),

@@ -24,6 +24,7 @@ from control.settings import ControlSettings
 from proto.identity import PrincipalKind, Role, Scope
 from tests.chassis.identity.tenants import Tenant, new_member_token
 from tests.control.conftest import Control, serving
+from tests.selection import scaled
 
 VARIES = {"date", "x-request-id", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"}
 BODIES: Final[tuple[object, ...]] = (
@@ -203,8 +204,11 @@ SEGMENTS = st.text(_CHARACTERS, min_size=1, max_size=40).filter(lambda text: tex
 MISSING = st.fixed_dictionaries({name: st.just(known) | SEGMENTS for name, known in NOWHERE.items()})
 
 
+@pytest.mark.sized
 @settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=scaled(25, 300),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(caller=CALLERS, body=st.sampled_from(BODIES), missing=MISSING, place=SEGMENTS, pick=st.integers(0, 10**6))
 def test_whoever_asks_for_whatever(
@@ -227,6 +231,7 @@ def test_whoever_asks_for_whatever(
     served.runner.run(compare())
 
 
+@pytest.mark.both_stores
 async def test_what_is_not_there_is_told_before_what_is_not_allowed(control: Control) -> None:
     """To who may read; who may not is told of his scope, whether it is there or not."""
     ours = await everything_of(control, control.acme)

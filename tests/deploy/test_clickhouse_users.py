@@ -7,6 +7,8 @@ import pytest
 
 from chassis.clickhouse import ClickHouse, QueryLimits
 
+pytestmark = pytest.mark.both_stores
+
 ROOT = Path(__file__).parents[2]
 USERS = ROOT / "deploy/clickhouse/users.sql"
 

@@ -19,7 +19,13 @@ class Deploy(Protocol):
     def __call__(self, directory: Path, **settings: str) -> Sluice: ...
 
 
-@pytest.fixture(scope="session", params=DEPLOYMENTS)
+_SECOND = pytest.mark.second_store  # the stores are what tells these from the others
+_PARAMETERS = [
+    pytest.param(name, marks=() if name in ("embedded-sqlite", "apart-postgresql") else _SECOND) for name in DEPLOYMENTS
+]
+
+
+@pytest.fixture(scope="session", params=_PARAMETERS)
 def deploy(request: pytest.FixtureRequest) -> Deploy:
     """Starts the deployment in an empty directory."""
     stores, _, relational = request.param.partition("-")

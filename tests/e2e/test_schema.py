@@ -25,8 +25,11 @@ from schemathesis.engine import events, from_schema
 from tests.e2e.product import Sluice, call, eventually, running
 from tests.e2e.reading import SECOND, settled
 from tests.e2e.test_every_field import every_kind_of_value
+from tests.selection import scaled
 
-EXAMPLES = 3  # of each operation, beside those at the bounds of every parameter
+pytestmark = pytest.mark.sized
+
+EXAMPLES = scaled(1, 10)  # of each operation, beside those at the bounds of every parameter
 SEVERAL = range(8)  # of each kind of thing: what is removed early is not there later
 PASSWORD = "correct horse battery"
 KNOWN = 0.7  # how often a value that occurs is taken where any text would do

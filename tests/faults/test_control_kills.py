@@ -5,16 +5,20 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.faults.control_kills import kill_again_and_again
 from tests.faults.office import Office
 from tests.faults.zygote import Zygote
+from tests.selection import scaled
 
 
+@pytest.mark.sized
 def test_sigkill_of_control(database_url: str, tmp_path: Path) -> None:
     with Zygote() as zygote:  # one of its own: what it forks reads the rules of this layer
         office = Office(tmp_path / "office", database_url, zygote)
         try:
-            done = kill_again_and_again(office, seed=6, count=16)
+            done = kill_again_and_again(office, seed=6, count=scaled(8, 60))
             office.stop()
         finally:
             office.close()

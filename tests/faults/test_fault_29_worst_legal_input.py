@@ -92,6 +92,7 @@ def look_at_it(sluice: Sluice, path: str) -> None:
         assert sluice.explore("/spans?limit=5") is not None  # the others' reads go on
 
 
+@pytest.mark.long
 def test_fault_29_worst_legal_input_in_two_gibibytes(tmp_path: Path, group: MemoryGroup, run: str) -> None:
     sluice = running(tmp_path, group)
     try:

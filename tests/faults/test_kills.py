@@ -10,6 +10,7 @@ from tests.faults.deployment import Site
 from tests.faults.kills import Kills, kill_again_and_again
 from tests.faults.points import EVERY, OF_RECORDS, UNDER_LOAD
 from tests.faults.zygote import Zygote
+from tests.selection import scaled
 
 
 def accounted_for(done: Kills) -> None:
@@ -21,22 +22,25 @@ def accounted_for(done: Kills) -> None:
     print(done)  # noqa: T201 (with its seed)
 
 
+@pytest.mark.sized
 def test_fault_01_sigkill_under_load(make_gateway: MakeGateway, zygote: Zygote, site: Site) -> None:
     gateway = make_gateway(zygote=zygote)
-    accounted_for(kill_again_and_again(site, gateway, seed=1, count=19, points=UNDER_LOAD))
+    accounted_for(kill_again_and_again(site, gateway, seed=1, count=scaled(8, 60), points=UNDER_LOAD))
 
 
+@pytest.mark.sized
 def test_fault_02_sigkill_in_replay_checkpoint_and_deletion(
     make_gateway: MakeGateway, zygote: Zygote, site: Site
 ) -> None:
     gateway = make_gateway(zygote=zygote)
-    accounted_for(kill_again_and_again(site, gateway, seed=2, count=24, points=OF_RECORDS))
+    accounted_for(kill_again_and_again(site, gateway, seed=2, count=scaled(10, 80), points=OF_RECORDS))
 
 
-@pytest.mark.parametrize("seed", [4, 5])
+@pytest.mark.sized
+@pytest.mark.parametrize("seed", [4, pytest.param(5, marks=pytest.mark.long)])
 def test_fault_04_power_cut(make_gateway: MakeGateway, zygote: Zygote, site: Site, seed: int) -> None:
     """Of a machine whose disk keeps what it was told to sync; its page cache is what is lost."""
     gateway = make_gateway(zygote=zygote, shadow=True)
-    done = kill_again_and_again(site, gateway, seed=seed, count=12, points=EVERY)
+    done = kill_again_and_again(site, gateway, seed=seed, count=scaled(6, 40), points=EVERY)
     accounted_for(done)
     assert done.cut.pages_lost > 0

@@ -14,6 +14,9 @@ from chassis.clickhouse import ClickHouse, QueryLimits
 from query.asking.filters import MAX_KEY, Op
 from tests.query.conftest import ONE_ENGINE, OTHER_PROJECT, PATH, Explore, Loader, record, span
 from tests.query.test_defects import BASELINE, BEFORE, RECENT, SPIKE, aggregated, compared, counts
+from tests.selection import scaled
+
+pytestmark = pytest.mark.both_stores
 
 SECRET: Final = "of-somebody-else"
 HOSTILE: Final = [
@@ -160,7 +163,8 @@ async def before(loader: Loader, clickhouse: ClickHouse) -> list[tuple[object, .
 
 @ONE_ENGINE
 @pytest.mark.parametrize("kind", CALLS)
-@settings(max_examples=6, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.sized
+@settings(max_examples=scaled(3, 12), derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 async def test_no_text_reaches_anything_of_another_project(
     kind: str, data: st.DataObject, before: list[tuple[object, ...]], explore: Explore, clickhouse: ClickHouse

@@ -36,6 +36,7 @@ def lines_of(done: Sequence[subprocess.CompletedProcess[str]]) -> list[str]:
     return sorted(line for one in done for line in one.stdout.splitlines() if line.startswith("relational"))
 
 
+@pytest.mark.both_stores
 def test_migrate_and_init_and_doctor_work_on_either(database_url: str, tmp_path: Path) -> None:
     settings = {"SLUICE_DATA": str(tmp_path / "data"), "SLUICE_DATABASE_URL": database_url}
     assert "run `sluice migrate`" in refusal(sluice("init", **settings), 1)
@@ -51,6 +52,7 @@ def test_migrate_and_init_and_doctor_work_on_either(database_url: str, tmp_path:
     assert found["database"]["detail"].endswith(f", schema {REVISIONS[-1]}")
 
 
+@pytest.mark.both_stores
 def test_several_processes_may_migrate_and_then_init_at_once(database_url: str, tmp_path: Path) -> None:
     settings = {"SLUICE_DATA": str(tmp_path / "data"), "SLUICE_DATABASE_URL": database_url}
     migrated = all_at_once(3, "migrate", **settings)

@@ -63,6 +63,7 @@ async def open_all(url: str, sealer: Sealer) -> set[str]:
     return {kid_of(bytes(row.config)) for row in rows}
 
 
+@pytest.mark.both_stores
 def test_secrets_are_brought_to_a_new_key_and_the_old_one_goes(migrated_url: str, tmp_path: Path) -> None:
     ring = tmp_path / "sealing.keys"
     old = KeyFile(ring).draw().current

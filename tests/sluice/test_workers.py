@@ -16,11 +16,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 import structlog
 
 from chassis.serve import bind
 from sluice import handover
 from tests.e2e.product import free_port
+from tests.selection import scaled
 
 from .conftest import (
     DEADLINE_S,
@@ -253,6 +255,7 @@ def listening(port: int) -> set[str]:
     return {row[9] for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "0A"}
 
 
+@pytest.mark.sized
 def test_a_rolling_restart_loses_no_connection(start: Start, tmp_path: Path) -> None:
     """As docs/operations.md has it, to more workers and to fewer; after attempts that were given up, too: the sockets
     are those of the first one, or a reset would only be rare.
@@ -263,12 +266,13 @@ def test_a_rolling_restart_loses_no_connection(start: Start, tmp_path: Path) -> 
     callers = [Caller(port, keep=number % 2 == 0) for number in range(8)]
     for caller in callers:
         caller.start()
+    given_up = (signal.SIGKILL, -signal.SIGKILL)
     try:
         first = listening(port)
-        for name, code in ((signal.SIGTERM, 0), (signal.SIGKILL, -signal.SIGKILL)):
+        for name, code in scaled([given_up], [(signal.SIGTERM, 0), given_up]):
             assert beside(start, port, 2).stop(name) == code
         assert before.process.poll() is None
-        for count in (3, 2):
+        for count in scaled((3,), (3, 2)):
             after = beside(start, port, count)
             assert re.search(
                 rf"took over \d listening sockets on port {port} from process {before.process.pid}\b", logged(after)

@@ -17,6 +17,7 @@ from chassis.identity.tables import access_tokens
 from chassis.relational import Database, to_milliseconds
 from proto.identity import ROLE_SCOPES, PrincipalKind, Role, Scope
 from tests.chassis.identity.tenants import Clock, Tenant, new_member_token
+from tests.selection import scaled
 
 
 async def check(guard: BearerGuard, authorization: str | None, org: str, project: str | None, scope: str) -> Reach:
@@ -94,7 +95,8 @@ async def test_a_token_is_pinned_to_its_organization_even_when_its_holder_is_in_
     assert await outcome(bearer, second.secret, "acme") == 404
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.sized
+@settings(max_examples=scaled(25, 200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(org=st.text(max_size=80), project=st.none() | st.text(max_size=80))
 def test_foreign_and_missing_are_the_same_refusal(
     org: str, project: str | None, runner: asyncio.Runner, running_bearer: BearerGuard, tenants: tuple[Tenant, Tenant]
@@ -147,6 +149,7 @@ async def test_a_holder_who_left_does_not_see_the_organization(
 
 
 @pytest.mark.parametrize("how", ["revoked", "disabled"])
+@pytest.mark.both_stores
 async def test_an_ended_token_counts_within_five_seconds_and_here_at_once(
     bearer: BearerGuard, acme: Tenant, database: Database, clock: Clock, how: str
 ) -> None:
@@ -241,6 +244,7 @@ async def last_use(database: Database, token_id: str) -> datetime | None:
         return found
 
 
+@pytest.mark.both_stores
 async def test_the_last_use_is_written_once_a_minute(
     bearer: BearerGuard, acme: Tenant, database: Database, clock: Clock
 ) -> None:

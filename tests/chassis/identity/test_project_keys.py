@@ -303,6 +303,7 @@ async def test_a_damaged_file_is_an_outage_for_unknown_keys_only(
         await keys.check(legacy_key=globex.key.secret)
 
 
+@pytest.mark.both_stores
 async def test_a_dropped_table_is_an_outage_too(
     keys: ProjectKeyGuard, acme: Tenant, globex: Tenant, database: Database, clock: Clock
 ) -> None:
@@ -357,6 +358,7 @@ async def test_changed_words_reach_the_guard(
     assert (await keys.check(legacy_key=acme.key.secret)).sensitive_words == ("iban", "pin")
 
 
+@pytest.mark.both_stores
 async def test_the_store_holds_no_secret(database: Database, acme: Tenant, tmp_path: Path) -> None:
     async with database.read() as connection:
         assert await connection.scalar(text("SELECT count(*) FROM project_keys")) == 1

@@ -40,6 +40,7 @@ async def test_what_is_no_quota_and_no_rate_is_refused(database: Database, acme:
             await telemetry_keys.set_key_rate(connection, acme.organization.id, acme.key.key.id, number)
 
 
+@pytest.mark.both_stores
 async def test_keys_with_a_rate_of_their_own_are_listed(database: Database, acme: Tenant, globex: Tenant) -> None:
     org, key = acme.organization.id, acme.key.key.id
     async with database.write() as connection:
@@ -54,6 +55,7 @@ async def test_keys_with_a_rate_of_their_own_are_listed(database: Database, acme
         assert await telemetry_keys.list_rated_keys(connection, org, 10) == []
 
 
+@pytest.mark.both_stores
 async def test_usage_is_added_up_by_organization_and_month(database: Database, acme: Tenant, globex: Tenant) -> None:
     org, other = acme.organization.id, globex.organization.id
     async with database.write() as connection:
@@ -76,6 +78,7 @@ async def test_what_many_add_at_once_is_all_counted(database: Database, acme: Te
     assert len(set(totals)) == 20
 
 
+@pytest.mark.both_stores
 async def test_of_many_one_is_told_to_count_and_again_when_that_is_long_ago(database: Database, acme: Tenant) -> None:
     now = datetime(2026, 11, 6, 21, 20, tzinfo=UTC)
 
@@ -89,12 +92,14 @@ async def test_of_many_one_is_told_to_count_and_again_when_that_is_long_ago(data
         assert await usage.read_usage(connection, MONTH, [acme.organization.id]) == {acme.organization.id: 0}
 
 
+@pytest.mark.both_stores
 async def test_projects_of_an_organization(database: Database, acme: Tenant, globex: Tenant) -> None:
     async with database.write() as connection:
         further = await registry.create_project(connection, acme.organization.id, "app", "App")
         assert await usage.list_project_ids(connection, acme.organization.id) == sorted((further.id, acme.project.id))
 
 
+@pytest.mark.both_stores
 def test_a_store_of_the_first_schema_is_brought_up_with_its_rows(database_url: str) -> None:
     migrate_to_the_first(database_url)
     engine = migration_engine(database_url)

@@ -170,6 +170,7 @@ async def test_keys_of_long_ago_are_removed_but_for_those_that_were_withdrawn(da
         assert not await publish_key(connection, withdrawn, later), "it does not come back as a new one"
 
 
+@pytest.mark.both_stores
 async def test_a_withdrawn_key_is_believed_no_more_whoever_says_that_it_is_in_use(database: Database) -> None:
     first, second = Signer.of(SEED).public, Signer.of(bytes(32)).public
     async with database.write() as connection:

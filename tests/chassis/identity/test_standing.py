@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from chassis.identity.tables import delegations
 from chassis.relational import Database
 from proto.identity import ROLE_SCOPES, PrincipalKind, Role, Scope
 from tests.chassis.identity.tenants import Tenant
+from tests.selection import scaled
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ def lineage(people: list[Someone], place: int) -> set[int]:
     return {place} | (set() if owner is None else lineage(people, owner))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.sized
+@settings(max_examples=scaled(25, 200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     people=populations(),
     granted=st.none() | st.frozensets(st.sampled_from(Scope)),

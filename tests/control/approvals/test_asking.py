@@ -136,6 +136,7 @@ async def test_policies_of_the_project_count_for_its_tag_alone(office: Office) -
     ]
 
 
+@pytest.mark.both_stores
 async def test_lists_hold_what_was_asked_for_newest_first(office: Office) -> None:
     colleague = await office.member()
     asked = [await office.ask(targetId=str(number), ttlMinutes=60 if number % 4 else 1) for number in range(8)]

@@ -14,6 +14,7 @@ from functools import partial
 from itertools import combinations
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -45,6 +46,7 @@ from control.audit.verify import stored
 from control.policies import store as policies
 from control.policies.model import DECIDING_ROLES, Effect, RiskClass
 from proto.identity import ROLE_SCOPES, PrincipalKind, Role
+from tests.selection import scaled
 
 ROLES = (Role.VIEWER, Role.MEMBER, Role.ADMIN, Role.OWNER)
 START = datetime(2026, 11, 20, tzinfo=UTC)
@@ -499,6 +501,8 @@ class Machine(RuleBasedStateMachine):
             assert checked.broken is None
 
 
+@pytest.mark.sized
+@pytest.mark.both_stores
 def test_no_sequence_and_no_interleaving_breaks_an_approval(migrated_url: str) -> None:
     with asyncio.Runner() as runner:
         database, other = Database(migrated_url, max_wait_s=10.0), Database(migrated_url, max_wait_s=10.0)
@@ -510,7 +514,7 @@ def test_no_sequence_and_no_interleaving_breaks_an_approval(migrated_url: str) -
             run_state_machine_as_test(
                 made,
                 settings=settings(
-                    max_examples=40 if migrated_url.startswith("sqlite") else 15,
+                    max_examples=scaled(12, 200 if migrated_url.startswith("sqlite") else 60),
                     stateful_step_count=30,
                     deadline=None,
                     suppress_health_check=list(HealthCheck),

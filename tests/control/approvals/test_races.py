@@ -25,6 +25,8 @@ from proto.identity import ROLE_SCOPES, Role
 from tests.chassis.identity.tenants import Tenant, new_tenant
 from tests.control.approvals.office import new_member
 
+pytestmark = pytest.mark.both_stores
+
 POLICY = {
     "name": "five",
     "action_pattern": "**",

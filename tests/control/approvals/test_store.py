@@ -16,6 +16,8 @@ from control.policies.builtin import FALLBACK
 from proto.identity import ROLE_SCOPES, PrincipalKind, Role
 from tests.control.approvals.office import Member, Office
 
+pytestmark = pytest.mark.both_stores
+
 
 def reach(office: Office, agent: Member, owner: Member) -> Reach:
     """An agent that acts for its owner."""

@@ -93,6 +93,7 @@ async def test_where_there_is_no_page_a_message_says_how_to_approve_and_links_to
     assert [question["link"], end["link"]] == [None, None]
 
 
+@pytest.mark.both_stores
 async def test_what_is_not_told_yet_is_not_told_after_the_end(office: Office) -> None:
     """A pager that was away would open an incident that nobody closes."""
     bob = await office.member()
@@ -164,6 +165,7 @@ async def test_what_expires_is_noted_once_and_told(office: Office) -> None:
     assert (await stored(office.checks.database, office.acme.organization.id, "acme", {})).broken is None
 
 
+@pytest.mark.both_stores
 async def test_what_is_noted_as_expired_is_so_by_every_clock(office: Office) -> None:
     """Of another process, whose clock is behind, too."""
     asked, bob = await office.ask(ttlMinutes=1), await office.member()
@@ -196,6 +198,7 @@ async def test_many_that_expire_are_noted_page_by_page(office: Office, monkeypat
     assert sorted(await noted(office)) == sorted(made)
 
 
+@pytest.mark.both_stores
 async def test_one_that_cannot_be_noted_keeps_no_other_from_it(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page full of them does not either; each is said once, and noted when it can be."""
     monkeypatch.setattr(expiry, "PAGE", 2)
@@ -305,6 +308,7 @@ async def test_asking_again_tells_those_that_were_not_told(office: Office) -> No
     assert sorted(told for told, _ in await messages(office)) == sorted([first, second] * 2)
 
 
+@pytest.mark.both_stores
 async def test_a_request_is_told_to_so_many_channels_however_often_it_is_asked(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -212,6 +212,7 @@ async def test_nobody_is_two_people_by_what_he_owns(office: Office) -> None:
     assert (status, standing(answer)) == (200, ("APPROVED", 3, 0, True, False))
 
 
+@pytest.mark.both_stores
 async def test_an_agent_that_comes_to_those_who_ask_counts_no_more(office: Office) -> None:
     """It may have approved before it was handed over."""
     alice, bob, carol = [await office.member() for _ in range(3)]
@@ -413,6 +414,7 @@ async def test_a_scope_that_is_lost_elsewhere_withdraws_nothing(office: Office) 
     assert (await office.call("POST", REQUESTS, ASKED | {"targetId": "x"}, member.token))[0] == 403
 
 
+@pytest.mark.both_stores
 async def test_a_policy_that_changes_changes_nothing_about_what_was_asked(office: Office) -> None:
     policy = await office.policy(minApprovers=2)
     path = f"/orgs/acme/approval-policies/{policy['id']}"

@@ -22,6 +22,8 @@ from tests.control.approvals.office import Office
 
 from .test_events import drop_triggers, set_triggers
 
+pytestmark = pytest.mark.both_stores
+
 
 async def found(url: str) -> list[tuple[Checked, list[Event]]]:
     database = Database(url)

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from control.audit.chain import START, Break, Event, Verifier, canonical, hash_of
 from proto.identity import PrincipalKind
 
+pytestmark = pytest.mark.both_stores
+
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 scalars = st.one_of(st.none(), st.booleans(), st.integers(-(2**53), 2**53), texts)
 datas = st.dictionaries(

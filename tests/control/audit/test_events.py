@@ -102,6 +102,7 @@ async def test_pages_hold_every_event_once_newest_first(office: Office) -> None:
     assert foreign["data"] == []
 
 
+@pytest.mark.both_stores
 async def test_lists_can_be_narrowed(office: Office) -> None:
     alice = await office.member()
     await fill(office, 2)
@@ -230,6 +231,7 @@ async def test_an_event_is_there_if_and_only_if_its_change_is(office: Office) ->
     assert [one["seq"] for one in await office.audit()] == [1]
 
 
+@pytest.mark.both_stores
 async def test_events_are_only_added(office: Office) -> None:
     """By us and by anybody with a connection, as long as he leaves the triggers alone."""
     await fill(office, 2)
@@ -246,6 +248,7 @@ async def test_events_are_only_added(office: Office) -> None:
     assert len(await office.audit()) == 2
 
 
+@pytest.mark.both_stores
 async def test_no_event_takes_the_place_of_another(office: Office) -> None:
     """SQLite's OR REPLACE deletes without the trigger for deleting, also by the number that a row has for itself."""
     await fill(office, 2)
@@ -308,6 +311,7 @@ TAMPERING: list[tuple[Any, tuple[int, str]]] = [
 
 
 @pytest.mark.parametrize(("statement", "found"), TAMPERING, ids=[f"{n}" for n in range(len(TAMPERING))])
+@pytest.mark.both_stores
 async def test_tampering_shows(office: Office, statement: Any, found: tuple[int, str]) -> None:
     await fill(office, 5)
     await drop_triggers(office)
@@ -351,6 +355,7 @@ async def test_an_export_that_begins_behind_what_was_noted_does_not_hold(office:
         exported(lines[2:], {1: hashes[1]})
 
 
+@pytest.mark.both_stores
 async def test_a_window_is_a_piece_of_the_chain_though_clocks_differ(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -402,6 +407,7 @@ async def test_lists_read_what_is_wanted_alone(sqlite: Database) -> None:
         assert not [one for one in plans.seen if one.startswith("SCAN") or "B-TREE" in one], plans.seen
 
 
+@pytest.mark.both_stores
 async def test_one_who_cuts_off_the_end_together_with_its_head_shows_against_a_note(office: Office) -> None:
     await fill(office, 5)
     [*_, last] = await office.audit()

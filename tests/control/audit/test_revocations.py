@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from chassis.identity.tables import invitations
 from tests.control.conftest import Control
 
@@ -39,6 +41,7 @@ async def test_a_key_that_was_rotated_and_works_yet_is_revoked_once(control: Con
     assert await told(control, made) == ["key.revoke", "key.create"]
 
 
+@pytest.mark.both_stores
 async def test_an_invitation_that_was_accepted_is_not_revoked(control: Control) -> None:
     _, made, _ = await control.call("POST", INVITATIONS, {"email": "ada@example.org", "role": "MEMBER"})
     async with control.checks.database.write() as connection:

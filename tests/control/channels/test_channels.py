@@ -240,6 +240,7 @@ async def test_pages_hold_every_channel_once_newest_first(control: Control, limi
     assert seen == sorted(made, reverse=True)
 
 
+@pytest.mark.both_stores
 async def test_a_page_has_25_channels_by_default(control: Control) -> None:
     for _ in range(26):
         await create(control)
@@ -258,6 +259,7 @@ async def test_a_cursor_belongs_to_its_project(control: Control) -> None:
     assert (await control.call("GET", elsewhere, params={"cursor": cursor}))[0] == 400
 
 
+@pytest.mark.both_stores
 async def test_a_channel_is_changed_in_parts(control: Control) -> None:
     made = await create(control)
     path = f"{CHANNELS}/{made['id']}"

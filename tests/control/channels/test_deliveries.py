@@ -143,6 +143,7 @@ async def seed(control: Control, receiver: Receiver, number: int) -> list[str]:
 
 
 @pytest.mark.parametrize("limit", [2, 100])
+@pytest.mark.both_stores
 async def test_deliveries_are_listed_newest_first_and_filtered(
     control: Control, receiver: Receiver, limit: int
 ) -> None:
@@ -256,6 +257,7 @@ def contents(directory: Path) -> list[bytes]:
     return [path.read_bytes() for path in directory.rglob("*") if path.is_file()]
 
 
+@pytest.mark.both_stores
 async def test_configs_are_nowhere_in_clear(
     control: Control, receiver: Receiver, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

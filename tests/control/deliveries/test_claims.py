@@ -21,6 +21,8 @@ from control.deliveries.tables import State
 from tests.chassis.identity.tenants import new_tenant
 from tests.control.deliveries.conftest import MESSAGE, Post
 
+pytestmark = pytest.mark.both_stores
+
 URL = "http://127.0.0.1:9"
 FAILED, OK = Outcome(False, "No."), Outcome(True, "Yes.")
 ENDED = Message(type="approval.approved", subject=MESSAGE.subject, title="Approved.", resolved=True)

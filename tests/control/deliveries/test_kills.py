@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
 from aiohttp import web
 
@@ -15,9 +16,10 @@ from control.deliveries.store import HEAD_START
 from control.deliveries.tables import State, deliveries
 from tests.control.deliveries.conftest import MESSAGE, Post
 from tests.control.receiver import Receiver
+from tests.selection import scaled
 
 ROOT = Path(__file__).parents[3]
-CHANNELS, EACH = 4, 40
+CHANNELS, EACH = 4, scaled(25, 40)
 ROUNDS = MAX_ATTEMPTS + 2  # as many as end a delivery, if an interrupted attempt counted
 
 
@@ -41,6 +43,7 @@ async def killed(process: asyncio.subprocess.Process) -> None:
     await process.wait()
 
 
+@pytest.mark.sized
 async def test_a_killed_process_loses_nothing(
     post: Post, receiver: Receiver, migrated_url: str, tmp_path: Path
 ) -> None:

@@ -18,6 +18,8 @@ from tests.chassis.identity.tenants import new_tenant
 from tests.control.deliveries.conftest import MESSAGE, Post
 from tests.control.receiver import Receiver
 
+pytestmark = pytest.mark.both_stores
+
 FAILED = Outcome(False, "No.")
 OK = Outcome(True, "Yes.")
 

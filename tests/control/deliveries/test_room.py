@@ -37,6 +37,7 @@ async def end_all(post: Post, outcome: Outcome) -> list[str]:
     return sorted(one.id for one in claimed)
 
 
+@pytest.mark.both_stores
 async def test_channels_get_no_more_while_so_many_wait(post: Post) -> None:
     made = await three_channels(post)
     await post.queue()
@@ -108,6 +109,7 @@ async def test_other_organizations_are_not_touched(post: Post) -> None:
     assert len(await post.listed()) == 6
 
 
+@pytest.mark.both_stores
 async def test_a_message_is_stored_once_and_as_long_as_a_delivery_names_it(post: Post) -> None:
     await three_channels(post)
     (kept, *_), (_, *others) = await post.queue(), await post.queue()

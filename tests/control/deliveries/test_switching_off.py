@@ -62,6 +62,7 @@ async def test_a_deleted_channel_that_no_delivery_names_is_gone(post: Post) -> N
         assert list(await connection.scalars(sa.select(notification_channels.c.id))) == [other.id]
 
 
+@pytest.mark.both_stores
 async def test_another_config_is_another_receiver(post: Post) -> None:
     channel = await post.channel("http://127.0.0.1:9")
     async with post.database.write() as connection:
@@ -124,6 +125,7 @@ async def test_tests_that_fail_switch_nothing_off(post: Post) -> None:
     assert (await post.found(channel)).enabled
 
 
+@pytest.mark.both_stores
 async def test_a_receiver_that_is_gone_switches_its_channel_off(post: Post, receiver: Receiver) -> None:
     receiver.says(410)
     channel = await post.channel(receiver.url())
@@ -136,6 +138,7 @@ async def test_a_receiver_that_is_gone_switches_its_channel_off(post: Post, rece
     assert [(event.action, "gone" in event.data) for event in events] == [("channel.disabled", True)]
 
 
+@pytest.mark.both_stores
 async def test_five_days_of_failures_switch_a_channel_off_and_one_success_in_between_does_not(post: Post) -> None:
     channel = await post.channel("http://127.0.0.1:9/")
     for days, outcome, enabled in (
@@ -155,6 +158,7 @@ async def test_five_days_of_failures_switch_a_channel_off_and_one_success_in_bet
         assert await connection.scalar(sa.select(notification_channels.c.off_reason)) == "failing"
 
 
+@pytest.mark.both_stores
 async def test_enabling_a_channel_again_starts_anew(post: Post) -> None:
     channel = await post.channel("http://127.0.0.1:9")
     async with post.database.write() as connection:
@@ -166,6 +170,7 @@ async def test_enabling_a_channel_again_starts_anew(post: Post) -> None:
     assert (row.enabled, row.off_reason, row.failing_since) == (True, None, None)
 
 
+@pytest.mark.both_stores
 async def test_a_config_that_does_not_open_is_no_reason_to_give_up(post: Post, receiver: Receiver) -> None:
     """An operator can bring the key back."""
     first, second = await post.channel(receiver.url()), await post.channel(receiver.url())

@@ -83,6 +83,7 @@ def expected(post: Post, channels: list[dict[str, Any]], rows: list[dict[str, An
     return [id_ for place, _, id_ in sorted(placed) if place <= PLACES.organization][:LIMIT]
 
 
+@pytest.mark.both_stores
 async def test_what_is_next_is_what_the_rules_say(post: Post) -> None:
     drawn = random.Random(8)
     channels = await new_channels(post, drawn)

@@ -259,6 +259,7 @@ async def test_a_hanging_receiver_holds_nobody_up(
     assert {one.state for one in found} == {State.DONE}
 
 
+@pytest.mark.both_stores
 async def test_what_ended_long_ago_is_dropped(post: Post, receiver: Receiver) -> None:
     gone, kept = await post.channel(receiver.url()), await post.channel(receiver.url())
     await post.sender.attempt(await post.queue())

@@ -6,6 +6,7 @@ from tests.control.conftest import Control
 from tests.control.identity.conftest import PASSWORD, NewPerson
 
 
+@pytest.mark.both_stores
 async def test_an_account_is_shown_and_changed(control: Control, person: NewPerson) -> None:
     ada = await person()
     status, shown, _ = await ada.call("GET", "/auth/user")
@@ -54,6 +55,7 @@ async def test_a_bad_change_names_its_fields(
         {"avatarUrl": "https://" + "a" * 2_040},
     ],
 )
+@pytest.mark.both_stores
 async def test_bounds_are_inclusive(control: Control, person: NewPerson, body: dict[str, str]) -> None:
     ada = await person()
     status, answer, _ = await ada.call("PATCH", "/auth/user", body)

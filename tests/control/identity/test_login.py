@@ -66,6 +66,7 @@ async def test_an_access_token_is_a_jwt_that_anybody_can_verify(control: Control
     assert token.claims["exp"] - token.claims["iat"] == 900
 
 
+@pytest.mark.both_stores
 async def test_the_keys_are_read_once_in_five_seconds_however_often_they_are_asked_for(control: Control) -> None:
     now = 100.0
     issuer = Issuer(Signer.of(bytes(32)), control.checks.database, lambda: now)
@@ -79,6 +80,7 @@ async def test_the_keys_are_read_once_in_five_seconds_however_often_they_are_ask
     assert issuer.signer.public not in await issuer.believed()
 
 
+@pytest.mark.both_stores
 async def test_the_key_is_published_before_anybody_logs_in(control: Control) -> None:
     async with asyncio.timeout(10):
         while True:
@@ -123,6 +125,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("control.identity.issuing.FRESH_S", 0.0)
 
 
+@pytest.mark.both_stores
 async def test_nor_does_a_session_go_on_and_its_token_is_not_spent(
     impatient: None, control: Control, person: NewPerson
 ) -> None:
@@ -254,6 +257,7 @@ async def test_organizations_are_named_to_who_has_shown_everything(control: Cont
         assert (await ada.login(totp=code, orgSlug="globex"))[0] == 401
 
 
+@pytest.mark.both_stores
 async def test_a_login_with_a_password_that_is_changed_meanwhile_starts_nothing(
     control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -306,6 +310,7 @@ async def test_who_is_in_no_organization_is_refused(control: Control, person: Ne
     assert (await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh}))[0] == 401
 
 
+@pytest.mark.both_stores
 async def test_a_refresh_token_is_good_once(control: Control, person: NewPerson) -> None:
     ada = await person()
     status, first, _ = await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh})
@@ -338,6 +343,7 @@ async def test_within_ten_seconds_a_refresh_token_passes_again(control: Control,
 
 @pytest.mark.parametrize(("left", "expected"), [(timedelta(minutes=1), 200), (timedelta(minutes=-1), 401)])
 @pytest.mark.parametrize(("table", "days"), [(refresh_tokens, 14), (sessions, 90)])
+@pytest.mark.both_stores
 async def test_what_is_not_used_for_long_is_over(
     control: Control, person: NewPerson, table: sa.Table, days: int, left: timedelta, expected: int
 ) -> None:
@@ -396,6 +402,7 @@ async def test_tokens_that_somebody_else_made_or_altered_are_401(control: Contro
     assert (await ada.call("GET", "/orgs/acme/projects"))[0] == 200
 
 
+@pytest.mark.both_stores
 async def test_a_dated_hash_is_renewed_at_the_next_login(control: Control, person: NewPerson) -> None:
     ada = await person()
     dated = PasswordHasher(time_cost=2, memory_cost=16, parallelism=1).hash(PASSWORD)

@@ -63,6 +63,7 @@ async def test_of_many_who_accept_at_once_one_does(control: Control) -> None:
     assert len((await control.call("GET", MEMBERS))[1]["data"]) == 2
 
 
+@pytest.mark.both_stores
 async def test_an_invitation_that_was_revoked_replaced_or_not_accepted_in_time_is_void(control: Control) -> None:
     made = [
         (await control.call("POST", INVITATIONS, {"email": "ada@example.org", "role": "MEMBER"}))[1] for _ in range(2)
@@ -90,6 +91,7 @@ async def test_an_invitation_is_worth_what_its_maker_may_still_give(control: Con
 
 
 @pytest.mark.parametrize("kind", ["agent", "service"])
+@pytest.mark.both_stores
 async def test_people_are_invited_by_people(control: Control, person: NewPerson, kind: str) -> None:
     """Else an agent makes itself a person, who approves what it asks for."""
     boss = await person("boss@example.org", "ADMIN")
@@ -138,6 +140,7 @@ async def test_whoever_is_removed_has_invited_nobody(control: Control, person: N
     assert [states[one["id"]] for one in (own, other)] == ["REVOKED", "OPEN"]
 
 
+@pytest.mark.both_stores
 async def test_an_agent_that_is_removed_is_retired(control: Control, person: NewPerson) -> None:
     boss = await person("boss@example.org", "ADMIN")
     token = await worker_token(boss)
@@ -186,6 +189,7 @@ async def test_owners_are_changed_and_removed_by_owners(control: Control) -> Non
     assert (await control.call("DELETE", f"{MEMBERS}/{second}", token=admin))[0] == 204
 
 
+@pytest.mark.both_stores
 async def test_the_last_owner_stays(control: Control) -> None:
     owner = f"{MEMBERS}/{control.acme.owner_id}"
     agent, _ = await new_member_token(control.checks.database, control.acme, Role.ADMIN)
@@ -335,6 +339,7 @@ async def test_members_are_for_administrators(control: Control, role: Role) -> N
         assert (await control.call(method, path, body, token))[0] == 403
 
 
+@pytest.mark.both_stores
 async def test_pages_hold_every_member_and_every_invitation_once(control: Control) -> None:
     for number in range(4):
         await new_member_token(control.checks.database, control.acme, Role.VIEWER)
@@ -351,6 +356,7 @@ async def test_pages_hold_every_member_and_every_invitation_once(control: Contro
         assert len(seen) == len(set(seen)) == expected
 
 
+@pytest.mark.both_stores
 async def test_a_disabled_user_neither_logs_in_nor_goes_on(control: Control, person: NewPerson) -> None:
     ada = await person()
     async with control.checks.database.write() as connection:

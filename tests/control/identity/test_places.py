@@ -29,6 +29,7 @@ async def test_tokens_are_listed_where_they_are_good(control: Control, sessions:
         assert (await control.call("DELETE", path, token=sessions[place]))[0] == 404
 
 
+@pytest.mark.both_stores
 async def test_agents_and_services_are_listed_where_they_work(control: Control, sessions: dict[str, str]) -> None:
     """All of an organization, and one's own: to who has not the scope for all."""
     made, narrow = {}, {}

@@ -124,6 +124,7 @@ async def test_codes_are_counted_with_passwords(control: Control, person: NewPer
     assert (await ada.login(totp=app.now()))[0] == 429
 
 
+@pytest.mark.both_stores
 async def test_a_recovery_code_stands_in_once(control: Control, person: NewPerson) -> None:
     ada = await person()
     _, codes = await enrol(ada)
@@ -137,6 +138,7 @@ async def test_a_recovery_code_stands_in_once(control: Control, person: NewPerso
         assert await connection.scalar(used) == 2
 
 
+@pytest.mark.both_stores
 async def test_disabling_takes_password_and_code(control: Control, person: NewPerson) -> None:
     ada = await person()
     app, codes = await enrol(ada)
@@ -155,6 +157,7 @@ async def test_disabling_takes_password_and_code(control: Control, person: NewPe
         assert await connection.scalar(sa.select(sa.func.count()).select_from(recovery_codes)) == 0
 
 
+@pytest.mark.both_stores
 async def test_a_proposal_that_a_confirmation_has_overtaken_is_409(
     control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +178,7 @@ async def test_a_proposal_that_a_confirmation_has_overtaken_is_409(
     assert (await ada.login(totp=app.now()))[0] == 200, "the secret is the one that was confirmed"
 
 
+@pytest.mark.both_stores
 async def test_every_organization_of_a_user_is_told_what_he_does_with_his_account(
     control: Control, person: NewPerson
 ) -> None:
@@ -222,6 +226,7 @@ async def test_personal_access_tokens_are_not_for_accounts(control: Control) -> 
     assert (await control.client.get("/auth/user")).status == 401
 
 
+@pytest.mark.both_stores
 async def test_the_secret_is_sealed_and_nowhere_else(control: Control, person: NewPerson) -> None:
     ada = await person()
     app, codes = await enrol(ada)

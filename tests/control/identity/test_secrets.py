@@ -33,6 +33,7 @@ def log() -> Iterator[io.StringIO]:
     structlog.reset_defaults()
 
 
+@pytest.mark.both_stores
 async def test_secrets_are_nowhere_in_clear(
     control: Control, person: NewPerson, migrated_url: str, tmp_path: Path, log: io.StringIO
 ) -> None:

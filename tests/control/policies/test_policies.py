@@ -16,6 +16,7 @@ KEYS = [
 ]
 
 
+@pytest.mark.both_stores
 async def test_a_policy_is_made_shown_changed_and_deleted(office: Office) -> None:
     status, made, _ = await office.call("POST", POLICIES, NEW)
     assert status == 201
@@ -64,6 +65,7 @@ async def test_a_policy_is_made_shown_changed_and_deleted(office: Office) -> Non
     assert events[1]["data"] == changed
 
 
+@pytest.mark.both_stores
 async def test_pages_hold_every_policy_once_newest_first(office: Office) -> None:
     made = [(await office.policy(name=str(number), projectSlug=[None, "web"][number % 2]))["id"] for number in range(5)]
     seen: list[dict[str, Any]] = []
@@ -131,6 +133,7 @@ BAD: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
 
 
 @pytest.mark.parametrize("body", GOOD, ids=str)
+@pytest.mark.both_stores
 async def test_every_bound_from_within(office: Office, body: dict[str, Any]) -> None:
     status, made, _ = await office.call("POST", POLICIES, NEW | body)
     assert (status, {name: made[name] for name in body}) == (201, body)
@@ -184,6 +187,7 @@ async def test_everything_that_is_wrong_is_told_at_once(office: Office) -> None:
     ]
 
 
+@pytest.mark.both_stores
 async def test_machines_that_can_never_decide_are_not_listed(office: Office) -> None:
     """Each of those that count for one has to have a role that decides."""
     member, viewer, gone = await office.member(), await office.member(Role.VIEWER), await office.member()

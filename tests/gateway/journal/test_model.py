@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -22,6 +23,7 @@ from gateway.journal.quarantine import read_contents
 from proto.otlp.policy import Policy
 from tests.gateway.journal.disk import PAGE, Disk, PowerLoss
 from tests.gateway.journal.rig import FIRST, OPERATIONS_THAT_FAIL, ROOT, Rig, lost_with, ranges
+from tests.selection import scaled
 
 Body = bytes
 Where = int | Literal["offered", "gone"]  # a number: of a batch
@@ -351,6 +353,6 @@ class Machine(RuleBasedStateMachine):
 
 
 Machine.TestCase.settings = settings(
-    max_examples=100, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=scaled(30, 400), stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )
-test_a_journal_keeps_its_promises = Machine.TestCase
+test_a_journal_keeps_its_promises = pytest.mark.sized(Machine.TestCase)

@@ -20,6 +20,7 @@ from tests.proto.otlp import realistic, sent
 from tests.proto.otlp.as_json import as_json
 from tests.proto.otlp.generate import NOW_NS, POLICIES, Writer
 from tests.proto.otlp.native_rows import rows
+from tests.selection import scaled
 
 TRACE_ID = "5b8efff798038103d269b633813fc60c"
 SPAN_ID = "eee19b7ec3c1b174"
@@ -65,7 +66,8 @@ def refused(signal: Signal, body: bytes, policy: Policy | None = None) -> Decode
     return raised.value
 
 
-@settings(max_examples=300, deadline=None, database=None)
+@pytest.mark.sized
+@settings(max_examples=scaled(100, 1_000), deadline=None, database=None)
 @given(st.integers(0, 2**32), st.sampled_from(["traces", "logs"]))
 def test_json_and_protobuf_of_a_request_give_the_same_rows(seed: int, signal: Signal) -> None:
     random = Random(seed)
@@ -381,7 +383,8 @@ def test_characters_that_repair_itself_writes_stay_what_they_are() -> None:
         st.sampled_from([b"a", b"\x80", b"\xe2\x82\xac", b"\xf0\x9f", b"\xef\xbf\xbd", b"\x7f", b"\xff", rb"\ud800"])
     )
 )
-@settings(max_examples=200, deadline=None, database=None)
+@pytest.mark.sized
+@settings(max_examples=scaled(100, 1_000), deadline=None, database=None)
 def test_a_body_is_repaired_in_steps_as_it_is_in_one(pieces: list[bytes]) -> None:
     repairing = importlib.import_module("proto.otlp.json.repair")
     body = b"".join(pieces)
@@ -447,7 +450,8 @@ def test_objects_are_counted_exactly_whatever_stands_in_texts_between_them(most:
     assert (caught.value.reason == Refusal.TOO_MANY_PARTS) == (braces > most)
 
 
-@settings(max_examples=300, deadline=None, database=None)
+@pytest.mark.sized
+@settings(max_examples=scaled(100, 1_000), deadline=None, database=None)
 @given(st.binary(max_size=60), st.integers(0, 400))
 def test_damaged_json_is_refused_or_read_but_never_breaks(piece: bytes, at: int) -> None:
     body = bytearray(traces(span(name="é", attributes=[{"key": "k", "value": {"intValue": "5"}}])))

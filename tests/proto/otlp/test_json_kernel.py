@@ -18,12 +18,13 @@ from tests.proto.otlp.as_json import as_json
 from tests.proto.otlp.generate import NOW_NS, POLICIES, Writer
 from tests.proto.otlp.json_text import JsonWriter, damaged
 from tests.proto.otlp.test_json import FAULTY, VALUES, attribute, nested, span, traces
+from tests.selection import scaled
 
 SIGNALS: tuple[Signal, ...] = ("traces", "logs")
 CASES = 6_000
 CHUNK = 500
 
-many = settings(max_examples=400, deadline=None, database=None)
+many = settings(max_examples=scaled(150, 1_500), deadline=None, database=None)
 
 
 class Outcome(NamedTuple):
@@ -97,6 +98,7 @@ def test_what_an_sdk_sends_is_read_by_the_kernel(signal: Signal, separators: tup
     assert agree(signal, json.dumps(json.loads(body), indent=2).encode())
 
 
+@pytest.mark.sized
 @many
 @given(st.integers(0, 2**32), st.sampled_from(SIGNALS))
 def test_requests_of_every_shape_are_read_by_the_kernel(seed: int, signal: Signal) -> None:
@@ -119,6 +121,7 @@ def test_generated_text(first: int) -> None:
     assert read > CHUNK // 4
 
 
+@pytest.mark.sized
 @many
 @given(st.binary(max_size=60), st.integers(0, 500), st.integers(0, 30))
 def test_any_bytes_anywhere(piece: bytes, at: int, replaced: int) -> None:
@@ -127,6 +130,7 @@ def test_any_bytes_anywhere(piece: bytes, at: int, replaced: int) -> None:
     agree("traces", bytes(body))
 
 
+@pytest.mark.sized
 @many
 @given(st.text() | st.text(st.characters(max_codepoint=0x7F)), st.booleans())
 def test_any_text(text: str, ascii_only: bool) -> None:
@@ -142,6 +146,7 @@ def test_any_text(text: str, ascii_only: bool) -> None:
     assert agree("traces", json.dumps(body, ensure_ascii=ascii_only).encode(errors="surrogatepass"))
 
 
+@pytest.mark.sized
 @many
 @given(st.binary(max_size=40))
 def test_any_bytes_as_text(text: bytes) -> None:
@@ -153,6 +158,7 @@ def test_any_bytes_as_text(text: bytes) -> None:
     )
 
 
+@pytest.mark.sized
 @many
 @given(st.floats(allow_nan=False, allow_infinity=False), st.booleans())
 def test_any_double(number: float, quoted: bool) -> None:
@@ -177,6 +183,7 @@ def test_many_doubles_are_rounded_as_python_rounds_them() -> None:
     assert agree("traces", body, Policy(max_value_bytes=2**30))
 
 
+@pytest.mark.sized
 @many
 @given(st.integers(-(2**66), 2**66), st.sampled_from(["intValue", "doubleValue"]), st.booleans())
 def test_any_integer(number: int, name: str, quoted: bool) -> None:

@@ -15,12 +15,15 @@ from tests.proto.otlp import generate
 from tests.proto.otlp.conftest import Decoder
 from tests.proto.otlp.generate import NOW_NS, Case
 from tests.proto.otlp.realistic import request
+from tests.selection import scaled
 
 CASES = 20_000
 CHUNK = 1000
 BATCH = 8  # requests that are assembled together
 
-many = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
+many = settings(
+    max_examples=scaled(100, 1_000), deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+)
 
 
 class Outcome(NamedTuple):
@@ -125,12 +128,14 @@ def test_dictionaries_grow_their_index_at_the_same_size(keys: int) -> None:
     )
 
 
+@pytest.mark.sized
 @many
 @given(st.binary(max_size=200), st.sampled_from(["traces", "logs"]))
 def test_any_bytes(body: bytes, signal: Signal) -> None:
     agree(Case(signal, body, 1, Policy(), NOW_NS))
 
 
+@pytest.mark.sized
 @many
 @given(st.integers(0, 2**32), st.data())
 def test_any_change_of_a_sound_request(seed: int, data: st.DataObject) -> None:
@@ -142,6 +147,7 @@ def test_any_change_of_a_sound_request(seed: int, data: st.DataObject) -> None:
     agree(case._replace(body=bytes(body)))
 
 
+@pytest.mark.sized
 @many
 @given(st.floats(allow_nan=True, allow_infinity=True))
 def test_any_double(number: float) -> None:
@@ -150,6 +156,7 @@ def test_any_double(number: float) -> None:
     agree(traces(span(*(bytes_field(9, attribute(b"k%d" % place, value)) for place, value in enumerate(values)))))
 
 
+@pytest.mark.sized
 @many
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_any_integer(number: int) -> None:
@@ -187,6 +194,7 @@ def test_every_issuer_prefix_at_every_length() -> None:
     agree(traces(span(bytes_field(9, attribute(b"k", array))), Policy(max_value_bytes=10**8)))
 
 
+@pytest.mark.sized
 @many
 @given(st.binary(max_size=40) | st.text(max_size=20).map(str.encode), st.integers(0, 30))
 def test_any_text(text: bytes, limit: int) -> None:
@@ -207,12 +215,14 @@ card_like = st.lists(
 ).map("".join)
 
 
+@pytest.mark.sized
 @many
 @given(card_like)
 def test_any_run_of_digits(text: str) -> None:
     agree(traces(span(bytes_field(9, attribute(b"k", bytes_field(1, text.encode()))))))
 
 
+@pytest.mark.sized
 @many
 @given(st.lists(st.sampled_from(["api", "key", "API", "-", ".", "_", "token", "s", "set", "cookie", "id"]), max_size=7))
 def test_any_key(pieces: list[str]) -> None:

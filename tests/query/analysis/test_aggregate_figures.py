@@ -273,7 +273,12 @@ def query_settings(request: pytest.FixtureRequest) -> QuerySettings:
 
 @pytest.mark.parametrize(
     ("clickhouse_url", "seed"),
-    [("embedded", 0), ("embedded", 2), ("embedded", 3), ("http", 2)],
+    [
+        ("embedded", 0),
+        pytest.param("embedded", 2, marks=pytest.mark.long),
+        ("embedded", 3),
+        pytest.param("http", 2, marks=pytest.mark.second_store),
+    ],
     indirect=["clickhouse_url"],
 )
 async def test_every_figure_is_that_of_the_spans(

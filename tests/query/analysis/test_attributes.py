@@ -32,6 +32,7 @@ from tests.query.conftest import (
     key_values,
     span,
 )
+from tests.selection import scaled
 
 EDGE = NOW // BUCKET * BUCKET - 6 * BUCKET
 ALWAYS = ("name", "kind", "environment", "statusCode", "durationMs", "startTime", "traceId", "spanId")
@@ -367,7 +368,8 @@ async def load(loader: Loader, groups: list[Sent]) -> int:
 
 @ONE_ENGINE
 @pytest.mark.usefixtures("way")
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.sized
+@settings(max_examples=scaled(6, 40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(groups=st.lists(SENT, min_size=1, max_size=3), edges=st.tuples(STARTS, STARTS))
 async def test_roll_up_and_spans_count_alike(
     groups: list[Sent], edges: tuple[int, int], loader: Loader, explore: Explore
@@ -381,7 +383,8 @@ async def test_roll_up_and_spans_count_alike(
 
 
 @ONE_ENGINE
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.sized
+@settings(max_examples=scaled(3, 15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(groups=st.lists(SENT, min_size=1, max_size=2))
 async def test_every_listed_key_finds_its_spans(groups: list[Sent], loader: Loader, explore: Explore) -> None:
     base = await load(loader, groups)

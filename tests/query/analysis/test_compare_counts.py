@@ -240,7 +240,12 @@ def as_shown(own: Any, resource: Any, scope_name: str, scope: Any) -> dict[str, 
 
 @pytest.mark.parametrize(
     ("clickhouse_url", "seed"),
-    [("embedded", 0), ("embedded", 1), ("embedded", 2), ("http", 0)],
+    [
+        ("embedded", 0),
+        pytest.param("embedded", 1, marks=pytest.mark.long),
+        pytest.param("embedded", 2, marks=pytest.mark.long),
+        pytest.param("http", 0, marks=pytest.mark.second_store),
+    ],
     indirect=["clickhouse_url"],
 )
 async def test_counts_are_those_of_a_plain_model(

@@ -26,6 +26,7 @@ from query.turns import Asker
 from tests.query.conftest import NOW, ONE_ENGINE, OTHER_PROJECT, SECOND, Explore, issues, served
 from tests.query.errors.conftest import Occurrences, Raised, fingerprint
 from tests.query.errors.model import groups, ordered
+from tests.selection import scaled
 
 FIELDS = "fingerprint, type, message, source, serviceName, environment, release, time, traceId, spanId"
 
@@ -130,7 +131,8 @@ RAISED = st.builds(
 
 
 @ONE_ENGINE
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.sized
+@settings(max_examples=scaled(12, 100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     raised=st.lists(RAISED, max_size=25),
     sort=st.sampled_from(["lastSeen", "count", "firstSeen"]),

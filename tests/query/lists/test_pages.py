@@ -26,6 +26,7 @@ from tests.query.conftest import (
     record,
     span,
 )
+from tests.selection import scaled
 
 
 def keys(pages: list[list[Any]]) -> list[str]:
@@ -71,7 +72,8 @@ async def test_random_ties_and_gaps_page_through_in_order(loader: Loader, explor
 
 
 @ONE_ENGINE
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.sized
+@settings(max_examples=scaled(12, 100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 async def test_any_window_and_limit_gives_what_lies_in_the_window(data: st.DataObject, preloaded: Explore) -> None:
     start = data.draw(st.integers(0, 3600), "from, seconds ago") + 1

@@ -9,6 +9,8 @@ from query.asking.instant import format_instant
 from query.settings import QuerySettings
 from tests.query.conftest import HOUR, MS, NOW, OTHER_PATH, OTHER_PROJECT, SECOND, Explore, Loader, issues, record, span
 
+pytestmark = pytest.mark.both_stores
+
 START = NOW - 600 * SECOND
 TRACE = "0" * 31 + "1"
 HEX = "{:016x}".format
