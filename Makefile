@@ -21,7 +21,7 @@ FUZZ_SECONDS ?= 20
 # A file of tests goes to one worker as a whole, the longest first (tests/division.py). One worker more than cores: they wait too.
 WORKERS := --dist loadfile --numprocesses $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 4 ? cores + 1 : 4)))
 
-.PHONY: help setup run test test-optimized lint format fuzz load bench lock clean
+.PHONY: help setup run test test-long test-optimized lint format fuzz load bench lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -79,15 +79,23 @@ run: setup ## all services in one process, embedded stores, data in ./data
 programs:
 	@scripts/prerequisites test
 
-test: programs $(VENV)/.dev $(JAVASCRIPT)/node_modules/.made ## the whole test suite
+test: programs $(VENV)/.dev $(JAVASCRIPT)/node_modules/.made ## everything but what is long by nature
 	$(BIN)/python -m pytest $(WORKERS) $(PYTEST_ARGS)
 
-# Our code has no assert (a test holds it), those of libraries that read what strangers send may decide something. So: what
-# answers requests, each on one store. Whole deployments would double the time of a run and send the same requests.
-OPTIMIZED := tests/proto tests/chassis tests/gateway tests/query tests/control tests/sluice/test_up.py
+# What decodes hostile input, under python -O: our code has no assert (a test holds it), those of libraries may decide something.
+DECODES := tests/proto tests/fuzz tests/query/asking tests/chassis/test_bounded.py tests/chassis/test_connections.py \
+	tests/chassis/test_cursor.py tests/chassis/test_heads.py tests/chassis/test_validation.py tests/gateway/test_export.py \
+	tests/gateway/test_json.py tests/sluice/test_up.py
 
-test-optimized: programs $(VENV)/.dev ## what answers requests, tested under python -O: nothing may hang on an assert
-	$(BIN)/python -O -m pytest $(WORKERS) -p no:cacheprovider -m "not second_store" $(OPTIMIZED) $(PYTEST_ARGS)
+test-optimized: programs $(VENV)/.dev ## what decodes hostile input, under python -O: nothing may hang on an assert
+	$(BIN)/python -O -m pytest $(WORKERS) -p no:cacheprovider $(DECODES) $(PYTEST_ARGS)
+
+# What answers requests, likewise.
+ANSWERS := tests/proto tests/chassis tests/gateway tests/query tests/control tests/sluice/test_up.py
+
+test-long: programs $(VENV)/.dev $(JAVASCRIPT)/node_modules/.made ## what `test` leaves out: kills in hundreds, outages, every second store
+	TEST_LONG=1 $(BIN)/python -m pytest $(WORKERS) --timeout 1800 $(PYTEST_ARGS)
+	$(BIN)/python -O -m pytest $(WORKERS) -p no:cacheprovider $(ANSWERS) $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev ## ruff and mypy
 	$(BIN)/ruff check .

@@ -1,9 +1,13 @@
 """How a run on several workers is divided: a file is one worker's, for what it starts it starts once; the tests of one
 deployment are one worker's wherever they stand, for the deployment is what takes long; and what takes longest begins
-first, so that no worker is left alone with it at the end.
+first, so that no worker is left alone with it at the end. How long each takes is in `durations.json`, as the last run
+with `--store-durations` measured it.
 """
 
-from typing import Any
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]  # it has types and does not say so
@@ -11,54 +15,59 @@ from xdist.workermanage import WorkerController  # type: ignore[import-untyped]
 
 from tests.e2e.product import DEPLOYMENTS
 
-# Parts of a run that take half a minute and more, the longest first. The others go by how many tests they have.
-LONGEST = (
-    "tests/faults/test_kills.py",
-    "tests/faults/test_process.py",
-    "tests/faults/test_fault_29_worst_legal_input.py",
-    "tests/faults/test_clickhouse.py",
-    "tests/e2e/test_apart.py",
-    "tests/e2e/test_client_outage.py",
-    "tests/faults/test_embedded.py",
-    *DEPLOYMENTS,
-    "tests/sluice/test_up.py",
-    "tests/gateway/test_conservation.py",
-    "tests/e2e/test_schema.py",
-    "tests/sluice/test_databases.py",
-    "tests/query/analysis/test_attributes.py",
-    "tests/query/asking/test_matching.py",
-    "tests/query/asking/test_requests.py",
-    "tests/query/lists/test_pages.py",
-    "tests/query/analysis/test_compare_counts.py",
-    "tests/sluice/test_commands.py",
-    "tests/sluice/test_limits.py",
-    "tests/sluice/test_repair.py",
-    "tests/sluice/test_redis.py",
-    "tests/faults/test_journal.py",
-    "tests/gateway/journal/test_model.py",
-    "tests/gateway/test_other_modes.py",
-    "tests/faults/test_fault_21_bombs.py",
-    "tests/faults/test_fault_22_slow_clients.py",
-    "tests/faults/test_fault_24_hostile_content.py",
-    "tests/test_packaging.py",
-)
+DURATIONS: Final = Path(__file__).with_name("durations.json")
+LEAST_S: Final = 1.0  # what takes less is not written down
+
+
+def part_of(test: str) -> str:
+    """What goes to one worker as a whole: the deployment of a test that takes the shared one, or its file."""
+    file, _, name = test.partition("::")
+    parameters = name.partition("[")[2]
+    return next((deployment for deployment in DEPLOYMENTS if parameters.startswith(deployment)), file)
 
 
 class Division(LoadFileScheduling):  # type: ignore[misc]  # likewise
     """`--dist loadfile` with deployments kept together and the longest parts first."""
 
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        super().__init__(config, log)
+        self._seconds: dict[str, float] = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
+
     def _split_scope(self, nodeid: str) -> str:
-        """What goes to one worker as a whole: the deployment of a test that takes the shared one, or its file."""
-        file, _, test = nodeid.partition("::")
-        parameters = test.partition("[")[2]
-        return next((name for name in DEPLOYMENTS if parameters.startswith(name)), file)
+        return part_of(nodeid)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         """Give the worker the longest part that is left."""
-        longest = next((part for part in LONGEST if part in self.workqueue), None)
-        if longest is not None:
-            self.workqueue.move_to_end(longest, last=False)
+        longest = max(self.workqueue, key=lambda part: self._seconds.get(part, LEAST_S))
+        self.workqueue.move_to_end(longest, last=False)
         super()._assign_work_unit(node)
+
+
+class Stopwatch:
+    """Adds up how long the parts of a run took."""
+
+    def __init__(self) -> None:
+        self._seconds: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Of every worker's tests, with what they set up and take down."""
+        self._seconds[part_of(report.nodeid)] += report.duration  # type: ignore[assignment]  # a counter of seconds
+
+    def pytest_sessionfinish(self) -> None:
+        """Write them down, the longest first."""
+        longest = {part: round(taken, 1) for part, taken in self._seconds.most_common() if taken >= LEAST_S}
+        DURATIONS.write_text(json.dumps(longest, indent=1) + "\n")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--store-durations`."""
+    parser.addoption("--store-durations", action="store_true", help="measure anew what tests/durations.json has")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Measure, where that is asked for; workers report to the run that started them."""
+    if config.getoption("--store-durations") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Stopwatch())
 
 
 @pytest.hookimpl(optionalhook=True)  # a run without workers may be one without their plugin

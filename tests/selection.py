@@ -12,7 +12,7 @@ A test that is named by its full name (`pytest tests/x.py::test_y`) runs in any 
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections import Counter
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -50,12 +50,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = chosen
 
 
-def pytest_report_header() -> Sequence[str]:
-    """What is run, of which commit."""
+def commit() -> str:
+    """What is tested."""
+    asked = ["git", "describe", "--always", "--dirty"]
+    done = subprocess.run(asked, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "no commit"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """After `make test-long`: what was run, and of which commit."""
     if not LONG:
-        return ()
-    root = Path(__file__).parents[1]
-    described = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], cwd=root, capture_output=True, text=True, check=False
-    )
-    return (f"what is long by nature, at commit {described.stdout.strip() or 'unknown'}",)
+        return
+    seconds: Counter[str] = Counter()
+    outcomes: dict[str, Counter[str]] = {}
+    for outcome in ("passed", "failed", "error"):
+        for report in terminalreporter.stats.get(outcome, ()):
+            file = report.nodeid.partition("::")[0]
+            seconds[file] += report.duration
+            outcomes.setdefault(file, Counter())[outcome] += 1
+    terminalreporter.section(f"what is long by nature, at {commit()}")
+    for file, counts in sorted(outcomes.items()):
+        said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+        terminalreporter.write_line(f"{file}: {said} in {seconds[file]:.0f} s")
