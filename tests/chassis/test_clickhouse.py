@@ -24,6 +24,8 @@ from chassis.clickhouse import (
 )
 from chassis.clickhouse.errors import from_insert, from_query
 
+pytestmark = pytest.mark.both_stores
+
 LIMITS = QueryLimits()
 ENDLESS = "SELECT count() FROM numbers(1000000000000) WHERE sipHash64(number) = 7"
 
@@ -257,8 +259,6 @@ def test_credentials_stay_out_of_the_shown_address() -> None:
 OPEN = """
 import asyncio, sys
 from chassis.clickhouse import ClickHouse, StoreMisconfigured
-
-pytestmark = pytest.mark.both_stores
 async def main():
     store = ClickHouse("chdb://" + sys.argv[1])
     try:

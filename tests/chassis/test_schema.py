@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
@@ -11,10 +11,18 @@ from chassis import schema
 from chassis.clickhouse import ClickHouse, QueryLimits, StoreUnavailable
 from chassis.schema import CheckedClickHouse, SchemaForeign, SchemaTooNew, SchemaTooOld
 from proto.storage.tables import TABLES
+from tests.tables import migrated
 
 pytestmark = pytest.mark.both_stores
 
 LIMITS = QueryLimits()
+
+
+@pytest.fixture
+async def clickhouse(clickhouse_url: str, new_database: Callable[[], str]) -> AsyncIterator[ClickHouse]:
+    """Migrated tables of this test alone: what these tests do to them is more than emptying undoes."""
+    async with migrated(clickhouse_url, new_database()) as store:
+        yield store
 
 
 @pytest.fixture
