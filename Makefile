@@ -86,6 +86,12 @@ OPTIMIZED := tests/proto tests/chassis tests/gateway tests/query tests/control t
 test-optimized: redis-server $(VENV)/.dev ## what answers requests, tested under python -O: nothing may hang on an assert
 	$(BIN)/python -O -m pytest $(WORKERS) -p no:cacheprovider -m "not second_store" $(OPTIMIZED) $(PYTEST_ARGS)
 
+.PHONY: mutants
+MUTANTS ?= 60
+SEED ?= 1
+mutants: redis-server promtool $(VENV)/.dev ## changes of the code that the tests must notice: MUTANTS of them, drawn by SEED
+	$(BIN)/python -m tests.mutants --count $(MUTANTS) --seed $(SEED) $(if $(BASE),--base $(BASE)) $(MUTANTS_ARGS)
+
 lint: $(VENV)/.dev ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
