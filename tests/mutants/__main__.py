@@ -1,8 +1,9 @@
 """`python -m tests.mutants --count N --seed S`: changes the code in N places, one at a time, and runs the tests of the
 changed module's folder. What they pass with is a survivor: a defect of its kind they would not catch.
 
-With `--base REV` survivors are run against the tests of REV as well. What those catch newly survives: the suite has lost
-something since, and the exit code is 1. It is 2 when something could not be run or compared, else 0, whatever survives.
+With `--base REV` survivors are run against the tests of REV as well. What those catch newly survives: the suite has
+lost something since, and the exit code is 1. It is 2 when something could not be run or compared, else 0, whatever
+survives.
 
 Why our own: the libraries that are kept do something else. mutmut 3 (19 distributions) traces the whole suite first,
 then forks a process that has imported everything, which the engine in the process does not survive, and mutates
@@ -73,7 +74,7 @@ def _chosen(root: Path, options: argparse.Namespace) -> list[tuple[Mutant, ...]]
         for record in records
         if "base" not in record and (record["verdict"] == "survived" or not options.survivors)
     }
-    found = []
+    found = list[tuple[Mutant, ...]]()
     for identity, name in wanted.items():
         if (mutant := drawing.find_again(root, identity)) is not None:
             found.append((mutant,))
@@ -101,7 +102,10 @@ def _run(options: argparse.Namespace) -> int:
         before: list[Result] = []
         if options.base and survivors:
             _say(f"{len(survivors)} survived; now with the tests of {options.base}")
-            before = compare(ROOT, options.base, survivors, session, pristine)
+            product = trees.copy_with_tests(ROOT, options.base, pristine, workspace / "before")
+            before = compare(
+                survivors, session, product, lambda: trees.copy_revision(ROOT, options.base, workspace / "revision")
+            )
             for result in before:
                 _record(result, report, base=options.base)
         return _summary(results, before, options.base)

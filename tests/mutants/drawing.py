@@ -4,7 +4,7 @@ A line that does something is drawn at most once, a function once before any is 
 own, made of the seed and of what it says: an edit elsewhere leaves nearly all of a draw as it was.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Final
@@ -28,7 +28,7 @@ def files(root: Path, package: str) -> list[Path]:
 def mutants_of(root: Path, path: Path) -> list[Mutant]:
     """All of a file."""
     source, name = path.read_bytes(), path.relative_to(root).as_posix()
-    return (python_source if path.suffix == ".py" else kernel_source).mutants(name, source)
+    return python_source.mutants(name, source) if path.suffix == ".py" else kernel_source.mutants(name, source)
 
 
 def draw(root: Path, count: int, seed: int) -> list[tuple[Mutant, ...]]:
@@ -79,7 +79,7 @@ def find_again(root: Path, identity: Identity) -> Mutant | None:
     return next((mutant for mutant in found if mutant.identity == identity), None)
 
 
-def _by_line(mutants: "Sequence[Mutant]") -> list[list[Mutant]]:
+def _by_line(mutants: Iterable[Mutant]) -> list[list[Mutant]]:
     return [list(group) for _, group in groupby(mutants, key=lambda each: (each.path, each.line))]
 
 

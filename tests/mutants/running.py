@@ -12,14 +12,14 @@ from pathlib import Path
 from threading import Event
 from typing import Final, Literal
 
-import psutil
+import psutil  # type: ignore[import-untyped]  # it has no types
 
 from tests.mutants.trees import Tree
 
 Verdict = Literal["survived", "caught", "timeout", "memory"]
 
 MEMORY_BYTES: Final = 6 * 2**30  # of a run with all its processes; a run without a mutant takes about a third
-LOOK_S: Final = 1.0  # how often that is looked at
+LOOK_S: Final = 0.5  # how often that is looked at
 OUTPUT_BYTES: Final = 2**20  # of what pytest says, as much is read from its end
 _FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
 _OURS: Final = ("SLUICE_", "PYTEST_", "PYTHON", "CI")

@@ -110,9 +110,11 @@ class Session:
 
     def _run_first(self, mutants: Sequence[Mutant]) -> Result:
         with self._tree() as tree:
-            for mutant in mutants:
-                if (result := self._run_with(tree, mutant)).outcome is not None:
-                    return result
+            result = self._run_with(tree, mutants[0])
+            for mutant in mutants[1:]:
+                if result.outcome is not None:
+                    break
+                result = self._run_with(tree, mutant)
             return result
 
     def _run_with(self, tree: Tree, mutant: Mutant) -> Result:

@@ -62,13 +62,8 @@ class Tree:
 
 
 def copy_tree(source: Path, target: Path) -> Path:
-    """What git knows of the tree, as it stands there with all that is not committed, and the built kernel."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=source,
-        capture_output=True,
-        check=True,
-    ).stdout.decode()
+    """What git knows of the tree, with what is not committed, and the built kernel. Raises TreeError."""
+    listed = _git(source, "ls-files", "-z", "--cached", "--others", "--exclude-standard").decode()
     names = [name for name in listed.split("\0") if name and (source / name).is_file()]
     for path in (*(source / name for name in names), *_built(source)):
         copied = target / path.relative_to(source)
@@ -113,11 +108,15 @@ def _built(root: Path) -> list[Path]:
 
 
 def _extract(source: Path, revision: str, target: Path, names: tuple[str, ...]) -> None:
-    done = subprocess.run(["git", "archive", revision, *names], cwd=source, capture_output=True, check=False)
-    if done.returncode:
-        raise TreeError(f"git archive {revision}: {done.stderr.decode().strip()}")
-    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+    with tarfile.open(fileobj=io.BytesIO(_git(source, "archive", revision, *names))) as archive:
         archive.extractall(target, filter="data")
+
+
+def _git(source: Path, *arguments: str) -> bytes:
+    done = subprocess.run(["git", *arguments], cwd=source, capture_output=True, check=False)
+    if done.returncode:
+        raise TreeError(f"git {arguments[0]}: {done.stderr.decode().strip()}")
+    return done.stdout
 
 
 def _install(root: Path) -> None:
