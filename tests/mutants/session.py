@@ -40,15 +40,14 @@ class Result:
 
     def record(self, **more: str) -> dict[str, Any]:
         """A line of a report."""
-        outcome = self.outcome or Outcome("survived", self.why, 0.0)
         return {
             "name": self.mutant.name,
             "identity": self.mutant.identity,
             "change": self.shown,
             "folder": self.folder,
-            "verdict": outcome.verdict if self.outcome else "not run",
-            "by": outcome.by,
-            "seconds": round(outcome.seconds, 1),
+            "verdict": self.outcome.verdict if self.outcome else "not run",
+            "by": self.outcome.by if self.outcome else self.why,
+            "seconds": round(self.outcome.seconds, 1) if self.outcome else 0.0,
             **more,
         }
 
