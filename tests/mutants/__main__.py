@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
         "--only", action="append", metavar="NAME", help="this one, as a run has named it; several times"
     )
     parser.add_argument("--again", metavar="FILE", help="those of a report, wherever their lines stand now")
-    parser.add_argument("--survivors", action="store_true", help="of that report, those that survived")
+    parser.add_argument("--survivors", action="store_true", help="of that report, those that were not caught")
     parser.add_argument("--base", metavar="REV", help="run survivors against the tests of this revision as well")
     parser.add_argument("--jobs", type=int, default=2, help="how many run at once (default 2)")
     parser.add_argument("--report", metavar="FILE", help="what becomes of each, a line of JSON as it is known")
@@ -72,7 +72,7 @@ def _chosen(root: Path, options: argparse.Namespace) -> list[tuple[Mutant, ...]]
     wanted = {
         Identity(*record["identity"]): record["name"]
         for record in records
-        if "base" not in record and (record["verdict"] == "survived" or not options.survivors)
+        if "base" not in record and (record["verdict"] in {"survived", "not run"} or not options.survivors)
     }
     found = list[tuple[Mutant, ...]]()
     for identity, name in wanted.items():
@@ -87,13 +87,13 @@ def _run(options: argparse.Namespace) -> int:
     with ExitStack() as stack:
         workspace = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mutants-")))
         workspace.chmod(0o755)  # PostgreSQL runs as nobody, and has its data below
-        report = stack.enter_context(Path(options.report).open("w", encoding="utf-8")) if options.report else None
         pristine = trees.copy_tree(ROOT, workspace / "tree")
 
         def session(tree: Path) -> Session:
             return Session(workspace, tree, options.jobs, options.seed, _say)
 
-        chosen = _chosen(pristine, options)
+        chosen = _chosen(pristine, options)  # of a report, it may be, whose place this run's takes
+        report = stack.enter_context(Path(options.report).open("w", encoding="utf-8")) if options.report else None
         results = []
         for result in session(pristine).results(chosen):
             results.append(result)
