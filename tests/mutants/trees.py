@@ -79,7 +79,9 @@ def copy_revision(source: Path, revision: str, target: Path) -> Path:
     _extract(source, revision, target, ())
     _install(target)
     command = [str(target / ".venv" / "bin" / "python"), "setup.py", "--quiet", "build_ext", "--inplace"]
-    subprocess.run(command, cwd=target, capture_output=True, check=True, timeout=BUILD_S)
+    done = subprocess.run(command, cwd=target, capture_output=True, text=True, check=False, timeout=BUILD_S)
+    if done.returncode:
+        raise TreeError(f"The kernel of {revision} does not build: {done.stderr.strip()[-500:]}")
     shutil.rmtree(target / ".venv")
     _compile(target)
     return target
