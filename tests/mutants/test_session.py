@@ -20,6 +20,19 @@ STRONG = WEAK + "\n\ndef test_strong():\n    assert least(1, 2) == 1\n"
 BROKEN = WEAK + "\n\ndef test_broken():\n    assert not least\n"
 OPPOSITE = "product/code.py:2:19 compare:>="
 NOTHING = "product/code.py:2:12 return:None"
+# Stands for a compiler: refuses what it was told to, else leaves something built.
+SETUP = """
+import pathlib, sys
+
+folder = pathlib.Path("proto/otlp/kernel")
+if "<=" in (folder / "k.pxi").read_text():
+    sys.exit("error")
+(folder / "_kernel.so").write_text((folder / "k.pxi").read_text())
+"""
+BUILT = """
+def test_built():
+    assert "a >= b" not in open("proto/otlp/kernel/_kernel.so").read()
+"""
 SLEEPS = f"""
 import subprocess, time
 
@@ -79,6 +92,25 @@ def test_what_the_tests_pass_with_survives_and_what_another_suite_catches_newly_
         "tests/product CAUGHT tests/product/test_code.py::test_broken",
         "tests/product passes",
     ]
+
+
+def test_a_kernel_that_does_not_compile_gives_way_to_the_next_and_the_built_one_comes_back(
+    tmp_path: Path, tree: Callable[[str, str], Path]
+) -> None:
+    pristine = tree("tree", WEAK)
+    kernel, tests = pristine / drawing.KERNEL, pristine / "tests" / "proto" / "otlp"
+    tests.mkdir(parents=True)
+    (tests / "test_built.py").write_text(BUILT)
+    (pristine / "setup.py").write_text(SETUP)
+    (kernel / "k.pxi").write_text("cdef f(a, b):\n    return a < b or a > b\n")
+    (kernel / "_kernel.so").write_text("as it was")
+    wanted = [f"{drawing.KERNEL}/k.pxi:2:{place}" for place in ("14 compare:<=", "23 compare:>=")]
+    mutants = [drawing.find(pristine, name) for name in wanted]
+    (result,) = Session(tmp_path, pristine, jobs=1, seed=1, say=lambda _: None).results([mutants])
+    assert (result.mutant, result.caught) == (mutants[1], True)
+    assert result.outcome is not None
+    assert result.outcome.by == "tests/proto/otlp/test_built.py::test_built"
+    assert (tmp_path / "tree-0" / drawing.KERNEL / "_kernel.so").read_text() == "as it was"
 
 
 def test_a_run_that_hangs_is_ended_with_all_that_it_has_started(
