@@ -89,7 +89,7 @@ test-optimized: redis-server $(VENV)/.dev ## what answers requests, tested under
 .PHONY: mutants
 MUTANTS ?= 60
 SEED ?= 1
-mutants: redis-server promtool $(VENV)/.dev ## changes of the code that the tests must notice: MUTANTS of them, drawn by SEED
+mutants: programs $(VENV)/.dev ## changes of the code that the tests must notice: MUTANTS of them, drawn by SEED
 	$(BIN)/python -m tests.mutants --count $(MUTANTS) --seed $(SEED) $(if $(BASE),--base $(BASE)) $(MUTANTS_ARGS)
 
 lint: $(VENV)/.dev ## ruff and mypy

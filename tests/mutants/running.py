@@ -5,6 +5,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ MEMORY_BYTES: Final = 6 * 2**30  # of a run with all its processes; a run withou
 LOOK_S: Final = 0.5  # how often that is looked at
 OUTPUT_BYTES: Final = 2**20  # of what pytest says, as much is read from its end
 _FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
-_OURS: Final = ("SLUICE_", "PYTEST_", "PYTHON", "CI")
+_OURS: Final = ("SLUICE_", "PYTEST_", "PYTHON", "TEST_LONG", "CI")  # by which a run would be another
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,8 @@ def run(tree: Tree, tests: Sequence[str], limit_s: float, seed: int, stop: Event
 
 def _environment(tree: Tree, *, mutated: bool) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+    # Programs that tests start may stand beside the interpreter here; they are not copied.
+    kept["PATH"] = os.pathsep.join((os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)))
     # A file with a mutant is not kept compiled: nothing but its time would tell it from the one without.
     return kept | {"TMPDIR": str(tree.temporary)} | ({"PYTHONDONTWRITEBYTECODE": "1"} if mutated else {})
 
