@@ -99,6 +99,12 @@ test-long: programs $(VENV)/.dev $(JAVASCRIPT)/node_modules/.made ## what `test`
 	TEST_LONG=1 $(BIN)/python -m pytest $(WORKERS) --timeout 1800 $(PYTEST_ARGS)
 	$(BIN)/python -O -m pytest $(WORKERS) -p no:cacheprovider $(ANSWERS) $(PYTEST_ARGS)
 
+.PHONY: mutants
+MUTANTS ?= 60
+SEED ?= 1
+mutants: programs $(VENV)/.dev ## changes of the code that the tests must notice: MUTANTS of them, drawn by SEED
+	$(BIN)/python -m tests.mutants --count $(MUTANTS) --seed $(SEED) $(if $(BASE),--base $(BASE)) $(MUTANTS_ARGS)
+
 lint: $(VENV)/.dev ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
