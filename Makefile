@@ -98,6 +98,7 @@ format: $(VENV)/.dev ## put the source into its one form
 .PHONY: interface
 interface: $(VENV)/.package ## sluice/openapi.json anew, what every service shows at /docs
 	$(BIN)/python -m sluice.interface
+	$(BIN)/python -m tests.interface
 
 fuzz: $(VENV)/.dev ## every fuzz target for FUZZ_SECONDS each (needs clang; docs/fuzzing.md)
 	$(BIN)/python -m tests.fuzz all --seconds $(FUZZ_SECONDS)
