@@ -106,7 +106,11 @@ fuzz: $(VENV)/.dev ## every fuzz target for FUZZ_SECONDS each (needs clang; docs
 load: $(VENV)/load/.made ## Locust, for benchmarks/locust
 
 bench: $(VENV)/.dev $(VENV)/load/.made ## what the claims in README.md are measured with
-	for folder in benchmarks/*/; do name=$$(basename $$folder); echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
+	for folder in benchmarks/*/; do name=$$(basename $$folder); [ $$name = gate ] || { echo "== $$name"; $(BIN)/python -m benchmarks.$$name; }; done
+
+.PHONY: gate
+gate: $(VENV)/.dev ## whether this tree is worse than BASE (a revision; where the branch left main): CPU, explore, memory, starts; ONLY=names
+	$(BIN)/python -m benchmarks.gate $(if $(BASE),--base $(BASE)) $(if $(ONLY),--only $(ONLY))
 
 LOCK := --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras \
 	--allow-unsafe --no-header --no-annotate

@@ -5,6 +5,7 @@ Interface: GET /orgs/{orgSlug}/members parameters/query/limit
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -33,3 +34,10 @@ def allowances(pages: Mapping[str, str], word: Word) -> list[Allowance]:
     """The lines that begin with the word, in order. What is indented, quoted or within a line is an example."""
     line = re.compile(rf"^{word}: (\S.*?)\s*$", re.MULTILINE)
     return [Allowance(page, subject) for page, text in pages.items() for subject in line.findall(text)]
+
+
+def added(base: Mapping[str, str], head: Mapping[str, str], word: Word) -> list[str]:
+    """What lines are about that the pages of `base` do not have; a page may have got another name."""
+    left = Counter(line.subject for line in allowances(base, word))
+    new = Counter(line.subject for line in allowances(head, word))
+    return list((new - left).elements())
