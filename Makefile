@@ -117,6 +117,7 @@ format: $(VENV)/.dev ## put the source into its one form
 .PHONY: interface
 interface: $(VENV)/.package ## sluice/openapi.json anew, what every service shows at /docs
 	$(BIN)/python -m sluice.interface
+	$(BIN)/python -m tests.interface
 
 fuzz: programs $(VENV)/.dev ## every fuzz target for FUZZ_SECONDS each (docs/fuzzing.md)
 	$(BIN)/python -m tests.fuzz all --seconds $(FUZZ_SECONDS)
@@ -124,7 +125,11 @@ fuzz: programs $(VENV)/.dev ## every fuzz target for FUZZ_SECONDS each (docs/fuz
 load: $(VENV)/load/.made ## Locust, for benchmarks/locust
 
 bench: $(VENV)/.dev $(VENV)/load/.made ## what the claims in README.md are measured with
-	for folder in benchmarks/*/; do name=$$(basename $$folder); echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
+	for folder in benchmarks/*/; do name=$$(basename $$folder); [ $$name = gate ] || { echo "== $$name"; $(BIN)/python -m benchmarks.$$name; }; done
+
+.PHONY: gate
+gate: $(VENV)/.dev ## whether this tree is worse than BASE (a revision; where the branch left main): CPU, explore, memory, starts; ONLY=names
+	$(BIN)/python -m benchmarks.gate $(if $(BASE),--base $(BASE)) $(if $(ONLY),--only $(ONLY))
 
 LOCK := --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras \
 	--allow-unsafe --no-header --no-annotate

@@ -36,14 +36,14 @@ def made() -> bytes:
     with TemporaryDirectory() as directory:
         options = Options({"SLUICE_DATA": directory}, None, {})
         document = assemble(EVERY, options, options.chassis(), Telemetry("interface"))[REFERENCE].document()
-    return "".join([*_lines(document, 3), "\n"]).encode()
+    return "".join([*lines(document, 3), "\n"]).encode()
 
 
-def _lines(value: Any, depth: int) -> list[str]:
+def lines(value: Any, depth: int) -> list[str]:
     """JSON that is broken into lines down to `depth`."""
     if not depth or not isinstance(value, dict) or not value:
         return [json.dumps(value, ensure_ascii=False, separators=(",", ":"))]
-    members = (f"{json.dumps(name)}:{''.join(_lines(each, depth - 1))}" for name, each in value.items())
+    members = (f"{json.dumps(name)}:{''.join(lines(each, depth - 1))}" for name, each in value.items())
     return ["{\n", ",\n".join(members), "\n}"]
 
 

@@ -41,7 +41,7 @@ def main() -> None:
         f" {arguments.rounds} rounds of {arguments.seconds:g} s; settings: {arguments.settings or 'as they come'}",
         flush=True,
     )
-    kinds = [kind for kind in KINDS if not arguments.only or arguments.only in " ".join(kind)]
+    kinds = [kind for kind in KINDS if not arguments.only or arguments.only in f"{kind.signal} {kind.encoding}"]
     with (
         TemporaryDirectory(prefix="sluice-gateway-", dir=arguments.directory) as directory,
         ProcessPoolExecutor(1, get_context("spawn")) as senders,

@@ -1,4 +1,4 @@
-"""Requests of 512 items that are alike as a service's requests are, and differ as they do.
+"""Requests, of 512 items if nothing else is said, that are alike as a service's requests are, and differ as they do.
 
 An item has 10 attributes and a resource of 10 (`tests.proto.otlp.realistic`). Every base has a service instance of its
 own, and every request trace ids of its own, four items to a trace: each trace is a row that the gateway derives.
@@ -26,6 +26,7 @@ ITEMS: Final = 512  # of a request, as SDKs send them
 MARK: Final = b"http.request.method"  # key of an attribute that every item has once, and nothing else has
 _BASES: Final = 16
 _PER_BASE: Final = 12  # requests; so a batch of 50 000 rows hardly meets one twice
+_SMALL_PER_BASE: Final = 120  # of fewer items, so that it does not meet one hundreds of times
 _ITEMS_OF_TRACE: Final = 4
 _SERVICES: Final = 8
 _AGE_NS: Final = 5 * 10**9  # that the newest item may have when it is sent first
@@ -37,6 +38,7 @@ class Kind(NamedTuple):
 
     signal: Signal
     encoding: Encoding
+    items: int = ITEMS
 
     @property
     def headers(self) -> str:
@@ -54,19 +56,15 @@ KINDS: Final = tuple(
 @lru_cache
 def bodies(kind: Kind) -> list[bytes]:
     """The bodies to send in turn."""
-    plain = [
-        body
-        for number in range(_BASES)
-        for body in _family(_base(kind.signal, number), Random(number), as_text=kind.encoding == "JSON")
-    ]
+    plain = [body for number in range(_BASES) for body in _family(kind, _base(kind, number), Random(number))]
     if kind.encoding == "protobuf gzip":
         return [gzip.compress(body, _GZIP_LEVEL) for body in plain]
     return plain
 
 
-def _base(signal: Signal, number: int) -> TracesData | LogsData:
+def _base(kind: Kind, number: int) -> TracesData | LogsData:
     """A request of one service instance, its items starting within the last seconds."""
-    message = request(signal, ITEMS, seed=number)
+    message = request(kind.signal, kind.items, seed=number)
     shift = time.time_ns() - _AGE_NS - NOW_NS
     items = _items(message)
     for place, item in enumerate(items):
@@ -77,7 +75,7 @@ def _base(signal: Signal, number: int) -> TracesData | LogsData:
         else:
             item.time_unix_nano += shift
             item.observed_time_unix_nano += shift
-    _name(_resource(message), Random(f"{signal} {number}"))
+    _name(_resource(message), Random(f"{kind.signal} {number}"))
     return message
 
 
@@ -102,15 +100,17 @@ def _items(message: TracesData | LogsData) -> Sequence[Span | LogRecord]:
     return message.resource_logs[0].scope_logs[0].log_records
 
 
-def _family(message: TracesData | LogsData, random: Random, *, as_text: bool) -> list[bytes]:
+def _family(kind: Kind, message: TracesData | LogsData, random: Random) -> list[bytes]:
     """The message some times over, each time with other trace ids."""
+    as_text = kind.encoding == "JSON"
     ids = {item.trace_id for item in _items(message)}
     body = message.SerializeToString()
     if as_text:
         body = json.dumps(json.loads(as_json(message)), separators=(",", ":"), ensure_ascii=False).encode()
         ids = {trace_id.hex().encode() for trace_id in ids}
+    count = _PER_BASE if kind.items >= ITEMS else _SMALL_PER_BASE
     places = sorted(place for trace_id in ids for place in _places(body, trace_id))
-    return [_salted(body, places, random.randbytes(4), as_text=as_text) for _ in range(_PER_BASE)]
+    return [_salted(body, places, random.randbytes(4), as_text=as_text) for _ in range(count)]
 
 
 def _places(body: bytes, trace_id: bytes) -> list[int]:

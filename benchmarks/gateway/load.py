@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, cast
 
 import uvloop
 
-from benchmarks.gateway.bodies import ITEMS, Kind, bodies
+from benchmarks.gateway.bodies import Kind, bodies
 
 _ANSWER_S: Final = 60.0
 
@@ -64,7 +64,7 @@ async def _send(target: Target, kind: Kind, connections: int, seconds: float) ->
     for status in itertools.chain.from_iterable(sender.refused for sender in senders):
         refused[status] = refused.get(status, 0) + 1
     latencies = [seconds for sender in senders for seconds in sender.latencies]
-    return Sent(len(latencies) * ITEMS, refused, latencies, time.perf_counter() - begin)
+    return Sent(len(latencies) * kind.items, refused, latencies, time.perf_counter() - begin)
 
 
 class _Sender(asyncio.Protocol):

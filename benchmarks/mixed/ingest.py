@@ -47,7 +47,11 @@ class Body:
 
     def now(self) -> bytes:
         """The bytes to send, with trace ids and times of their own."""
-        now, salt = time.time_ns(), self._random.randbytes(4)
+        return self.at(time.time_ns())
+
+    def at(self, now: int) -> bytes:
+        """The same as of another time, in nanoseconds since 1970."""
+        salt = self._random.randbytes(4)
         for number, duration in enumerate(self._durations):
             start = now - _SPREAD_NS + number * (_SPREAD_NS // SPANS)
             struct.pack_into("<Q", self._bytes, self._places[2 * number], start)

@@ -1,0 +1,25 @@
+"""`python -m tests.interface`: the accepted interface anew from sluice/openapi.json, if nothing is gone or narrower.
+
+`make interface` runs it, after it has made sluice/openapi.json.
+"""
+
+import sys
+
+from sluice.interface import whole
+from tests import decisions
+from tests.interface.accepted import FILE, Refused, read, renewed, written
+
+
+def main() -> int:
+    """Writes the copy, or says what stands against it."""
+    try:
+        accepted = renewed(read(), whole(), decisions.allowances(decisions.read(), "Interface"))
+    except Refused as refused:
+        sys.stderr.write(f"{FILE.name} stays as it is; gone or narrower {refused}\n")
+        return 1
+    FILE.write_bytes(written(accepted))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
