@@ -210,7 +210,7 @@ def sent_while_clickhouse_goes_and_comes(apart: Apart, end: str, *, refusing: bo
     return senders
 
 
-@pytest.mark.parametrize("end", ["kill", "stop"])
+@pytest.mark.parametrize("end", ["kill", pytest.param("stop", marks=pytest.mark.long)])
 def test_nothing_is_refused_lost_or_doubled_when_clickhouse_goes_and_comes(apart: Apart, end: str) -> None:
     senders = sent_while_clickhouse_goes_and_comes(apart, end, refusing=False)
     assert senders.refused == []
@@ -365,7 +365,7 @@ def test_what_an_operator_must_mend_stops_the_start_with_one_sentence(
         service.kill()
 
 
-@pytest.mark.parametrize("mode", ["journal", "store"])
+@pytest.mark.parametrize("mode", ["journal", pytest.param("store", marks=pytest.mark.long)])
 def test_a_gateway_that_waits_for_its_tables_goes_on_when_they_are_made(
     apart: Apart, tmp_path: Path, mode: str
 ) -> None:
@@ -409,7 +409,7 @@ def spans_in(engine: Engine, database: str) -> int:
     return int(count)
 
 
-@pytest.mark.parametrize("end", ["kill", "stop"])
+@pytest.mark.parametrize("end", ["kill", pytest.param("stop", marks=pytest.mark.long)])
 def test_what_is_acknowledged_after_the_insert_is_not_lost_or_doubled_either(storing: Apart, end: str) -> None:
     senders = sent_while_clickhouse_goes_and_comes(storing, end, refusing=True)
     copies = storing.copies()

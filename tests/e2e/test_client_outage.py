@@ -278,7 +278,13 @@ def test_what_is_sent_while_clickhouse_is_away_arrives_once_and_no_client_notice
 
 
 @pytest.mark.parametrize("served", ["store"], indirect=True)
-@pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS.keys())
+@pytest.mark.parametrize(
+    "client",
+    [
+        pytest.param(client, id=name, marks=pytest.mark.long if name == "javascript-protobuf" else ())
+        for name, client in CLIENTS.items()
+    ],
+)
 def test_what_was_refused_arrives_once(served: Served, tmp_path: Path, client: Client) -> None:
     with refusing(served) as come_back:
         sent = client(served.sluice, tmp_path, come_back)

@@ -26,7 +26,9 @@ def one_span() -> tuple[str, bytes]:
 
 
 # The relational store has no part in it.
-@pytest.mark.parametrize("deploy", ["embedded-sqlite", "apart-sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    "deploy", ["embedded-sqlite", pytest.param("apart-sqlite", marks=pytest.mark.long)], indirect=True
+)
 def test_acknowledged_spans_are_there_once_after_a_kill(deploy: Deploy, tmp_path: Path) -> None:
     """In either mode, and whichever mode starts next: first what was taken under the default, then what was stored."""
     traces = []

@@ -6,13 +6,16 @@ import socket
 from contextlib import suppress
 from typing import Final
 
+import pytest
+
 from tests.e2e.product import call, eventually
 from tests.faults.conftest import MakeGateway
 from tests.faults.deployment import Gateway, Site
 from tests.faults.hostile import MIB, connected, is_closed, memory_below, most_connections, resident
 from tests.faults.loading import loaded, more
+from tests.selection import scaled
 
-IDLE: Final = 10_000
+IDLE: Final = scaled(2_000, 10_000)
 SOME: Final = 200
 UNENDING: Final = 4_000
 PER_CONNECTION: Final = 20 * 2**10  # bytes of the gateway's memory; measured: 6 to 11 KB
@@ -30,8 +33,9 @@ def newcomer(gateway: Gateway) -> int:
     return call("GET", f"{gateway.url}/livez").status
 
 
-def test_fault_22_ten_thousand_idle_connections(make_gateway: MakeGateway, site: Site, run: str) -> None:
-    """They stay for as long as they may: six seconds, scaled down from ten. The cap is 10 000, so some give way."""
+@pytest.mark.sized
+def test_fault_22_idle_connections(make_gateway: MakeGateway, site: Site, run: str) -> None:
+    """They stay for as long as they may: six seconds, scaled down from ten. At full size, which is the cap, some give way."""
     gateway = running(make_gateway, SLUICE_HEADER_TIMEOUT_S="6")
     count = most_connections(IDLE)
     with loaded(gateway, site, run) as load:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -109,6 +110,21 @@ def start(tmp_path: Path) -> Iterator[Start]:
             with suppress(ProcessLookupError):
                 os.kill(worker, signal.SIGKILL)
         up.process.communicate()
+
+
+@pytest.fixture(scope="session")
+def migrated_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory that `sluice migrate` has made, to copy: it takes longer than what most tests do with it."""
+    data = tmp_path_factory.mktemp("migrated") / "data"
+    done = sluice("migrate", "--data", data)
+    assert done.returncode == 0, done.stderr
+    return data
+
+
+@pytest.fixture
+def migrated(migrated_data: Path, tmp_path: Path) -> Path:
+    """One of the test's own, where `start` has its data."""
+    return Path(shutil.copytree(migrated_data, tmp_path / "data", symlinks=True))
 
 
 def children_of(pid: int) -> list[int]:

@@ -43,8 +43,9 @@ def test_several_workers_need_a_server(tmp_path: Path) -> None:
     assert sentence.startswith("--workers above 1 needs a ClickHouse server")
 
 
-def test_workers_share_a_port_tell_the_metrics_of_all_and_end_together(start: Start, tmp_path: Path) -> None:
-    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
+def test_workers_share_a_port_tell_the_metrics_of_all_and_end_together(
+    start: Start, tmp_path: Path, migrated: Path
+) -> None:
     control = start("control", "--workers", "2")
     children = children_of(control.process.pid)
     assert len(children) == 2
@@ -65,17 +66,17 @@ def metrics(up: Up) -> str:
         return str(answer.read(), "utf-8")
 
 
-def test_a_worker_that_dies_ends_the_command_and_the_log_says_of_what(start: Start, tmp_path: Path) -> None:
-    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
+def test_a_worker_that_dies_ends_the_command_and_the_log_says_of_what(
+    start: Start, tmp_path: Path, migrated: Path
+) -> None:
     control = start("control", "--workers", "2")
     os.kill(children_of(control.process.pid)[1], signal.SIGKILL)
     assert control.process.wait(DEADLINE_S) == 1
     assert errors(control) == ["worker 1 was killed by signal 9; ending the others"]
 
 
-def test_a_signal_to_all_processes_drains_them(start: Start, tmp_path: Path) -> None:
+def test_a_signal_to_all_processes_drains_them(start: Start, tmp_path: Path, migrated: Path) -> None:
     """As service managers send it: the supervisor passes it on, and its workers have it twice."""
-    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
     control = start("control", "--workers", "2")
     for process in (*children_of(control.process.pid), control.process.pid):
         os.kill(process, signal.SIGTERM)
@@ -83,8 +84,7 @@ def test_a_signal_to_all_processes_drains_them(start: Start, tmp_path: Path) -> 
     assert control.log.read_text(encoding="utf-8").count('"stopped"') == 2
 
 
-def test_a_worker_that_cannot_start_is_told_by_its_exit_code(tmp_path: Path) -> None:
-    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
+def test_a_worker_that_cannot_start_is_told_by_its_exit_code(tmp_path: Path, migrated: Path) -> None:
     config = tmp_path / "sluice.toml"
     config.write_text("[control]\nmax_body_bytes = 1\n", encoding="utf-8")  # which only the workers look at
     command = ("control", "--workers", "2", "--config", config, "--data", tmp_path / "data", "--port", "0")
@@ -105,8 +105,7 @@ def delayed(directory: Path, seconds: float) -> str:
     return f"{directory}:{ROOT}"
 
 
-def test_it_says_that_it_listens_when_every_worker_accepts(start: Start, tmp_path: Path) -> None:
-    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
+def test_it_says_that_it_listens_when_every_worker_accepts(start: Start, tmp_path: Path, migrated: Path) -> None:
     health = free_port()
     control = start(
         *("control", "--workers", "2", "--health-port", str(health)), PYTHONPATH=delayed(tmp_path / "late", 1.5)
@@ -116,8 +115,7 @@ def test_it_says_that_it_listens_when_every_worker_accepts(start: Start, tmp_pat
     assert readiness(health)[0] == 200
 
 
-def test_one_that_is_still_starting_ends_at_once_when_it_is_told_to(tmp_path: Path) -> None:
-    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
+def test_one_that_is_still_starting_ends_at_once_when_it_is_told_to(tmp_path: Path, migrated: Path) -> None:
     options = ("--data", tmp_path / "data", "--port", "0", "--workers", "2")
     environment = clean_environment(PYTHONPATH=delayed(tmp_path / "late", 600))
     with subprocess.Popen(command("control", *options), env=environment, stdout=subprocess.PIPE) as process:
@@ -144,8 +142,9 @@ def says_ready(port: int) -> bool:
     return readiness(port)[0] == 200
 
 
-def test_a_health_port_tells_of_this_command_alone_and_of_all_its_workers(start: Start, tmp_path: Path) -> None:
-    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
+def test_a_health_port_tells_of_this_command_alone_and_of_all_its_workers(
+    start: Start, tmp_path: Path, migrated: Path
+) -> None:
     first, second = free_port(), free_port()
     before = start("control", "--workers", "2", "--health-port", str(first))
     port = before.url.rpartition(":")[2]
@@ -169,8 +168,7 @@ def test_a_health_port_tells_of_this_command_alone_and_of_all_its_workers(start:
     assert readiness(second)[0] == 0
 
 
-def test_one_process_has_a_health_port_too(start: Start, tmp_path: Path) -> None:
-    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
+def test_one_process_has_a_health_port_too(start: Start, tmp_path: Path, migrated: Path) -> None:
     health = free_port()
     start("control", "--health-port", str(health))
     assert readiness(health)[0] == 200
@@ -180,8 +178,7 @@ def test_one_process_has_a_health_port_too(start: Start, tmp_path: Path) -> None
     )
 
 
-def test_workers_import_nothing_from_the_working_directory(tmp_path: Path) -> None:
-    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
+def test_workers_import_nothing_from_the_working_directory(tmp_path: Path, migrated: Path) -> None:
     directory = tmp_path / "here"
     directory.mkdir()
     for name in ("sluice", "json", "chassis", "uvloop", "msgspec"):
@@ -256,11 +253,10 @@ def listening(port: int) -> set[str]:
 
 
 @pytest.mark.sized
-def test_a_rolling_restart_loses_no_connection(start: Start, tmp_path: Path) -> None:
+def test_a_rolling_restart_loses_no_connection(start: Start, tmp_path: Path, migrated: Path) -> None:
     """As docs/operations.md has it, to more workers and to fewer; after attempts that were given up, too: the sockets
     are those of the first one, or a reset would only be rare.
     """
-    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
     before = start("control", "--workers", "2")
     port = int(before.url.rpartition(":")[2])
     callers = [Caller(port, keep=number % 2 == 0) for number in range(8)]
@@ -294,8 +290,9 @@ def test_a_rolling_restart_loses_no_connection(start: Start, tmp_path: Path) -> 
     assert list((tmp_path / "data").glob("listeners-*")) == []
 
 
-def test_who_takes_no_sockets_over_says_why_where_somebody_is_there(start: Start, tmp_path: Path) -> None:
-    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
+def test_who_takes_no_sockets_over_says_why_where_somebody_is_there(
+    start: Start, tmp_path: Path, migrated: Path
+) -> None:
     before = start("control", "--workers", "2")
     port = int(before.url.rpartition(":")[2])
     said = {"event": "no listening sockets taken over; opened new ones"}
@@ -316,8 +313,7 @@ def errors(up: Up) -> list[str]:
     return [line["event"] for line in map(json.loads, lines) if line["level"] == "error"]
 
 
-def test_workers_drain_when_their_supervisor_is_killed(start: Start, tmp_path: Path) -> None:
-    assert sluice("migrate", "--data", tmp_path / "data").returncode == 0
+def test_workers_drain_when_their_supervisor_is_killed(start: Start, tmp_path: Path, migrated: Path) -> None:
     control = start("control", "--workers", "2")
     workers = children_of(control.process.pid)
     control.process.kill()

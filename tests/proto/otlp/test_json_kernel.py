@@ -21,7 +21,7 @@ from tests.proto.otlp.test_json import FAULTY, VALUES, attribute, nested, span, 
 from tests.selection import scaled
 
 SIGNALS: tuple[Signal, ...] = ("traces", "logs")
-CASES = 6_000
+CASES = scaled(3_000, 12_000)
 CHUNK = 500
 
 many = settings(max_examples=scaled(150, 1_500), deadline=None, database=None)
@@ -109,6 +109,7 @@ def test_requests_of_every_shape_are_read_by_the_kernel(seed: int, signal: Signa
     assert agree(signal, as_json(sent), policy)
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("first", range(0, CASES, CHUNK))
 def test_generated_text(first: int) -> None:
     read = 0

@@ -17,7 +17,7 @@ from tests.proto.otlp.generate import NOW_NS, Case
 from tests.proto.otlp.realistic import request
 from tests.selection import scaled
 
-CASES = 20_000
+CASES = scaled(6_000, 40_000)
 CHUNK = 1000
 BATCH = 8  # requests that are assembled together
 
@@ -81,6 +81,7 @@ def test_the_kernel_is_built_and_in_force() -> None:
     assert codec.KERNEL
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("first", range(0, CASES, CHUNK))
 def test_generated_requests(first: int) -> None:
     for start in range(first, first + CHUNK, BATCH):
