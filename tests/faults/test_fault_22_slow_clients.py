@@ -35,7 +35,7 @@ def newcomer(gateway: Gateway) -> int:
 
 @pytest.mark.sized
 def test_fault_22_idle_connections(make_gateway: MakeGateway, site: Site, run: str) -> None:
-    """They stay for as long as they may: six seconds, scaled down from ten. At full size, which is the cap, some give way."""
+    """They stay as long as they may: six seconds, scaled down from ten. At full size some give way: it is the cap."""
     gateway = running(make_gateway, SLUICE_HEADER_TIMEOUT_S="6")
     count = most_connections(IDLE)
     with loaded(gateway, site, run) as load:
