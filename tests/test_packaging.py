@@ -162,7 +162,13 @@ NEEDS = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "settings", "extras"), NEEDS.values(), ids=NEEDS)
+@pytest.mark.parametrize(
+    ("arguments", "settings", "extras"),
+    [
+        pytest.param(*needs, id=name, marks=() if name in ("up", "gateway", "send") else pytest.mark.long)
+        for name, needs in NEEDS.items()
+    ],
+)
 def test_without_the_extras_that_a_command_needs_it_says_what_to_install(
     bare: Path, tmp_path: Path, arguments: list[str], settings: dict[str, str], extras: list[str]
 ) -> None:

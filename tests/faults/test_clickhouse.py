@@ -41,6 +41,7 @@ def failed_for_now(proxy: Proxy) -> bool:
     return any(seen.token not in in_now for seen in proxy.seen if seen.fault is not None)
 
 
+@pytest.mark.long
 def test_fault_06_store_disk_full(gateway: Gateway, proxy: Proxy, site: Site, run: str) -> None:
     with loaded(gateway, site, run) as load:
         more(load)
@@ -68,6 +69,7 @@ def test_fault_09_clickhouse_down_for_an_hour_scaled_to_seconds(
     nobody_waited(load)
 
 
+@pytest.mark.long
 def test_fault_10_clickhouse_flapping_for_half_an_hour_scaled_to_seconds(
     gateway: Gateway, proxy: Proxy, site: Site, run: str
 ) -> None:
