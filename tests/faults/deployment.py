@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from chassis.identity import registry, telemetry_keys
 from chassis.relational import Database
-from tests.e2e.product import Service, call, clean_environment, eventually, run
+from tests.e2e.product import Process, Service, call, clean_environment, eventually, run
 from tests.engine.process import PASSWORD, USER, Engine
 from tests.faults.preload import Layer, Rule
 from tests.faults.reconciliation import Reconciliation, Stored, reconcile
@@ -160,7 +160,7 @@ class Gateway:
         return self._service.log.read_text() if self._service.log.exists() else ""
 
     @property
-    def process(self) -> subprocess.Popen[bytes]:
+    def process(self) -> Process:
         """The one that runs, or has ended by itself."""
         if self._service.process is None:
             raise AssertionError("the gateway was not started")

@@ -1,6 +1,5 @@
 """The OpenTelemetry SDK as a client, unchanged, whose every record and every attempt is written down."""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -74,7 +73,6 @@ class SdkClient:
         self._provider.add_span_processor(BatchSpanProcessor(self._recording, schedule_delay_millis=200))
         self._tracer = self._provider.get_tracer("faults")
         self._next = 0
-        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # it warns of every attempt
 
     @property
     def failed(self) -> int:

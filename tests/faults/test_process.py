@@ -1,16 +1,16 @@
 """The process is stopped, paused, starved, told a wrong time: nothing acknowledged is lost or stored twice."""
 
+import logging
 import resource
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
 import pytest
 
-from tests.e2e.product import Answer, call, eventually, free_port, is_ready
+from tests.e2e.product import Answer, Process, call, eventually, free_port, is_ready
 from tests.faults.conftest import MakeGateway
 from tests.faults.deployment import Gateway, Site, settled
 from tests.faults.loading import loaded, more, more_inserts, nobody_waited
@@ -166,12 +166,15 @@ def test_fault_19_clock_is_wrong(make_gateway: MakeGateway, zygote: Zygote, prox
 
 
 @pytest.mark.long
-def test_a_rolling_restart_under_load_fails_no_export(make_gateway: MakeGateway, site: Site, run: str) -> None:
+def test_a_rolling_restart_under_load_fails_no_export(
+    make_gateway: MakeGateway, site: Site, run: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """As docs/operations.md has it: the next one starts on the same port and directory, says at its own health port
     that it is ready, and the one before is told to end; the first of them is given up. Nobody is refused or reset, SDKs
     that keep their connection or clients that make a new one each time. Or, as it may be, the next one starts when the
     last has gone, and an SDK tries again until it is there.
     """
+    caplog.set_level(logging.CRITICAL, "opentelemetry")  # it warns of every attempt
     ports = (free_port(), free_port())
     settings: dict[str, str] = {}
     gateway = make_gateway(options=("--workers", "2"), settings=settings)
@@ -206,7 +209,7 @@ def test_a_rolling_restart_under_load_fails_no_export(make_gateway: MakeGateway,
     assert (records.faults, records.unanswered) == ({}, 0), records
 
 
-def has_ended(process: subprocess.Popen[bytes]) -> bool:
+def has_ended(process: Process) -> bool:
     return process.poll() is not None
 
 

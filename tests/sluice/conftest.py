@@ -14,9 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
+
+from tests.forks import Command
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 60.0  # for anything that must happen; never a measure of speed
@@ -38,7 +41,7 @@ def command(*arguments: str | Path) -> list[str]:
 class Up:
     """A running `sluice`, where it listens, and what it said."""
 
-    process: subprocess.Popen[str]
+    process: Command
     url: str
     data: Path
     log: Path
@@ -65,7 +68,7 @@ class Up:
             self.process.send_signal(name)
         rest, _ = self.process.communicate(timeout=DEADLINE_S)
         self.said.append(rest)
-        return self.process.returncode
+        return self.process.wait()
 
 
 Start = Callable[..., Up]
@@ -80,13 +83,11 @@ def start(tmp_path: Path) -> Iterator[Start]:
         data = data or tmp_path / "data"
         log = tmp_path / f"log-{len(started)}"
         with log.open("w") as errors:
-            process = subprocess.Popen(
-                command(*(arguments or ("up",)), "--data", data, "--port", str(port)),
-                stdout=subprocess.PIPE,
+            process = Command(
+                [*(arguments or ("up",)), "--data", str(data), "--port", str(port)],
+                clean_environment(**settings),
                 stderr=errors,
-                text=True,
-                env=clean_environment(**settings),
-                cwd=tmp_path,
+                directory=tmp_path,
             )
         up = Up(process, "", data, log)
         started.append(up)
@@ -138,14 +139,17 @@ def children_of(pid: int) -> list[int]:
 
 def sluice(*arguments: str | Path, **settings: str) -> subprocess.CompletedProcess[str]:
     """Run a sub-command to its end."""
-    return subprocess.run(
-        command(*arguments),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=DEADLINE_S,
-        env=clean_environment(**settings),
-    )
+    called = [str(argument) for argument in arguments]
+    with TemporaryFile("w+", encoding="utf-8") as out, TemporaryFile("w+", encoding="utf-8") as errors:
+        process = Command(called, clean_environment(**settings), stdout=out, stderr=errors)
+        try:
+            code = process.wait(DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        for file in (out, errors):
+            file.seek(0)
+        return subprocess.CompletedProcess(process.args, code, out.read(), errors.read())
 
 
 def refusal(done: subprocess.CompletedProcess[str], code: int) -> str:

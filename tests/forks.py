@@ -1,0 +1,227 @@
+"""`sluice` as often as tests start it, without its second of imports: each is a fork of one process that has imported
+what others wrote. What we wrote each imports for itself, as a process of its own would.
+
+    python -m tests.forks FD
+
+is that process; it takes orders from the socket FD: JSON with the arguments, the environment and the directory, and
+three descriptors to have for input, output and errors. It answers {"pid": ...}, and {"ended": pid, "code": ...} later.
+"""
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from threading import Lock
+from typing import IO, Any, Final
+
+ROOT: Final = Path(__file__).parents[1]
+# Not chDB: its engine has threads as soon as it is loaded.
+IMPORTED: Final = (
+    *("aiohttp.web", "aiosqlite", "alembic.command", "argon2", "clickhouse_connect", "cryptography.fernet"),
+    *("isal.isal_zlib", "joserfc.jwt", "msgspec", "prometheus_client", "psycopg", "redis.asyncio", "structlog"),
+    *("opentelemetry.exporter.otlp.proto.http._log_exporter", "opentelemetry.exporter.otlp.proto.http.trace_exporter"),
+    *("opentelemetry.sdk._logs.export", "sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.ext.asyncio"),
+    *("sqlalchemy.dialects.sqlite.aiosqlite", "uvloop"),
+)
+_MESSAGE_BYTES: Final = 2**16
+_DEADLINE_S: Final = 60.0
+
+
+class Forks:
+    """The process that forks, as seen from the tests."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._ended: dict[int, int] = {}
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        optimized = ["-O"] * sys.flags.optimize
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, *optimized, "-m", "tests.forks", str(theirs.fileno())],
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                cwd=ROOT,
+            )
+        atexit.register(self._end)
+
+    def _end(self) -> None:
+        self._socket.close()
+        self._process.wait(_DEADLINE_S)
+
+    def begin(
+        self, arguments: Sequence[str], environment: Mapping[str, str], files: Sequence[int], directory: Path
+    ) -> int:
+        """Run `sluice` with these; its process id."""
+        order = {"arguments": [*arguments], "environment": dict(environment), "directory": str(directory)}
+        with self._lock:
+            socket.send_fds(self._socket, [json.dumps(order).encode()], [*files])
+            while "pid" not in (message := self._next(_DEADLINE_S) or {}):
+                pass
+            return int(message["pid"])
+
+    def code(self, pid: int, timeout_s: float) -> int | None:
+        """How it ended, as `subprocess` has it; None while it has not."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            with self._lock:
+                while pid not in self._ended and self._next(0.0) is not None:
+                    pass
+                if pid in self._ended:
+                    return self._ended[pid]
+            if time.monotonic() >= deadline:
+                return None
+            select.select([self._socket], [], [], min(0.05, max(0.0, deadline - time.monotonic())))
+
+    def _next(self, timeout_s: float) -> dict[str, int] | None:
+        """The next message, if there is one by then."""
+        if not select.select([self._socket], [], [], timeout_s)[0]:
+            return None
+        raw = self._socket.recv(_MESSAGE_BYTES)
+        if not raw:
+            raise AssertionError("the process that forks `sluice` has ended")
+        message: dict[str, int] = json.loads(raw)
+        if "ended" in message:
+            self._ended[message["ended"]] = message["code"]
+        return message
+
+
+@cache
+def forks() -> Forks:
+    """One for all tests of this process. It ends with it."""
+    return Forks()
+
+
+class Command:
+    """A running `sluice`: as much of `subprocess.Popen` as tests use."""
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        stderr: IO[Any],
+        stdout: IO[Any] | None = None,
+        directory: Path = ROOT,
+    ) -> None:
+        """Without `stdout` what it says there can be read."""
+        self.args = ["sluice", *arguments]
+        self.returncode: int | None = None
+        self.stdout: IO[str] | None = None
+        with Path(os.devnull).open("rb") as nothing:
+            files = [nothing.fileno(), -1, stderr.fileno()]
+            if stdout is not None:
+                files[1] = stdout.fileno()
+                self.pid = forks().begin(arguments, environment, files, directory)
+                return
+            reading, files[1] = os.pipe()
+            self.stdout = os.fdopen(reading, encoding="utf-8")
+            try:
+                self.pid = forks().begin(arguments, environment, files, directory)
+            finally:
+                os.close(files[1])
+
+    def poll(self) -> int | None:
+        """How it ended, if it has."""
+        if self.returncode is None:
+            self.returncode = forks().code(self.pid, 0.0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """How it ended."""
+        limit = _DEADLINE_S if timeout is None else timeout
+        if self.returncode is None:
+            self.returncode = forks().code(self.pid, limit)
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired(self.args, limit)
+        return self.returncode
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, None]:
+        """The rest of what it said, once it has ended."""
+        self.wait(timeout)
+        if self.stdout is None or self.stdout.closed:
+            return "", None
+        with self.stdout:
+            return self.stdout.read(), None
+
+    def send_signal(self, number: int) -> None:
+        """Unless it has ended."""
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def serve(orders: socket.socket) -> list[str] | None:
+    """Fork until the tests have ended. In a fork: what `sluice` is to be called with."""
+    for name in IMPORTED:
+        with suppress(ImportError):
+            importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # or a collection in a fork would copy every page
+    woken, wakes = os.pipe()
+    os.set_blocking(wakes, False)
+    signal.set_wakeup_fd(wakes)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    watched: list[Any] = [orders, woken]
+    while True:
+        ready, _, _ = select.select(watched, [], [])
+        if woken in ready:
+            os.read(woken, _MESSAGE_BYTES)
+            _tell_who_ended(orders)
+        if orders in ready:
+            raw, files, _, _ = socket.recv_fds(orders, _MESSAGE_BYTES, 3)
+            if not raw:
+                return None
+            pid = os.fork()
+            if pid == 0:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                for each in (woken, wakes, orders.detach()):
+                    os.close(each)
+                return _become(json.loads(raw), files)
+            for each in files:
+                os.close(each)
+            orders.send(json.dumps({"pid": pid}).encode())
+
+
+def _tell_who_ended(orders: socket.socket) -> None:
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        orders.send(json.dumps({"ended": pid, "code": os.waitstatus_to_exitcode(status)}).encode())
+
+
+def _become(order: dict[str, Any], files: Sequence[int]) -> list[str]:
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    time.tzset()
+    os.chdir(order["directory"])
+    return list(order["arguments"])
+
+
+if __name__ == "__main__":
+    called = serve(socket.socket(fileno=int(sys.argv[1])))
+    if called is not None:
+        sys.argv = ["sluice", *called]
+        runpy.run_module("sluice", run_name="__main__", alter_sys=True)
