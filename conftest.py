@@ -4,6 +4,7 @@ import os
 
 import pytest
 import structlog
+from hypothesis import settings
 
 pytest_plugins = (
     "tests.control.receiver",
@@ -17,6 +18,11 @@ pytest_plugins = (
 pytest.register_assert_rewrite(
     "tests.e2e.agents", "tests.e2e.reading", "tests.fuzz.targets", "tests.proto.otlp.native_rows"
 )
+
+
+# `make test` tries the same examples each time, `make test-long` others.
+settings.register_profile("seeded", derandomize=not os.environ.get("TEST_LONG"))
+settings.load_profile("seeded")
 
 
 def pytest_configure() -> None:

@@ -19,6 +19,12 @@ DURATIONS: Final = Path(__file__).with_name("durations.json")
 LEAST_S: Final = 1.0  # what takes less is not written down
 
 
+def measured() -> dict[str, float]:
+    """Seconds by part, of the last runs that were measured."""
+    found: dict[str, float] = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
+    return found
+
+
 def part_of(test: str) -> str:
     """What goes to one worker as a whole: the deployment of a test that takes the shared one, or its file."""
     file, _, name = test.partition("::")
@@ -31,7 +37,7 @@ class Division(LoadFileScheduling):  # type: ignore[misc]  # likewise
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
         super().__init__(config, log)
-        self._seconds: dict[str, float] = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
+        self._seconds = measured()
 
     def _split_scope(self, nodeid: str) -> str:
         return part_of(nodeid)
@@ -54,8 +60,13 @@ class Stopwatch:
         self._seconds[part_of(report.nodeid)] += report.duration  # type: ignore[assignment]  # a counter of seconds
 
     def pytest_sessionfinish(self) -> None:
-        """Write them down, the longest first."""
-        longest = {part: round(taken, 1) for part, taken in self._seconds.most_common() if taken >= LEAST_S}
+        """Write them down, the longest first, with those that did not run this time."""
+        seconds = measured() | self._seconds
+        longest = {
+            part: round(taken, 1)
+            for part, taken in sorted(seconds.items(), key=lambda each: -each[1])
+            if taken >= LEAST_S
+        }
         DURATIONS.write_text(json.dumps(longest, indent=1) + "\n")
 
 

@@ -1,5 +1,6 @@
 """`sluice` as often as tests start it, without its second of imports: each is a fork of one process that has imported
-what others wrote. What we wrote each imports for itself, as a process of its own would.
+the third-party libraries. Our own modules each fork imports itself. Not as in a start of its own: the seed of hashes, what
+PYTHON... variables say, and `sys.path` are those of the process that forks.
 
     python -m tests.forks FD
 
@@ -20,6 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -67,9 +69,13 @@ class Forks:
         order = {"arguments": [*arguments], "environment": dict(environment), "directory": str(directory)}
         with self._lock:
             socket.send_fds(self._socket, [json.dumps(order).encode()], [*files])
-            while "pid" not in (message := self._next(_DEADLINE_S) or {}):
-                pass
-            return int(message["pid"])
+            message: dict[str, int] | None = {}
+            while message is not None and "pid" not in message:
+                message = self._next(_DEADLINE_S)
+            if message is None:
+                raise AssertionError("the process that forks `sluice` does not answer")
+            self._ended.pop(message["pid"], None)  # of an earlier one, which had the same number
+            return message["pid"]
 
     def code(self, pid: int, timeout_s: float) -> int | None:
         """How it ended, as `subprocess` has it; None while it has not."""
@@ -149,11 +155,13 @@ class Command:
 
     def communicate(self, timeout: float | None = None) -> tuple[str, None]:
         """The rest of what it said, once it has ended."""
-        self.wait(timeout)
         if self.stdout is None or self.stdout.closed:
+            self.wait(timeout)
             return "", None
-        with self.stdout:
-            return self.stdout.read(), None
+        with self.stdout, ThreadPoolExecutor(1) as pool:  # or a full pipe would hold up what is waited for
+            rest = pool.submit(self.stdout.read)
+            self.wait(timeout)
+            return rest.result(timeout), None
 
     def send_signal(self, number: int) -> None:
         """Unless it has ended."""

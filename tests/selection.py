@@ -7,12 +7,13 @@
 - tests on a second store (PostgreSQL; ClickHouse as a server), which `make test` runs only where they are marked
   `both_stores`: where SQL, races, claims or migrations are at stake, or how statements and answers travel.
 
-A test that is named by its full name (`pytest tests/x.py::test_y`) runs in any case.
+A test that is named (`pytest tests/x.py::test_y`) runs in any case; `TEST_LONG=1` has it at its full size.
 """
 
 import os
 import subprocess
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -38,28 +39,43 @@ def is_selected(marks: set[str], *, long: bool) -> bool:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Take out what the other run has."""
-    if any("::" in argument for argument in config.args):
-        return
+    named = [argument.partition("::")[2] for argument in config.args if "::" in argument]
     chosen: list[pytest.Item] = []
     others: list[pytest.Item] = []
     for item in items:
         marks = {mark.name for mark in item.iter_markers()}
-        (chosen if is_selected(marks, long=LONG) else others).append(item)
+        asked_for = item.nodeid.partition("::")[2].startswith(tuple(named))
+        (chosen if asked_for or is_selected(marks, long=LONG) else others).append(item)
     if others:
         config.hook.pytest_deselected(items=others)
         items[:] = chosen
 
 
+@cache
 def commit() -> str:
     """What is tested."""
     asked = ["git", "describe", "--always", "--dirty"]
-    done = subprocess.run(asked, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(asked, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False)
+    except OSError:
+        return "no commit: there is no git"
     return done.stdout.strip() or "no commit"
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """After `make test-long`: what was run, and of which commit."""
-    if not LONG:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--say-what-ran`."""
+    parser.addoption("--say-what-ran", action="store_true", help="say at the end what was run, and of which commit")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Look at the commit before somebody makes another."""
+    if config.getoption("--say-what-ran"):
+        commit()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """What was run, and of which commit, where that is asked for."""
+    if not config.getoption("--say-what-ran"):
         return
     seconds: Counter[str] = Counter()
     outcomes: dict[str, Counter[str]] = {}
@@ -68,7 +84,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             file = report.nodeid.partition("::")[0]
             seconds[file] += report.duration
             outcomes.setdefault(file, Counter())[outcome] += 1
-    terminalreporter.section(f"what is long by nature, at {commit()}")
+    terminalreporter.section(f"what ran, at {commit()}")
     for file, counts in sorted(outcomes.items()):
         said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
         terminalreporter.write_line(f"{file}: {said} in {seconds[file]:.0f} s")

@@ -165,7 +165,9 @@ NEEDS = {
 @pytest.mark.parametrize(
     ("arguments", "settings", "extras"),
     [
-        pytest.param(*needs, id=name, marks=() if name in ("up", "gateway", "send") else pytest.mark.long)
+        pytest.param(
+            *needs, id=name, marks=pytest.mark.long if name in ("up over servers", "journal", "repair") else ()
+        )
         for name, needs in NEEDS.items()
     ],
 )

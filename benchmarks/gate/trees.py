@@ -29,8 +29,10 @@ class Tree(NamedTuple):
 def default_base() -> str:
     """Where the branch left `main`; on `main` the last commit, or the one before it if nothing has changed since."""
     head = _git("rev-parse", "HEAD")
-    fork = _git("merge-base", "HEAD", "main", check=False)
-    if fork and fork != head:
+    fork = _git("merge-base", "HEAD", "main", check=False) or _git("merge-base", "HEAD", "origin/main", check=False)
+    if not fork:
+        raise TreeError("there is no main to compare with: say BASE=REVISION")
+    if fork != head:
         return fork
     return "HEAD" if _changed() else "HEAD~1"
 

@@ -51,11 +51,12 @@ class Service:
     environment: Mapping[str, str] = field(default_factory=dict)
     options: Sequence[str] = ()
     port: int = 0  # any, which it then keeps
-    begun: Callable[[int], None] = lambda _pid: None  # is told of its process at once
+    begun: Callable[[int], None] | None = None  # is told of its process at once
     process: Process | None = None
 
     def __post_init__(self) -> None:
         self.port = self.port or free_port()
+        self.may_be_forked = self.begun is None
 
     @property
     def url(self) -> str:
@@ -66,12 +67,14 @@ class Service:
         with self.log.open("ab") as out:
             arguments = ("--data", str(self.data), "--port", str(self.port), *self.options)
             environment = clean_environment(self.environment)
-            if "PYTEST_VERSION" in os.environ and "LD_PRELOAD" not in environment:
+            if self.may_be_forked and "PYTEST_VERSION" in os.environ and "LD_PRELOAD" not in environment:
                 self.process = Command([self.command, *arguments], environment, stdout=out, stderr=out)
-            else:  # benchmarks measure whole starts; what is preloaded wants one
+                self.may_be_forked = False  # started again it has another seed of hashes, as it would elsewhere
+            else:  # benchmarks measure whole starts; what is preloaded, or counted as it starts, wants one
                 whole = [sys.executable, "-m", "sluice", self.command, *arguments]
                 self.process = subprocess.Popen(whole, stdout=out, stderr=out, env=environment)
-        self.begun(self.process.pid)
+        if self.begun is not None:
+            self.begun(self.process.pid)
 
     def start(self) -> None:
         """Start it and wait until it is ready."""
