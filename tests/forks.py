@@ -1,6 +1,6 @@
 """`sluice` as often as tests start it, without its second of imports: each is a fork of one process that has imported
-the third-party libraries. Our own modules each fork imports itself. Not as in a start of its own: the seed of hashes, what
-PYTHON... variables say, and `sys.path` are those of the process that forks.
+the third-party libraries. Our own modules each fork imports itself. Not as in a start of its own: the seed of hashes,
+what PYTHON... variables say, and `sys.path` are those of the process that forks.
 
     python -m tests.forks FD
 
