@@ -12,6 +12,7 @@ from typing import Final, cast
 import pytest
 import structlog
 from msgspec.structs import replace
+from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from gateway.batches.lane import LaneLimits
@@ -22,6 +23,7 @@ from gateway.conveyor.sink import Sink
 from gateway.conveyor.writer import Writer
 from gateway.journal import Batch, Entry, Log
 from gateway.journal.blocks import FRESH
+from gateway.outcomes import Metrics
 from proto.otlp.codec import decode
 from proto.otlp.policy import Policy
 from tests.gateway.journal.disk import Disk
@@ -40,6 +42,7 @@ class Turns:
 
     durable = True
     log = structlog.get_logger()
+    metrics = Metrics(CollectorRegistry())
 
     def __init__(self, seed: int) -> None:
         self.inside: list[Container[int]] = []
@@ -149,8 +152,10 @@ async def test_what_is_on_disk_is_written_once_in_whatever_order_it_comes(monkey
     monkeypatch.setattr("gateway.journal.blocks.BLOCK_BYTES", 8 * 1024)
     monkeypatch.setattr("gateway.conveyor.belt.READ_BYTES", 30_000)
     monkeypatch.setattr("gateway.conveyor.belt.RETRY_S", 0.0)
+    monkeypatch.setattr("gateway.conveyor.belt.LOOK_S", 0.001)
     for seed in range(scaled(30, 1000)):
         turns = Turns(seed)
         with capture_logs():
             await turns.work()
         assert sorted(turns.written) == sorted(turns.due), f"seed {seed}"
+    assert Turns.metrics.overlooked_requests._value.get() == 0
