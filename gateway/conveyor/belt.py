@@ -59,6 +59,7 @@ class Belt:
         self._left_of: dict[int, int] = {}  # the same by project, while something is left
         self._is_reading = False
         self._look_at = 0.0  # by the loop's clock
+        self._looked_to = 0  # nothing up to this sequence was overlooked, or it is read again
         reading.inside.append(self._inside)
         self._left = asyncio.Event()
         self._room = asyncio.Event()
@@ -167,13 +168,15 @@ class Belt:
 
     async def _look_over(self) -> None:
         """The oldest request that the journal offers is in memory, or left to be read. If it is in neither, by a defect
-        of ours, it is read again: it would wait for the next process.
+        of ours, it would wait for the next process: it is read again, with what is behind it. Once: what is stored and
+        could not be recorded (`Writer.write`) looks the same.
         """
         self._look_at = asyncio.get_running_loop().time() + LOOK_S
-        entries = await self._read(0, 1)
+        entries = await self._read(self._looked_to, 1)
         known = self._inside | self._ended
         for sequence in (entry.sequence for entry in entries if entry.sequence not in known):
             if self._behind is None or sequence <= self._behind:
+                self._looked_to = self._journal.last
                 self._sink.metrics.overlooked_requests.inc()
                 self._sink.log.error("a request of the journal was overlooked and is read again", sequence=sequence)
                 self.leave(sequence)

@@ -61,6 +61,11 @@ class Turns:
             slow=False,
         )
 
+    @property
+    def last(self) -> int:
+        """The last sequence that is on disk."""
+        return self._journal.last
+
     async def work(self) -> None:
         """All of it: what an earlier process left, what is sent, until nothing is to be done any more."""
         for _ in range(self._random.choice([0, 0, 10])):
