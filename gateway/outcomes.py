@@ -65,6 +65,10 @@ class Metrics:
         self.redecoded_differences = counter(
             "redecoded_differences", "Items by which a request had more or fewer when it was decoded again."
         )
+        self.overlooked_requests = counter(
+            "overlooked_requests",
+            "Requests that were in the journal alone and not left to be read: a defect, made good.",
+        )
         self.pending_items = gauge("pending_items", "Items accepted or recovered, and not stored yet.")
         self.recovery_batches = gauge(
             "recovery_batches", "Batches that an earlier process had begun, and that are not completed yet."

@@ -3,12 +3,14 @@
 put         a request that is on disk: its columns wait here for a batch while its project has room (`Shares`)
 left        beyond that it is in the journal alone, and so is everything of its project after it
 _catch_up   once there is room again, what was left is read and decoded anew, in order, until nothing is left
+_look_over  now and then, whether the journal has something that is in none of these places
 
 What is caught up with leaves memory free: who has nothing left behind does not wait for it, be it the backlog of
 another project or of an earlier process.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import Final
 
@@ -24,6 +26,7 @@ from proto.otlp.policy import Decoded
 READ_BYTES: Final = 2**20  # of the journal at once
 DECODED_BYTES: Final = 16 * 2**20  # of columns made of them in one go: a busy event loop is slow to ask for the next
 RETRY_S: Final = 1.0
+LOOK_S: Final = 10.0  # between two looks for what was overlooked
 
 
 class Belt:
@@ -55,6 +58,8 @@ class Belt:
         self._deferred = 0  # the last sequence that was left to be read
         self._left_of: dict[int, int] = {}  # the same by project, while something is left
         self._is_reading = False
+        self._look_at = 0.0  # by the loop's clock
+        self._looked_to = 0  # nothing up to this sequence was overlooked, or it is read again
         reading.inside.append(self._inside)
         self._left = asyncio.Event()
         self._room = asyncio.Event()
@@ -75,7 +80,9 @@ class Belt:
         if recover_to:
             self.leave(recover_to)
             self._behind = 0
-        self._task = asyncio.get_running_loop().create_task(self._catch_up())
+        loop = asyncio.get_running_loop()
+        self._look_at = loop.time() + LOOK_S
+        self._task = loop.create_task(self._catch_up())
 
     def put(self, sequence: int, decoded: Decoded, wire_bytes: int, received_ns: int) -> None:
         """A request is on disk, and to be stored."""
@@ -140,15 +147,39 @@ class Belt:
 
     async def _catch_up(self) -> None:
         while True:
-            await self._left.wait()
-            self._left.clear()
-            while self._behind is not None:
-                try:
+            await self._is_left()
+            try:
+                if self._behind is None:
+                    await self._look_over()
+                else:
                     await self._has_room()
                     await self._read_on(self._behind)
-                except Exception:  # a disk that does not read now may do so later; what is left stays
-                    self._sink.log.exception("the journal cannot be read")
-                    await asyncio.sleep(RETRY_S)
+            except Exception:  # a disk that does not read now may do so later; what is left stays
+                self._sink.log.exception("the journal cannot be read")
+                await asyncio.sleep(RETRY_S)
+
+    async def _is_left(self) -> None:
+        """Wait until something is left, or until it is time for the next look."""
+        if self._behind is None:
+            self._left.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(self._look_at):
+                    await self._left.wait()
+
+    async def _look_over(self) -> None:
+        """The oldest request that the journal offers is in memory, or left to be read. If it is in neither, by a defect
+        of ours, it would wait for the next process: it is read again, with what is behind it. Once: what is stored and
+        could not be recorded (`Writer.write`) looks the same.
+        """
+        self._look_at = asyncio.get_running_loop().time() + LOOK_S
+        entries = await self._read(self._looked_to, 1)
+        known = self._inside | self._ended
+        for sequence in (entry.sequence for entry in entries if entry.sequence not in known):
+            if self._behind is None or sequence <= self._behind:
+                self._looked_to = self._journal.last
+                self._sink.metrics.overlooked_requests.inc()
+                self._sink.log.error("a request of the journal was overlooked and is read again", sequence=sequence)
+                self.leave(sequence)
 
     @property
     def _room_bytes(self) -> int:
@@ -166,7 +197,7 @@ class Belt:
 
     async def _read_on(self, after: int) -> None:
         deferred = self._deferred
-        entries = await self._read(after)
+        entries = await self._read(after, READ_BYTES)
         if entries:
             known = self._inside | self._ended
             await self._take_up([entry for entry in entries if entry.sequence not in known])
@@ -176,12 +207,12 @@ class Belt:
             self._behind = None  # nothing was left while it was read: from here on requests wait in memory again
             self._left_of.clear()
 
-    async def _read(self, after: int) -> list[Entry]:
+    async def _read(self, after: int, max_bytes: int) -> list[Entry]:
         """What is read may have been in memory when the read began, and be stored when it ends."""
         self._ended.clear()
         self._is_reading = True
         try:
-            return await self._reading.behind(after, READ_BYTES, slow=self._slow)
+            return await self._reading.behind(after, max_bytes, slow=self._slow)
         finally:
             self._is_reading = False
 

@@ -57,7 +57,8 @@ class Writer:
             await self._recorded(lambda: self._journal.begin(batch))
         except Exception as error:
             # The disk does not take a few bytes for half a minute: what it holds may be lost soon, so better the rows
-            # twice, should the process end before it is back, than not at all.
+            # twice, should the process end before it is back, than not at all. (Twice in any case without the memory
+            # to note them: the lane finds them in the journal still.)
             self._sink.log.exception("a batch is stored without a record of its boundaries", error=str(error))
         await self.store(batch, requests)
 
@@ -255,11 +256,11 @@ class Writer:
             self._reading.count_damaged()
 
     async def _recorded(self, record: Callable[[], Awaitable[T]]) -> T:
-        """Tried for half a minute: a full disk may have room again."""
+        """Tried for half a minute: a full disk may have room again, and so may memory."""
         for _ in range(RECORD_TRIES):
             try:
                 return await record()
-            except (ApiError, OSError):
+            except (ApiError, OSError, MemoryError):
                 await asyncio.sleep(RECORD_RETRY_S)
         return await record()
 

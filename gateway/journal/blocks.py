@@ -36,6 +36,9 @@ class Blocks:
         self._full_at = -1  # the next block begins there
         self._second = -1
 
+    def __len__(self) -> int:
+        return len(self._firsts)
+
     def add(self, sequence: int, offset: int, received_ns: int, items: int, *, slow: bool) -> None:
         """The next request of the segment."""
         second = received_ns // _SECOND_NS
@@ -53,10 +56,8 @@ class Blocks:
         """The number of the block that has this sequence, or would have it."""
         return max(bisect_right(self._firsts, sequence) - 1, 0)
 
-    def get(self, number: int, last: int, end: int) -> Block | None:
-        """A block; None behind the last one. `last`, `end`: of the segment."""
-        if number >= len(self._firsts):
-            return None
+    def get(self, number: int, last: int, end: int) -> Block:
+        """A block. `last`, `end`: of the segment, and so of its last block."""
         if number + 1 < len(self._firsts):
             last, end = self._firsts[number + 1] - 1, self._starts[number + 1]
         return Block(

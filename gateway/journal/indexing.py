@@ -62,15 +62,20 @@ def _add(segment: Segment, blocks: Blocks, found: Found, limit: int) -> None:
 
 
 def blocks_from(segment: Segment, first: int) -> Iterator[Block]:
-    """The blocks of a segment that have sequences from `first` on."""
+    """The blocks of a segment that have sequences from `first` on, up to its last request when the first is taken.
+
+    Between the steps of a reader others write: the last block grows, and another begins behind it. Who went on with
+    that one would pass over what the block before it got meanwhile.
+    """
     blocks = segment.blocks
-    if blocks is None:
+    if not blocks:
         return
-    number = blocks.of(first)
-    while (block := blocks.get(number, segment.last, segment.length)) is not None:
+    tail = len(blocks) - 1
+    end = blocks.get(tail, segment.last, segment.length)
+    for number in range(blocks.of(first), tail + 1):
+        block = end if number == tail else blocks.get(number, segment.last, segment.length)
         # What is missing before the first request that could be read belongs to its block.
         yield block if number else block._replace(first=segment.first, start=fmt.PAGE)
-        number += 1
 
 
 def finish(steps: Steps[T]) -> T:

@@ -147,7 +147,8 @@ class Log(Protocol):
 
     async def read(self, after: int, max_bytes: int, *, slow: bool | None = None) -> list[Entry]:
         """Requests on disk behind the sequence `after` that are in no batch, in order: so many bytes, but at least one
-        if there is any. `slow`: only of this lane.
+        if there is any. `slow`: only of this lane. Up to the last one it gives it leaves none out, though requests are
+        written while it reads.
         """
 
     async def members(self, batch: Batch) -> list[Entry]:

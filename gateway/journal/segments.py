@@ -81,8 +81,9 @@ class Segment:
 
     def received_ns(self, sequence: int) -> int:
         """When a request of it was received, about; earlier rather than later."""
-        block = None if self.blocks is None else self.blocks.get(self.blocks.of(sequence), self.last, self.length)
-        return self.oldest_ns if block is None else block.second * 10**9
+        if not self.blocks:
+            return self.oldest_ns
+        return self.blocks.get(self.blocks.of(sequence), self.last, self.length).second * 10**9
 
 
 def segment_name(first: int) -> str:

@@ -6,16 +6,21 @@ was killed.
 
 import asyncio
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from chassis.clickhouse import ClickHouse, QueryLimits, StoreRejected, StoreUnavailable
 from chassis.errors import ServiceUnavailable
 from gateway.batches.lane import Lane, LaneLimits
+from gateway.conveyor.belt import Belt
 from gateway.conveyor.queued import Queued, Read, all_queued
 from gateway.journal import Batch, Entry, Journal
+from gateway.journal.files import RealFiles
+from gateway.journal.format import PAGE
 from proto.otlp.codec import decode
 from proto.otlp.policy import Policy
 from tests.gateway.conftest import RecordingStore, eventually
@@ -57,6 +62,48 @@ async def test_what_memory_has_no_room_for_is_read_again(start: Start, clickhous
     await eventually(lambda: stored(gateway) == 14)
     assert await rows("SELECT count(), uniq(span_id) FROM spans") == [(14, 14)]
     assert gateway.metric("pending_items") == gateway.metric("redecoded_differences_total") == 0
+
+
+async def test_what_comes_while_the_journal_is_read_on_is_stored(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While its thread reads, requests queue up for it; what they are written as, between two steps of the reader, ends
+    one block and begins the next.
+    """
+    read = RealFiles.read
+
+    def slowly(files: RealFiles, fd: int, size: int, offset: int) -> bytes:
+        time.sleep(0.005)
+        return read(files, fd, size, offset)
+
+    monkeypatch.setattr(RealFiles, "read", slowly)
+    monkeypatch.setattr("gateway.journal.blocks.BLOCK_BYTES", PAGE + PAGE // 8)
+    gateway = await start(RecordingStore(), pending_bytes=1)
+
+    async def send(first: int) -> None:
+        for number in range(first, 161, 8):
+            await acknowledged(gateway, number)
+
+    await asyncio.gather(*map(send, range(1, 9)))
+    await eventually(lambda: stored(gateway) == 160)
+    assert gateway.metric("overlooked_requests_total") == 0
+
+
+@pytest.mark.parametrize("days_ago", [0, 9], ids=["fresh", "slow"])
+async def test_what_a_lane_has_forgotten_is_noticed_and_stored(
+    start: Start, monkeypatch: pytest.MonkeyPatch, days_ago: int
+) -> None:
+    put = Belt.put
+
+    def forget(belt: Belt, sequence: int, *rest: Any) -> None:
+        if sequence != 2:
+            put(belt, sequence, *rest)
+
+    monkeypatch.setattr(Belt, "put", forget)
+    monkeypatch.setattr("gateway.conveyor.belt.LOOK_S", 0.02)
+    gateway = await start(RecordingStore(), slow_linger_s=0.0)
+    for number in (1, 2, 3):
+        await acknowledged(gateway, number, start_ns=NOW_NS - days_ago * DAY_NS)
+    await eventually(lambda: stored(gateway) == 3)
+    assert gateway.metric("overlooked_requests_total") == 1
 
 
 @pytest.mark.parametrize("finished", [False, True], ids=["before_the_answer", "after_it"])

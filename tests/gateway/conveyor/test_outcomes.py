@@ -262,6 +262,22 @@ async def test_a_batch_whose_boundaries_cannot_be_recorded_is_stored(
     assert gateway.metric("pending_items") == 0
 
 
+async def test_what_is_stored_and_cannot_be_recorded_is_read_again_once(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def begin(_journal: Journal, _batch: Batch) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(Journal, "begin", begin)
+    monkeypatch.setattr("gateway.conveyor.writer.RECORD_TRIES", 0)
+    monkeypatch.setattr("gateway.conveyor.belt.LOOK_S", 0.01)
+    gateway = await start(RecordingStore())
+    for number in (1, 2, 3, 4):
+        await acknowledged(gateway, number)
+        await eventually(lambda number=number: stored(gateway) == 2 * number)  # type: ignore[misc]
+    assert gateway.metric("overlooked_requests_total") == 4
+
+
 async def test_want_of_memory_is_no_request_s_fault(
     start: Start, crash: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,7 +22,7 @@ from gateway.journal.indexing import finish
 from gateway.journal.quarantine import read_contents
 from proto.otlp.policy import Policy
 from tests.gateway.journal.disk import PAGE, Disk, PowerLoss
-from tests.gateway.journal.rig import FIRST, OPERATIONS_THAT_FAIL, ROOT, Rig, lost_with, ranges
+from tests.gateway.journal.rig import ALL, FIRST, OPERATIONS_THAT_FAIL, ROOT, Rig, lost_with, ranges
 from tests.selection import scaled
 
 Body = bytes
@@ -94,6 +94,25 @@ class Machine(RuleBasedStateMachine):
         self.commit([0], POLICIES[0])
         with self.meets(fate):
             self.commit(sizes, POLICIES[0])
+
+    @rule(
+        groups=st.lists(st.lists(SIZES, min_size=1, max_size=3), max_size=4),
+        seconds=st.sampled_from([0.0, 1.0]),
+        max_bytes=st.sampled_from([1, 30_000, ALL]),
+    )
+    def write_between_the_steps_of_a_reader(self, groups: list[list[int]], seconds: float, max_bytes: int) -> None:
+        """It may end before what is written meanwhile, and passes over nothing of it."""
+        entries: list[Entry] = []
+
+        def read() -> Iterator[None]:
+            entries.extend((yield from self.rig.journal.shelf.read(0, max_bytes)))
+
+        for _, sizes in itertools.zip_longest(read(), groups):
+            if sizes is not None:
+                self.commit(sizes, POLICIES[0])
+                self.rig.now += seconds
+                self.commit(sizes, POLICIES[0])
+        assert entries == self.rig.read()[: len(entries)]
 
     @rule(data=st.data(), fate=FATES)
     def begin(self, data: st.DataObject, fate: Fate) -> None:
