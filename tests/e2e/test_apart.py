@@ -418,7 +418,6 @@ def test_what_is_acknowledged_after_the_insert_is_not_lost_or_doubled_either(sto
     assert all(copies[trace_id] <= 1 for trace_id in senders.refused)
 
 
-@pytest.mark.long
 def test_in_the_mode_store_exports_are_told_to_come_back_while_clickhouse_is_away(storing: Apart) -> None:
     storing.engine.kill()
     try:
@@ -434,7 +433,6 @@ def test_in_the_mode_store_exports_are_told_to_come_back_while_clickhouse_is_awa
     assert (answer.status, storing.stored(trace_id)) == (200, 1)
 
 
-@pytest.mark.long
 def test_in_the_mode_store_a_clickhouse_that_hangs_is_one_that_is_away(storing: Apart) -> None:
     storing.engine.pause()
     try:
@@ -449,7 +447,6 @@ def test_in_the_mode_store_a_clickhouse_that_hangs_is_one_that_is_away(storing: 
     assert storing.stored(trace_id) <= 1  # it may have been stored after its answer, once
 
 
-@pytest.mark.long
 def test_in_the_mode_store_services_start_before_what_they_need(storing: Apart) -> None:
     storing.sluice.stop()
     with away(storing.engine), away(storing.database):

@@ -111,7 +111,6 @@ def lose_parts(store: Path) -> int:
     return int(batches)
 
 
-@pytest.mark.long
 def test_fault_16_lost_part_with_a_live_deduplication_log(tmp_path: Path, run: str) -> None:
     """After a power loss ClickHouse may know the token of a part that is gone. The rows are there once all the same."""
     sluice = running(tmp_path / "data", tmp_path / "log", **{**SMALL, "SLUICE_GATEWAY_JOURNAL_HOLD_S": "600"})

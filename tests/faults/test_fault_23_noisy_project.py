@@ -6,8 +6,6 @@ import threading
 from collections import Counter
 from typing import Final, Self
 
-import pytest
-
 from gateway.shedding import FEWEST
 from tests.e2e.product import eventually
 from tests.faults.conftest import MakeGateway
@@ -81,7 +79,6 @@ def test_fault_23_noisy_project_beyond_its_rate(make_gateway: MakeGateway, site:
     assert gateway.metric("sluice_gateway_requests_total", reason="rate_limited") == noise.statuses[429]
 
 
-@pytest.mark.long
 def test_fault_23_noisy_project_that_varies_its_credential_takes_no_places_of_others(
     make_gateway: MakeGateway, site: Site, run: str
 ) -> None:

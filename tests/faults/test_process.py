@@ -18,6 +18,7 @@ from tests.faults.proxy import Proxy, Reset
 from tests.faults.records import Body, Export, body_of, rejected_of
 from tests.faults.sdk import PATIENCE_S, SdkClient
 from tests.faults.zygote import Zygote
+from tests.selection import scaled
 
 HOUR_NS = 3600 * 10**9
 YEAR_NS = 365 * 24 * HOUR_NS
@@ -165,7 +166,7 @@ def test_fault_19_clock_is_wrong(make_gateway: MakeGateway, zygote: Zygote, prox
     assert (records.faults, records.stored) == ({}, 4 * len(taken)), records
 
 
-@pytest.mark.long
+@pytest.mark.sized
 def test_a_rolling_restart_under_load_fails_no_export(
     make_gateway: MakeGateway, site: Site, run: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -183,7 +184,7 @@ def test_a_rolling_restart_under_load_fails_no_export(
     try:
         with loaded(gateway, site, f"{run}-new", reconnect=True) as load:
             before = gateway.process
-            for turn in range(3):
+            for turn in range(scaled(2, 3)):
                 settings["SLUICE_HEALTH_PORT"] = str(ports[turn % 2])
                 gateway.begin()
                 send_until(clients, partial(is_ready, f"http://127.0.0.1:{ports[turn % 2]}"))
