@@ -128,7 +128,7 @@ fuzz: programs $(VENV)/.dev ## every fuzz target for FUZZ_SECONDS each (docs/fuz
 
 load: $(VENV)/load/.made ## Locust, for benchmarks/locust
 
-bench: $(VENV)/.dev $(VENV)/load/.made ## what the claims in README.md are measured with
+bench: $(VENV)/.dev $(VENV)/load/.made ## what docs/benchmarks.md is measured with
 	for folder in benchmarks/*/; do name=$$(basename $$folder); [ $$name = gate ] || { echo "== $$name"; $(BIN)/python -m benchmarks.$$name; }; done
 
 .PHONY: gate

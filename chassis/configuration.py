@@ -3,7 +3,7 @@
 What every service stands on (`chassis.settings`) is `SLUICE_<FIELD>`, at the top level of the file. A service adds a
 structure of its own whose fields are `SLUICE_<SERVICE>_<FIELD>` and the table `[<service>]` of the same file. A name
 nobody knows, or a value that does not fit, refuses to start and is named. Each field carries its unit, what 0 means and
-a sentence; `describe` turns them into the rows of `sluice config` and of the README.
+a sentence; `describe` turns them into the rows of `sluice config` and of docs/settings.md.
 """
 
 import os

@@ -38,7 +38,7 @@ _HEADINGS: Final = ("| Name | Default | Unit | 0 or empty means | What it is |",
 
 
 def markdown(rows: Sequence[Description]) -> Iterator[str]:
-    """The table of README.md, line by line."""
+    """The table of docs/settings.md, line by line."""
     yield from (f"{line}\n" for line in _HEADINGS)
     for row in rows:
         default = f"`{row.default}`" if row.default else ""

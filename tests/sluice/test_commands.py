@@ -134,10 +134,10 @@ def test_config_refuses_what_a_start_would_refuse(tmp_path: Path) -> None:
     assert "SLUICE_QUERY_NONSENSE" in refusal(sluice("config", SLUICE_QUERY_NONSENSE="1"), 2)
 
 
-def test_readme_has_the_settings_as_they_are() -> None:
+def test_the_documentation_has_the_settings_as_they_are() -> None:
     table = sluice("config", "--markdown").stdout
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert table.strip() in readme, "paste the output of `sluice config --markdown` into README.md"
+    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    assert table.strip() in page, "paste the output of `sluice config --markdown` into docs/settings.md"
 
 
 def test_every_number_says_its_unit_and_what_zero_means_where_zero_is_allowed() -> None:

@@ -1,4 +1,4 @@
-"""The examples of README.md run as they are printed; only the addresses are those of the test."""
+"""The examples of docs/clients.md run as they are printed; only the addresses are those of the test."""
 
 import json
 import re
@@ -14,15 +14,13 @@ from tests.e2e.agents import CLIENT_SECONDS, JAVASCRIPT, client_environment, lis
 from tests.e2e.product import Sluice, eventually, free_port, stop
 from tests.e2e.reading import arrived
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "clients.md"
 
 
 def examples() -> list[str]:
-    """The indented blocks of the section on sending."""
-    text = README.read_text(encoding="utf-8")
-    section = re.search(r"^## Send from your own programs\n(.*?)^## ", text, re.MULTILINE | re.DOTALL)
-    assert section
-    blocks = re.findall(r"(?:^(?: {4}.*)?\n)*^ {4}.*\n", section[1], re.MULTILINE)
+    """The indented blocks of the page."""
+    text = PAGE.read_text(encoding="utf-8")
+    blocks = re.findall(r"(?:^(?: {4}.*)?\n)*^ {4}.*\n", text, re.MULTILINE)
     return [re.sub(r"^ {4}", "", block, flags=re.MULTILINE).strip() + "\n" for block in blocks]
 
 
@@ -33,7 +31,7 @@ def example(opening: str) -> str:
 
 
 def in_the_shell(sluice: Sluice, directory: Path, lines: str, addresses: Mapping[str, str]) -> list[str]:
-    """What runs shell lines of README.md where `data/bootstrap.json` is."""
+    """What runs shell lines of the page where `data/bootstrap.json` is."""
     (directory / "data").mkdir()
     (directory / "data" / "bootstrap.json").write_text(f'{{\n  "legacyKey": "{sluice.key}"\n}}\n', encoding="utf-8")
     for written, real in addresses.items():
@@ -63,14 +61,14 @@ def run(command: list[str], directory: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_python_as_the_readme_has_it(sluice: Sluice, tmp_path: Path) -> None:
+def test_python_as_the_page_has_it(sluice: Sluice, tmp_path: Path) -> None:
     (tmp_path / "hello.py").write_text(example("from opentelemetry import trace\n"), encoding="utf-8")
     lines = example("secret() ") + f"{sys.executable} hello.py\n"
     run(in_the_shell(sluice, tmp_path, lines, {"http://127.0.0.1:4318": sluice.base_url}), tmp_path)
     exported(sluice, "hello from Python")
 
 
-def test_logging_as_the_readme_has_it(sluice: Sluice, tmp_path: Path) -> None:
+def test_logging_as_the_page_has_it(sluice: Sluice, tmp_path: Path) -> None:
     (tmp_path / "hello.py").write_text(example("import logging\n"), encoding="utf-8")
     lines = example("secret() ") + f"{sys.executable} hello.py 2>/dev/null\n"
     run(in_the_shell(sluice, tmp_path, lines, {"http://127.0.0.1:4318": sluice.base_url}), tmp_path)
@@ -78,7 +76,7 @@ def test_logging_as_the_readme_has_it(sluice: Sluice, tmp_path: Path) -> None:
     assert (record["body"], record["severityText"]) == ("hello from logging", "WARN")
 
 
-def test_javascript_as_the_readme_has_it(sluice: Sluice, tmp_path: Path) -> None:
+def test_javascript_as_the_page_has_it(sluice: Sluice, tmp_path: Path) -> None:
     (tmp_path / "hello.mjs").write_text(example("import { trace }"), encoding="utf-8")
     (tmp_path / "node_modules").symlink_to(JAVASCRIPT / "node_modules")
     lines = example("secret() ") + f"{node()} hello.mjs\n"
@@ -86,7 +84,7 @@ def test_javascript_as_the_readme_has_it(sluice: Sluice, tmp_path: Path) -> None
     exported(sluice, "hello from JavaScript")
 
 
-def test_rotel_as_the_readme_has_it(sluice: Sluice, tmp_path: Path) -> None:
+def test_rotel_as_the_page_has_it(sluice: Sluice, tmp_path: Path) -> None:
     http, grpc = free_port(), free_port()
     lines = f"""{example("secret() ")}
 python() {{ {sys.executable} "$@"; }}
