@@ -11,22 +11,22 @@ from collections.abc import Callable
 from aiohttp import HttpVersion11, web
 from aiohttp.web_protocol import RequestPayloadError
 
-from chassis.connections.heads import Unreadable
+from chassis.connections.heads import MalformedRequest
 from chassis.errors import ApiError, BadRequest, PayloadTooLarge, ServiceUnavailable, Unimplemented
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-async def defer_continue(request: web.Request) -> None:
+async def delay_100_continue(request: web.Request) -> None:
     """Expect handler of every route: says nothing yet, `read_body` answers when the body is wanted."""
 
 
-def refuse_unreadable(request: web.Request) -> None:
+def reject_malformed(request: web.Request) -> None:
     """Refuse what cannot be answered as it stands: a head with a part that cannot be understood (BadRequest; the
     connection knows), and a body in a transfer coding besides chunked (Unimplemented), which aiohttp would hand on
     still coded.
     """
-    unreadable: Unreadable | None = getattr(request.protocol, "unreadable", None)
+    unreadable: MalformedRequest | None = getattr(request.protocol, "malformed_request", None)
     if unreadable is not None and unreadable.headers is request.headers:
         raise unreadable.error
     codings = request.headers.getall("Transfer-Encoding", None)
@@ -38,7 +38,7 @@ async def read_body(
     request: web.Request,
     max_bytes: int,
     timeout_s: float,
-    grown: Callable[[int], None] | None = None,
+    on_growth: Callable[[int], None] | None = None,
     *,
     min_rate: int = 0,
 ) -> bytes:
@@ -51,31 +51,31 @@ async def read_body(
     body does not arrive in time, BadRequest when it breaks off or its framing is wrong. All of them close the
     connection.
     """
-    _refuse_announced(request, max_bytes)
+    _reject_declared_length(request, max_bytes)
     if request.content.is_eof() and request.content.exception() is None:
-        return _whole(request.content.read_nowait(), max_bytes, grown)
+        return _received_body(request.content.read_nowait(), max_bytes, on_growth)
     try:
         async with asyncio.timeout(timeout_s) as limit:
-            await _continue(request)
-            return await _read_at_most(request, max_bytes, grown, _Pace(limit, timeout_s, min_rate))
+            await _send_100_continue(request)
+            return await _read_at_most(request, max_bytes, on_growth, _BodyRateLimit(limit, timeout_s, min_rate))
     except TimeoutError as error:
         raise ServiceUnavailable("The body did not arrive in time.", close=True) from error
     except (RequestPayloadError, web.HTTPBadRequest) as error:
         raise BadRequest("The body is not framed as its headers say.", close=True) from error
 
 
-def _refuse_announced(request: web.Request, max_bytes: int) -> None:
+def _reject_declared_length(request: web.Request, max_bytes: int) -> None:
     if request.content_length is not None and request.content_length > max_bytes:
         raise _too_large(max_bytes)
 
 
-async def _continue(request: web.Request) -> None:
+async def _send_100_continue(request: web.Request) -> None:
     if request.version >= HttpVersion11 and request.headers.get("Expect", "").lower() == "100-continue":
         await request.writer.write(_CONTINUE)
         request.writer.output_size = 0  # an interim answer is not the start of the response
 
 
-class _Pace:
+class _BodyRateLimit:
     """A deadline that what arrives puts off, by a second for so many bytes. It is never further away than it was at the
     beginning: what came fast earns nothing for a rest that does not come.
     """
@@ -85,7 +85,7 @@ class _Pace:
         self._timeout_s = timeout_s
         self._bytes_per_s = bytes_per_s
 
-    def arrived(self, nbytes: int) -> None:
+    def extend_deadline(self, nbytes: int) -> None:
         deadline = self._limit.when()
         if self._bytes_per_s and deadline is not None:
             latest = asyncio.get_running_loop().time() + self._timeout_s
@@ -93,7 +93,7 @@ class _Pace:
 
 
 async def _read_at_most(
-    request: web.Request, max_bytes: int, grown: Callable[[int], None] | None, pace: _Pace
+    request: web.Request, max_bytes: int, on_growth: Callable[[int], None] | None, rate_limit: _BodyRateLimit
 ) -> bytes:
     pieces: list[bytes] = []
     size = 0
@@ -105,24 +105,24 @@ async def _read_at_most(
         if size > max_bytes:
             raise _too_large(max_bytes)
         if not request.content.is_eof():
-            pace.arrived(len(piece))
-        if grown is not None:
-            _tell(grown, size)
+            rate_limit.extend_deadline(len(piece))
+        if on_growth is not None:
+            _report_growth(on_growth, size)
         pieces.append(piece)
 
 
-def _whole(body: bytes, max_bytes: int, grown: Callable[[int], None] | None) -> bytes:
+def _received_body(body: bytes, max_bytes: int, on_growth: Callable[[int], None] | None) -> bytes:
     """A body that is here already, as most are: nobody waits for it, and nobody has to be told to send it."""
     if len(body) > max_bytes:
         raise _too_large(max_bytes)
-    if grown is not None:
-        _tell(grown, len(body))
+    if on_growth is not None:
+        _report_growth(on_growth, len(body))
     return body
 
 
-def _tell(grown: Callable[[int], None], size: int) -> None:
+def _report_growth(on_growth: Callable[[int], None], size: int) -> None:
     try:
-        grown(size)
+        on_growth(size)
     except ApiError as error:
         error.close = True  # the rest is not drained
         raise

@@ -14,26 +14,26 @@ from aiohttp.client_proto import ResponseHandler
 MAX_RECEIVED: Final = 128 * 1024  # bytes of an answer: heads, body and whatever is around it
 
 
-class BoundedConnector(aiohttp.TCPConnector):
+class LimitedConnector(aiohttp.TCPConnector):
     """For connections that are used for one request each."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        protocol: type[ResponseHandler] = _Bounded
+        protocol: type[ResponseHandler] = _LimitedProtocol
         self._factory = partial(protocol, loop=self._loop)
 
 
-class _Bounded(ResponseHandler):
+class _LimitedProtocol(ResponseHandler):
     """Hands on the first bytes of a connection, and aborts it at the bound."""
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         super().__init__(loop=loop)
-        self._left = MAX_RECEIVED
+        self._remaining_bytes = MAX_RECEIVED
 
     def data_received(self, data: bytes) -> None:
-        left, self._left = self._left, self._left - len(data)
+        left, self._remaining_bytes = self._remaining_bytes, self._remaining_bytes - len(data)
         if left > 0:
             super().data_received(data[:left])
         transport = self.transport
-        if self._left < 0 and transport is not None:
+        if self._remaining_bytes < 0 and transport is not None:
             transport.abort()

@@ -44,7 +44,7 @@ def setting(
     return msgspec.Meta(description=doc, extra=extra, ge=ge, le=le)
 
 
-class Description(msgspec.Struct, frozen=True):
+class SettingInfo(msgspec.Struct, frozen=True):
     """One row of `sluice config`. `value` is masked when the setting is secret."""
 
     name: str
@@ -75,8 +75,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         values, origins = _gather(cls.prefix, environ, toml_path)
         for name, value in (overrides or {}).items():
             values[name], origins[name] = value, f"--{name.replace('_', '-')}"
-        _refuse_unknown(cls, values, origins)
-        _refuse_unfit(cls, values, origins)
+        _reject_unknown(cls, values, origins)
+        _reject_invalid(cls, values, origins)
         settings = msgspec.convert(values, cls, strict=False)
         settings.validate()
         return settings
@@ -91,7 +91,7 @@ def environment(environ: Mapping[str, str] | None = None) -> Mapping[str, str]:
     return {name: value for name, value in source.items() if name.startswith(PREFIX)}
 
 
-def describe(settings: Settings) -> list[Description]:
+def describe(settings: Settings) -> list[SettingInfo]:
     """Every field of `settings` in declaration order, with its current value (secrets masked)."""
     cls = type(settings)
     defaults = {field.name: field.default for field in msgspec.structs.fields(cls)}
@@ -99,12 +99,12 @@ def describe(settings: Settings) -> list[Description]:
     for name, meta in _metas(cls).items():
         extra = meta.extra or {}
         value = getattr(settings, name)
-        masked = "********" if extra["secret"] and value else _shown(value)
-        default = extra["shown_default"] or _shown(defaults[name])
+        masked = "********" if extra["secret"] and value else _format_value(value)
+        default = extra["shown_default"] or _format_value(defaults[name])
         rows.append(
-            Description(
+            SettingInfo(
                 name=cls.prefix + name.upper(),
-                key=_table(cls.prefix) + name,
+                key=_table_prefix(cls.prefix) + name,
                 unit=extra["unit"],
                 default=default,
                 zero=extra["zero"],
@@ -120,7 +120,7 @@ def _gather(prefix: str, environ: Mapping[str, str], toml_path: Path | None) -> 
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for name, value in _file_values(prefix, toml_path).items():
-        values[name], origins[name] = value, f"{_table(prefix)}{name} in {toml_path}"
+        values[name], origins[name] = value, f"{_table_prefix(prefix)}{name} in {toml_path}"
     for name, text in environ.items():
         if not name.startswith(prefix) or name == CONFIG_VARIABLE or text == "" or _belongs_to_another(prefix, name):
             continue
@@ -146,19 +146,19 @@ def _file_values(prefix: str, toml_path: Path | None) -> dict[str, Any]:
         raise SettingsError(f"The settings file {toml_path} is nested too deep.") from error
     if prefix == PREFIX:
         return {name: value for name, value in document.items() if name not in SERVICES}
-    table = document.get(_table(prefix).rstrip("."), {})
+    table = document.get(_table_prefix(prefix).rstrip("."), {})
     if not isinstance(table, dict):
-        raise SettingsError(f"{_table(prefix).rstrip('.')} in {toml_path} must be a table.")
+        raise SettingsError(f"{_table_prefix(prefix).rstrip('.')} in {toml_path} must be a table.")
     return table
 
 
-def _table(prefix: str) -> str:
+def _table_prefix(prefix: str) -> str:
     """`gateway.` for the prefix SLUICE_GATEWAY_, nothing for the chassis."""
     service = prefix.removeprefix(PREFIX).rstrip("_").lower()
     return f"{service}." if service else ""
 
 
-def _refuse_unknown(cls: type[Settings], values: Mapping[str, Any], origins: Mapping[str, str]) -> None:
+def _reject_unknown(cls: type[Settings], values: Mapping[str, Any], origins: Mapping[str, str]) -> None:
     known = _metas(cls)
     unknown = sorted(origins[name] for name in values if name not in known)
     if unknown:
@@ -169,7 +169,7 @@ def _refuse_unknown(cls: type[Settings], values: Mapping[str, Any], origins: Map
         )
 
 
-def _refuse_unfit(cls: type[Settings], values: dict[str, Any], origins: Mapping[str, str]) -> None:
+def _reject_invalid(cls: type[Settings], values: dict[str, Any], origins: Mapping[str, str]) -> None:
     """Convert field by field, so that every bad value is named by where it came from."""
     hints = get_type_hints(cls, include_extras=True)
     metas = _metas(cls)
@@ -180,12 +180,12 @@ def _refuse_unfit(cls: type[Settings], values: dict[str, Any], origins: Mapping[
         try:
             values[name] = msgspec.convert(values[name], hints[name], strict=False)
         except msgspec.ValidationError:
-            problems.append(f"{origins[name]}: must be {_wanted(hints[name].__origin__, metas[name])}")
+            problems.append(f"{origins[name]}: must be {_expected_value(hints[name].__origin__, metas[name])}")
     if problems:
         raise SettingsError(f"Bad setting: {'; '.join(problems)}.")
 
 
-def _wanted(kind: Any, meta: msgspec.Meta) -> str:
+def _expected_value(kind: Any, meta: msgspec.Meta) -> str:
     """What a value has to be, for people."""
     if get_origin(kind) is Literal:
         return f"one of {', '.join(get_args(kind))}"
@@ -210,7 +210,7 @@ def _metas(cls: type[Settings]) -> dict[str, msgspec.Meta]:
     return metas
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, Sequence):

@@ -14,7 +14,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from chassis.configuration import SettingsError
-from chassis.unrouted import UNROUTED, at_path, route_name
+from chassis.unrouted import UNROUTED, resolve_path, route_name
 
 RATE_HEADERS: Final = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
 _PREFLIGHT_SECONDS: Final = 600
@@ -34,34 +34,34 @@ class Cors:
     exposed: tuple[str, ...]
 
     @property
-    def varies(self) -> bool:
+    def varies_by_origin(self) -> bool:
         """Whether answers are other ones for other origins, which caches are to know."""
         return bool(self.origins) and "*" not in self.origins
 
     async def preflight(self, request: web.Request) -> web.Response:
         """Tell a browser what a page may send."""
         answer = web.Response(status=204)
-        if self._admitted(request) is not None:
+        if self._allowed_origin(request) is not None:
             answer.headers["Access-Control-Allow-Methods"] = ", ".join(self.methods)
             answer.headers["Access-Control-Allow-Headers"] = ", ".join(self.headers)
             answer.headers["Access-Control-Max-Age"] = str(_PREFLIGHT_SECONDS)
         return answer
 
-    def mark(self, request: web.Request, answer: web.StreamResponse) -> None:
+    def add_headers(self, request: web.Request, answer: web.StreamResponse) -> None:
         """Say on an answer which page may read it."""
-        if self.varies:
+        if self.varies_by_origin:
             others = answer.headers.get("Vary")
             answer.headers["Vary"] = "Origin" if others is None else f"{others}, Origin"
-        admitted = self._admitted(request)
+        admitted = self._allowed_origin(request)
         if admitted is not None:
             answer.headers["Access-Control-Allow-Origin"] = admitted
             answer.headers["Access-Control-Expose-Headers"] = ", ".join(self.exposed)
 
-    def _admitted(self, request: web.Request) -> str | None:
+    def _allowed_origin(self, request: web.Request) -> str | None:
         origin = request.headers.get("Origin")
         if origin is None or not (origin in self.origins or "*" in self.origins):
             return None
-        return origin if self.varies else "*"
+        return origin if self.varies_by_origin else "*"
 
 
 def check_origins(name: str, origins: Iterable[str]) -> None:
@@ -74,7 +74,7 @@ def check_origins(name: str, origins: Iterable[str]) -> None:
             )
 
 
-def marking(policies: Mapping[web.AbstractResource, Cors]) -> Middleware:
+def cors_middleware(policies: Mapping[web.AbstractResource, Cors]) -> Middleware:
     """Marks what the paths of `policies` answer, also to methods that they do not take."""
 
     @web.middleware
@@ -82,9 +82,9 @@ def marking(policies: Mapping[web.AbstractResource, Cors]) -> Middleware:
         answer = await handler(request)
         resource = request.match_info.route.resource
         if route_name(request) == UNROUTED:
-            resource, _ = await at_path(request, policies)
+            resource, _ = await resolve_path(request, policies)
         if resource is not None and resource in policies:
-            policies[resource].mark(request, answer)
+            policies[resource].add_headers(request, answer)
         return answer
 
     return mark

@@ -68,7 +68,7 @@ class CursorSigner:
         return hmac.digest(self._key, message, hashlib.sha256)[:_TAG_BYTES]
 
 
-def cursor_signer(configured: str, path: Path) -> CursorSigner:
+def load_cursor_signer(configured: str, path: Path) -> CursorSigner:
     """From the configured text when there is one (several machines must share it), else from the key file.
 
     Raises KeyFileUnusable.

@@ -8,21 +8,23 @@ import resource
 from pathlib import Path
 from typing import Final
 
-MOST: Final = 2**20  # where the system has no limit worth the name; some libraries are slow with a very high one
+MAX_DESCRIPTORS: Final = (
+    2**20
+)  # where the system has no limit worth the name; some libraries are slow with a very high one
 RESERVED: Final = 256  # files, stores, and connections that are just being turned away
-FEWEST: Final = 16  # connections
+MIN_CONNECTIONS: Final = 16  # connections
 
 
-def raise_limit() -> int:
+def raise_nofile_limit() -> int:
     """Take as many descriptors as are permitted; how many that is."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST if hard == resource.RLIM_INFINITY else min(hard, MOST)
+    wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         soft = wanted
-    return MOST if soft == resource.RLIM_INFINITY else soft
+    return MAX_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
 
 
-def for_connections() -> int:
+def connection_budget() -> int:
     """How many connections there can be beside what is open now and what is kept in reserve."""
-    return max(FEWEST, raise_limit() - len(list(Path("/dev/fd").iterdir())) - RESERVED)
+    return max(MIN_CONNECTIONS, raise_nofile_limit() - len(list(Path("/dev/fd").iterdir())) - RESERVED)

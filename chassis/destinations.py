@@ -10,7 +10,7 @@ from yarl import URL
 
 MAX_URL_LENGTH: Final = 2_048
 _MAX_NAME_LENGTH: Final = 253  # of a host, as DNS has it
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*\.?")
+_HOSTNAME: Final = re.compile(r"[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*\.?")
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -42,34 +42,34 @@ _DENIED: Final[tuple[Network, ...]] = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class EgressPolicy:
     """Where one may go: public addresses on `ports`, and the operator's `allowed` networks on any port."""
 
-    allowed: tuple[Network, ...] = ()
+    allowed_networks: tuple[Network, ...] = ()
     ports: frozenset[int] = frozenset({80, 443})
-    http: bool = False  # whether URLs may be http:// too
+    allow_http: bool = False  # whether URLs may be http:// too
 
     def may_permit(self, port: int) -> bool:
         """Whether there is any address that permits the port."""
-        return port in self.ports or bool(self.allowed)
+        return port in self.ports or bool(self.allowed_networks)
 
     def permits(self, address: str, port: int) -> bool:
         """`address` is a number, as a socket has it."""
-        found = _plain(ipaddress.ip_address(address.partition("%")[0]))
-        if any(found in network for network in self.allowed if network.version == found.version):
+        found = _unwrap_ipv4(ipaddress.ip_address(address.partition("%")[0]))
+        if any(found in network for network in self.allowed_networks if network.version == found.version):
             return True
         return port in self.ports and is_public(found)
 
 
 def is_public(address: Address) -> bool:
     """Whether the address is somebody's on the internet: not ours, not the neighbours', not the cloud's."""
-    plain = _plain(address)
+    plain = _unwrap_ipv4(address)
     if any(plain in network for network in _DENIED if network.version == plain.version):
         return False
     return plain.is_global and not plain.is_multicast
 
 
-def literal(host: str) -> Address | None:
+def parse_ip_literal(host: str) -> Address | None:
     """The address that a host of a URL is, in any notation of it (`127.1`, `0x7f000001`, `[::1]`); None for a name."""
     try:
         return ipaddress.ip_address(host.strip("[]").partition("%")[0])
@@ -81,9 +81,9 @@ def literal(host: str) -> Address | None:
         return None
 
 
-def parse_url(text: str, *, http: bool) -> URL:
+def parse_url(text: str, *, allow_http: bool) -> URL:
     """An absolute URL to post to. ValueError, with a sentence for whoever wrote it."""
-    scheme = "http:// or https://" if http else "https://"
+    scheme = "http:// or https://" if allow_http else "https://"
     if len(text) > MAX_URL_LENGTH or not text.isprintable() or " " in text:
         raise ValueError(f"Must be a URL of at most {MAX_URL_LENGTH} characters, without spaces.")
     try:
@@ -91,9 +91,9 @@ def parse_url(text: str, *, http: bool) -> URL:
         port, host = url.port, url.host  # of an international name only the latter fails
     except ValueError as error:
         raise ValueError("Must be a URL.") from error
-    if url.scheme not in (("http", "https") if http else ("https",)) or not host:
+    if url.scheme not in (("http", "https") if allow_http else ("https",)) or not host:
         raise ValueError(f"Must be a URL that starts with {scheme} and a host.")
-    if literal(host) is None and not _is_name(url.raw_host or ""):
+    if parse_ip_literal(host) is None and not _is_hostname(url.raw_host or ""):
         raise ValueError("Must have the name of a host, or an address.")
     if url.user is not None or url.password is not None:
         raise ValueError("Must have no user name or password in it.")
@@ -102,12 +102,12 @@ def parse_url(text: str, *, http: bool) -> URL:
     return url.with_fragment(None)
 
 
-def _is_name(host: str) -> bool:
+def _is_hostname(host: str) -> bool:
     """Whether there can be such a host: no label of its name is empty, and none has other characters."""
-    return len(host.removesuffix(".")) <= _MAX_NAME_LENGTH and _NAME.fullmatch(host) is not None
+    return len(host.removesuffix(".")) <= _MAX_NAME_LENGTH and _HOSTNAME.fullmatch(host) is not None
 
 
-def _plain(address: Address) -> Address:
+def _unwrap_ipv4(address: Address) -> Address:
     """The IPv4 address inside a mapped one or one of NAT64, which is where the packets go; else the address."""
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:

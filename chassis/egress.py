@@ -26,16 +26,18 @@ from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 from multidict import CIMultiDictProxy
 
-from chassis.bounded import BoundedConnector
-from chassis.destinations import Policy, literal, parse_url
+from chassis.bounded import LimitedConnector
+from chassis.destinations import EgressPolicy, parse_ip_literal, parse_url
 
 CONNECT_S: Final = 5.0  # for each address of a name
 TOTAL_S: Final = 15.0  # Standard Webhooks: 15 to 30 s
 BODY_S: Final = 3.0  # for the body of an answer whose head has come
-MAX_ANSWER: Final = 64 * 1024  # bytes
+MAX_BODY_BYTES: Final = 64 * 1024  # bytes
 _MAX_CONNECTIONS: Final = 256
-_LOOK_UPS: Final = 64  # of names at once
-_LOOK_UPS_EACH: Final = 4  # of them for one account: a name server that hangs holds a thread for half a minute
+_MAX_LOOKUPS: Final = 64  # of names at once
+_MAX_LOOKUPS_PER_ACCOUNT: Final = (
+    4  # of them for one account: a name server that hangs holds a thread for half a minute
+)
 _MAX_ADDRESSES: Final = 8  # of a name, that are tried
 
 # Whom the attempt of this task is made for; look-ups are begun by tasks of the connector's, which have a copy.
@@ -44,7 +46,7 @@ _account: ContextVar[str] = ContextVar("egress_account", default="")
 log = structlog.get_logger(__name__)
 
 
-class Unreached(Exception):
+class EgressError(Exception):
     """No answer was had. `permanent`: the same attempt would fail again, whatever the other end does."""
 
     def __init__(self, detail: str, *, permanent: bool = False) -> None:
@@ -53,14 +55,14 @@ class Unreached(Exception):
         self.permanent = permanent
 
 
-class Blocked(Unreached):
+class AddressBlocked(EgressError):
     """The address, which is written as a number, is one that tenants may not reach."""
 
     def __init__(self) -> None:
         super().__init__("The address is not allowed.", permanent=True)
 
 
-class Unresolved(Unreached):
+class NameNotResolved(EgressError):
     """The name leads to no address, or to one that tenants may not reach. It says not which: the log does."""
 
     def __init__(self) -> None:
@@ -68,7 +70,7 @@ class Unresolved(Unreached):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HttpReply:
     """An answer: its head, and up to MAX_ANSWER bytes of the body as they came."""
 
     status: int
@@ -82,12 +84,17 @@ class Egress:
     """
 
     def __init__(
-        self, policy: Policy, *, total_s: float = TOTAL_S, tls: ssl.SSLContext | None = None, local: bool = False
+        self,
+        policy: EgressPolicy,
+        *,
+        total_s: float = TOTAL_S,
+        tls: ssl.SSLContext | None = None,
+        allow_local_names: bool = False,
     ) -> None:
         self.policy = policy
         self._total_s = total_s
         self._tls = tls
-        self._resolver = _Resolver(policy, local=local)
+        self._resolver = _Resolver(policy, allow_local_names=allow_local_names)
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -97,7 +104,7 @@ class Egress:
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
         """Open the client; close it at the end."""
-        connector = BoundedConnector(
+        connector = LimitedConnector(
             resolver=self._resolver,
             socket_factory=self._socket,
             ssl=self.tls,
@@ -121,30 +128,30 @@ class Egress:
             self._session = None
         await self._resolver.close()
 
-    async def post(self, url: str, body: bytes, headers: Mapping[str, str], *, account: str = "") -> Reply:
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str], *, account: str = "") -> HttpReply:
         """Send `body`; the answer, whatever its status. `account`: who shares a bound of look-ups. Raises Unreached."""
         _account.set(account)
         if self._session is None:
-            raise Unreached("The process is shutting down.")
+            raise EgressError("The process is shutting down.")
         try:
-            target = parse_url(url, http=self.policy.http)
+            target = parse_url(url, allow_http=self.policy.allow_http)
         except ValueError as error:
-            raise Unreached("The URL is not valid.", permanent=True) from error
+            raise EgressError("The URL is not valid.", permanent=True) from error
         try:
             async with self._session.post(target, data=body, headers=headers, allow_redirects=False) as answer:
-                return Reply(answer.status, answer.headers, await _capped(answer))
+                return HttpReply(answer.status, answer.headers, await _read_limited_body(answer))
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise _unreached(error) from error
+            raise _to_egress_error(error) from error
 
     async def connect(self, host: str, port: int) -> socket.socket:
         """A connected socket, for protocols other than HTTP. Raises Unreached."""
         try:
             async with asyncio.timeout(self._total_s):
-                return await self._first_connected(await self._resolver.look_up(host, port))
+                return await self._connect_first(await self._resolver.look_up(host, port))
         except OSError as error:
-            raise _unreached(error) from error
+            raise _to_egress_error(error) from error
 
-    async def _first_connected(self, found: Sequence[Any]) -> socket.socket:
+    async def _connect_first(self, found: Sequence[Any]) -> socket.socket:
         failure: OSError = OSError("no address")
         for each in found:
             made = self._socket(each)
@@ -164,7 +171,7 @@ class Egress:
     def _socket(self, info: Any) -> socket.socket:
         """A socket for an address as `getaddrinfo` has it. Raises Blocked."""
         family, kind, protocol, _, address = info
-        _require(self.policy, str(address[0]), int(address[1]))
+        _require_permitted(self.policy, str(address[0]), int(address[1]))
         return socket.socket(family=family, type=kind, proto=protocol)
 
 
@@ -174,11 +181,11 @@ class _Resolver(AbstractResolver):
     Look-ups have threads of their own, and each account a few of them: names that take their time hold up nobody else.
     """
 
-    def __init__(self, policy: Policy, *, local: bool) -> None:
+    def __init__(self, policy: EgressPolicy, *, allow_local_names: bool) -> None:
         self._policy = policy
-        self._local = local
-        self._threads = ThreadPoolExecutor(_LOOK_UPS, thread_name_prefix="egress-dns")
-        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._allow_local_names = allow_local_names
+        self._threads = ThreadPoolExecutor(_MAX_LOOKUPS, thread_name_prefix="egress-dns")
+        self._account_slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
@@ -192,25 +199,25 @@ class _Resolver(AbstractResolver):
 
     async def look_up(self, host: str, port: int, family: socket.AddressFamily = socket.AF_UNSPEC) -> list[Any]:
         """As `getaddrinfo` answers it. Raises Unresolved for names, Blocked for addresses in any notation."""
-        written = literal(host)
+        written = parse_ip_literal(host)
         if written is not None:
-            _require(self._policy, str(written), port)
-        name = host if self._local or written is not None else host.rstrip(".") + "."
+            _require_permitted(self._policy, str(written), port)
+        name = host if self._allow_local_names or written is not None else host.rstrip(".") + "."
         asked = partial(socket.getaddrinfo, name, port, family=family, type=socket.SOCK_STREAM)
         try:
-            found = await self._in_turn(asked)
+            found = await self._run_lookup(asked)
         except (OSError, UnicodeError) as error:
             log.info("a name was not reached", reason="it does not resolve", error=str(error))
-            raise Unresolved from error
+            raise NameNotResolved from error
         for each in found:
             if not self._policy.permits(str(each[4][0]), port):
                 log.info("a name was not reached", reason="its address is not allowed", address=each[4][0], port=port)
-                raise Unresolved
+                raise NameNotResolved
         return found[:_MAX_ADDRESSES]
 
-    async def _in_turn(self, asked: Callable[[], list[Any]]) -> list[Any]:
+    async def _run_lookup(self, lookup: Callable[[], list[Any]]) -> list[Any]:
         """In a thread, among the few of the account. One that nobody waits for any more counts until it ends."""
-        turn = self._turns.setdefault(_account.get(), asyncio.Semaphore(_LOOK_UPS_EACH))
+        turn = self._account_slots.setdefault(_account.get(), asyncio.Semaphore(_MAX_LOOKUPS_PER_ACCOUNT))
         await turn.acquire()
         loop = asyncio.get_running_loop()
 
@@ -218,7 +225,7 @@ class _Resolver(AbstractResolver):
             with contextlib.suppress(RuntimeError):  # the loop may have ended before
                 loop.call_soon_threadsafe(turn.release)
 
-        begun = self._threads.submit(asked)
+        begun = self._threads.submit(lookup)
         begun.add_done_callback(ended)
         return await asyncio.wrap_future(begun)
 
@@ -227,23 +234,23 @@ class _Resolver(AbstractResolver):
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _require(policy: Policy, address: str, port: int) -> None:
+def _require_permitted(policy: EgressPolicy, address: str, port: int) -> None:
     """Raises Blocked."""
     if not policy.permits(address, port):
-        raise Blocked
+        raise AddressBlocked
 
 
-async def _capped(answer: aiohttp.ClientResponse) -> bytes:
+async def _read_limited_body(answer: aiohttp.ClientResponse) -> bytes:
     """The body's first bytes. The status has come and decides; a body that is late, cut off or endless does not."""
     read = bytearray()
     with contextlib.suppress(aiohttp.ClientError, OSError):  # TimeoutError among them
         async with asyncio.timeout(BODY_S):
             async for chunk in answer.content.iter_any():
                 read += chunk
-                if len(read) >= MAX_ANSWER:
+                if len(read) >= MAX_BODY_BYTES:
                     break
     answer.close()  # the rest stays unread
-    return bytes(read[:MAX_ANSWER])
+    return bytes(read[:MAX_BODY_BYTES])
 
 
 # What was raised, in general words, and whether it would be raised again; the first that fits counts.
@@ -262,11 +269,11 @@ _FAILURES: Final[tuple[tuple[tuple[type[Exception], ...], str, bool], ...]] = (
 )
 
 
-def _unreached(error: Exception) -> Unreached:
+def _to_egress_error(error: Exception) -> EgressError:
     for kinds, detail, permanent in _FAILURES:
         if isinstance(error, kinds):
-            return Unreached(detail, permanent=permanent)
-    return Unreached("The request could not be made.", permanent=True)
+            return EgressError(detail, permanent=permanent)
+    return EgressError("The request could not be made.", permanent=True)
 
 
 @lru_cache(maxsize=1)

@@ -73,11 +73,11 @@ class Unauthorized(ApiError):
         super().__init__(ErrorCode.UNAUTHORIZED, message, headers={"WWW-Authenticate": "Bearer"}, close=close)
 
 
-class Outlived(Unauthorized):
+class CredentialExpired(Unauthorized):
     """401: a credential of ours that was good once. The answer is that to any other; but it is no guess at one."""
 
 
-class FactorRequired(ApiError):
+class MfaRequired(ApiError):
     """401: the session is good, but its user has yet to show the second factor."""
 
     def __init__(self) -> None:

@@ -22,16 +22,18 @@ from typing import Any, Final, Protocol
 from aiohttp import web
 
 from chassis.errors import ServiceUnavailable
-from chassis.senders import names_project, sender_in
+from chassis.senders import extract_client_key, has_project_id
 
-MAX_DROPPED: Final = 2**20  # bytes of a body that are still to come; reading these takes as long as a new connection
+MAX_DISCARDED_BYTES: Final = (
+    2**20
+)  # bytes of a body that are still to come; reading these takes as long as a new connection
 
-GATES: Final = web.AppKey("gates", Mapping[bytes, "Gate"])  # by method and path
+PRE_PARSE_FILTERS: Final = web.AppKey("gates", Mapping[bytes, "PreParseFilter"])  # by method and path
 
-_FIRST_LINE: Final = re.compile(rb"([A-Z]{3,7} /[^ ?\r\n]{0,256})(?:\?([^ \r\n]*))? HTTP/1\.1\r\n")
+_REQUEST_LINE: Final = re.compile(rb"([A-Z]{3,7} /[^ ?\r\n]{0,256})(?:\?([^ \r\n]*))? HTTP/1\.1\r\n")
 _FIELDS: Final = re.compile(rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]++:[^\r\n\0]*+\r\n)*+")
 _LENGTH: Final = re.compile(rb"[ \t]*([0-9]{1,15})[ \t]*")
-_UNFRAMED: Final = (b"transfer-encoding", b"upgrade")
+_UNSUPPORTED_FRAMING: Final = (b"transfer-encoding", b"upgrade")
 _UNUSUAL: Final = (b"expect", b"origin")
 
 
@@ -45,57 +47,66 @@ def _date_line(second: int) -> bytes:
     return b"Date: %s\r\n" % formatdate(second, usegmt=True).encode()
 
 
-class Place(Protocol):
+class Slot(Protocol):
     """Held by a request from its head to its answer."""
 
-    def arrived(self) -> None:
+    def on_body_received(self) -> None:
         """The body is whole; from here on it is we who take the time. To say it again has no effect."""
 
-    def leave(self, *, answered: bool) -> None:
+    def release(self, *, succeeded: bool) -> None:
         """The request is over; `answered` when it got what it came for. Called once."""
 
 
-class Gate(Protocol):
+class PreParseFilter(Protocol):
     """Lets requests in, or not."""
 
-    def spent(self, glimpse: "Glimpse") -> bytes | None:
+    def cached_refusal(self, preview: "RequestPreview") -> bytes | None:
         """The whole answer for a request whose sender is known to have used up what is his alone; None for others. It
         keeps the connection.
         """
 
-    def enter(self, sender: bytes) -> Place | None:
+    def try_acquire(self, client_key: bytes) -> Slot | None:
         """A place for a request of `sender` (`chassis.senders`); None when there is none."""
 
-    def refusal(self, glimpse: "Glimpse") -> bytes:
+    def overload_response(self, preview: "RequestPreview") -> bytes:
         """The whole answer for a request that got no place. It keeps the connection."""
 
-    def refused(self) -> ServiceUnavailable:
+    def overload_error(self) -> ServiceUnavailable:
         """The same for the skeleton to render."""
 
 
-class Glimpse:
+class RequestPreview:
     """What the first bytes of a request say, without its being parsed.
 
     `route`: method and path. `size`: bytes of the head. `length`: of the body, as it says; `came`: what of it is there.
     `headers`: by name in lower case.
     """
 
-    __slots__ = ("_head", "_query", "_sender", "came", "headers", "length", "route", "size")
+    __slots__ = (
+        "_client_key",
+        "_head",
+        "_query",
+        "content_length",
+        "head_bytes",
+        "headers",
+        "received_body_bytes",
+        "route",
+    )
 
     def __init__(self, line: re.Match[bytes], size: int, length: int, headers: Mapping[bytes, bytes]) -> None:
         """`line`: the first, found in what came."""
         self.route, self._query = line[1], line[2]
-        self.size = size
-        self.length = length
-        self.came = min(length, len(line.string) - size)
+        self.head_bytes = size
+        self.content_length = length
+        self.received_body_bytes = min(length, len(line.string) - size)
         self.headers = headers
         self._head = line.string[: size - 2]
-        self._sender: bytes | None = None  # until somebody asks
+        self._client_key: bytes | None = None  # until somebody asks
 
     @classmethod
-    def of(cls, data: bytes) -> "Glimpse | None":
+    def parse(cls, data: bytes) -> "RequestPreview | None":
         """None when the head is not whole, or does not say how long the body is, or says it twice."""
-        line = _FIRST_LINE.match(data)
+        line = _REQUEST_LINE.match(data)
         end = data.find(b"\r\n\r\n")
         if line is None or end < 0:
             return None
@@ -105,25 +116,27 @@ class Glimpse:
             name, _, value = text.partition(b":")
             headers[name.lower()] = value
         length = _LENGTH.fullmatch(headers.get(b"content-length", b"0"))
-        if length is None or len(headers) != len(lines) or any(name in headers for name in _UNFRAMED):
+        if length is None or len(headers) != len(lines) or any(name in headers for name in _UNSUPPORTED_FRAMING):
             return None
         return cls(line, end + 4, int(length[1]), headers)
 
     @property
-    def sender(self) -> bytes:
+    def client_key(self) -> bytes:
         """Whose it is, unchecked."""
-        if self._sender is None:
+        if self._client_key is None:
             legacy_auth, authorization = self.headers.get(b"x-legacy-auth"), self.headers.get(b"authorization")
-            self._sender = sender_in(_text(legacy_auth), _text(authorization), _text(self._query) or "")
-        return self._sender
+            self._client_key = extract_client_key(
+                _decode_header(legacy_auth), _decode_header(authorization), _decode_header(self._query) or ""
+            )
+        return self._client_key
 
     @property
-    def names_project(self) -> bool:
+    def has_project_id(self) -> bool:
         """Whether it says more of its project than the key does."""
-        return bool(self._query) and names_project(_text(self._query) or "")
+        return bool(self._query) and has_project_id(_decode_header(self._query) or "")
 
     @property
-    def plain(self) -> bool:
+    def is_simple(self) -> bool:
         """Whether it is well formed, and nothing in it asks for more than a status."""
         first = self._head.find(b"\r\n") + 2
         well_formed = _FIELDS.fullmatch(self._head, first) is not None
@@ -131,113 +144,121 @@ class Glimpse:
         return well_formed and not last and not any(name in self.headers for name in _UNUSUAL)
 
 
-class Doorway:
+class ConnectionAdmission:
     """One connection before the gates: where its requests begin and end, as far as that can be told without parsing,
     and the place of the request that is under way.
     """
 
-    __slots__ = ("_exact", "_gates", "_knocked", "_rest", "dropping", "place", "turned_away")
+    __slots__ = (
+        "_filters",
+        "_is_first_piece",
+        "_is_framing_known",
+        "_remaining_bytes",
+        "bytes_to_discard",
+        "is_rejected",
+        "slot",
+    )
 
-    def __init__(self, gates: Mapping[bytes, Gate]) -> None:
-        self._gates = gates
-        self._exact = True  # all requests so far ended where they said they would
-        self._knocked = False  # what is parsed next is the first piece of a request
-        self._rest = 0  # bytes of its body that are still to come
-        self.dropping = 0  # the same, of a request that was turned away
-        self.place: Place | None = None
-        self.turned_away = False  # the skeleton is to say so
+    def __init__(self, filters: Mapping[bytes, PreParseFilter]) -> None:
+        self._filters = filters
+        self._is_framing_known = True  # all requests so far ended where they said they would
+        self._is_first_piece = False  # what is parsed next is the first piece of a request
+        self._remaining_bytes = 0  # bytes of its body that are still to come
+        self.bytes_to_discard = 0  # the same, of a request that was turned away
+        self.slot: Slot | None = None
+        self.is_rejected = False  # the skeleton is to say so
 
     @property
-    def rest(self) -> int:
+    def remaining_bytes(self) -> int:
         """Bytes of the body under way that are still to come; 0 where that is not known."""
-        return max(self._rest, 0) if self._exact else 0
+        return max(self._remaining_bytes, 0) if self._is_framing_known else 0
 
-    def knock(self, data: bytes, glimpse: Glimpse | None) -> bytes | None:
+    def check(self, data: bytes, preview: RequestPreview | None) -> bytes | None:
         """The first piece of a request, and what it says. The answer, if it is turned away here; then `data` is not for
         the parser.
         """
-        self._knocked = True
-        if not self._exact:
-            glimpse = None
-        rest = -1 if glimpse is None else glimpse.length - (len(data) - glimpse.size)
-        self._rest, self._exact = rest, rest >= 0
-        if glimpse is None or rest < 0:
+        self._is_first_piece = True
+        if not self._is_framing_known:
+            preview = None
+        rest = -1 if preview is None else preview.content_length - (len(data) - preview.head_bytes)
+        self._remaining_bytes, self._is_framing_known = rest, rest >= 0
+        if preview is None or rest < 0:
             return None
-        gate = self._gates.get(glimpse.route)
+        gate = self._filters.get(preview.route)
         if gate is None:
             return None
-        spent = gate.spent(glimpse) if rest <= MAX_DROPPED else None
+        spent = gate.cached_refusal(preview) if rest <= MAX_DISCARDED_BYTES else None
         if spent is not None:
-            self._knocked, self._rest, self.dropping = False, 0, rest
+            self._is_first_piece, self._remaining_bytes, self.bytes_to_discard = False, 0, rest
             return spent
-        if self.enter(gate, glimpse.sender):
+        if self.try_acquire(gate, preview.client_key):
             return None
-        if rest > MAX_DROPPED or not glimpse.plain:
-            self.turned_away = True
+        if rest > MAX_DISCARDED_BYTES or not preview.is_simple:
+            self.is_rejected = True
             return None
-        self._knocked, self._rest, self.dropping = False, 0, rest
-        return gate.refusal(glimpse)
+        self._is_first_piece, self._remaining_bytes, self.bytes_to_discard = False, 0, rest
+        return gate.overload_response(preview)
 
-    def drop(self, data: bytes) -> bytes:
+    def discard(self, data: bytes) -> bytes:
         """What is left of `data` without the rest of a body that was turned away."""
-        kept = data[self.dropping :]
-        self.dropping -= len(data) - len(kept)
+        kept = data[self.bytes_to_discard :]
+        self.bytes_to_discard -= len(data) - len(kept)
         return kept
 
-    def parsed(self, nbytes: int, *, heads: int, whole: bool) -> None:
+    def on_parsed(self, nbytes: int, *, heads: int, whole: bool) -> None:
         """The parser has had `nbytes` and found so many heads in them; `whole`: the last body ends there."""
-        if not self._knocked:
-            self._rest -= nbytes
-        if heads != self._knocked or whole != (self._rest == 0):
-            self._exact = False  # pipelined, or the parser sees it otherwise
-        self._knocked = False
+        if not self._is_first_piece:
+            self._remaining_bytes -= nbytes
+        if heads != self._is_first_piece or whole != (self._remaining_bytes == 0):
+            self._is_framing_known = False  # pipelined, or the parser sees it otherwise
+        self._is_first_piece = False
         if whole:
-            self.arrived()
+            self.on_body_received()
 
-    def arrived(self) -> None:
+    def on_body_received(self) -> None:
         """The body of the request under way is whole."""
-        if self.place is not None:
-            self.place.arrived()
+        if self.slot is not None:
+            self.slot.on_body_received()
 
-    def enter(self, gate: Gate, sender: bytes) -> bool:
+    def try_acquire(self, pre_parse_filter: PreParseFilter, client_key: bytes) -> bool:
         """Take a place for the request under way; whether there was one."""
-        self.place = gate.enter(sender)
-        return self.place is not None
+        self.slot = pre_parse_filter.try_acquire(client_key)
+        return self.slot is not None
 
-    def leave(self, *, answered: bool) -> None:
+    def release(self, *, succeeded: bool) -> None:
         """The request under way is over."""
-        place, self.place, self.turned_away = self.place, None, False
+        place, self.slot, self.is_rejected = self.slot, None, False
         if place is not None:
-            place.leave(answered=answered)
+            place.release(succeeded=succeeded)
 
 
-def require_place(request: web.Request, gate: Gate) -> None:
+def require_slot(request: web.Request, pre_parse_filter: PreParseFilter) -> None:
     """For the skeleton: refuse a request that was turned away, or could not be looked at before it was parsed and finds
     no place now.
     """
-    doorway: Doorway = _connection(request).doorway
-    if doorway.place is None and not doorway.turned_away:
-        doorway.enter(gate, sender_of(request))
+    admission: ConnectionAdmission = _connection(request).admission
+    if admission.slot is None and not admission.is_rejected:
+        admission.try_acquire(pre_parse_filter, client_key_of(request))
         if request.content.is_eof():
-            doorway.arrived()
-    if doorway.place is not None:
+            admission.on_body_received()
+    if admission.slot is not None:
         return
-    error = gate.refused()
-    error.close = (request.content_length or 0) > MAX_DROPPED or "Expect" in request.headers
+    error = pre_parse_filter.overload_error()
+    error.close = (request.content_length or 0) > MAX_DISCARDED_BYTES or "Expect" in request.headers
     raise error
 
 
 def _connection(request: web.Request) -> Any:
-    return request.protocol  # of `chassis.connections`, which has a doorway where there are gates
+    return request.protocol  # of `chassis.connections`, which has an admission where there are filters
 
 
-def sender_of(request: web.Request) -> bytes:
+def client_key_of(request: web.Request) -> bytes:
     """As `Glimpse.sender`, of a request that was parsed."""
     headers = request.headers
     query = request.raw_path.partition("?")[2]
-    return sender_in(headers.get("X-Legacy-Auth"), headers.get("Authorization"), query)
+    return extract_client_key(headers.get("X-Legacy-Auth"), headers.get("Authorization"), query)
 
 
-def _text(value: bytes | None) -> str | None:
+def _decode_header(value: bytes | None) -> str | None:
     """As the parser reads it."""
     return None if value is None else value.strip(b" \t").decode("utf-8", "surrogateescape")

@@ -13,13 +13,13 @@ from aiohttp import web
 PROBE_TIMEOUT_S: Final = 2.0
 REUSE_S: Final = 1.0  # how long one round of probes answers for: a flood of /readyz must not become a flood of probes
 _NO_ANSWER: Final = f"no answer within {PROBE_TIMEOUT_S:g} s"
-_AWAY: Final = "does not answer"  # to whoever asks: what a driver says may name hosts, ports and users
+_UNAVAILABLE: Final = "does not answer"  # to whoever asks: what a driver says may name hosts, ports and users
 _MAX_DETAIL: Final = 500  # characters of what a driver says, in the log
 
 log = structlog.get_logger(__name__)
 
 
-class Unready(Exception):
+class NotReady(Exception):
     """A dependency is there and cannot be worked with now. Its text is shown to whoever asks: no names of hosts."""
 
 
@@ -33,7 +33,7 @@ class Dependency(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Tolerated:
+class OptionalDependency:
     """A dependency that the service does well enough without for a while: shown, but no reason to send traffic away."""
 
     dependency: Dependency
@@ -68,46 +68,46 @@ class Health:
         self._dependencies = dependencies
         self._clock = clock
         self._lock = asyncio.Lock()
-        self._away: set[str] = set()
+        self._unavailable: set[str] = set()
         self._round: tuple[float, list[Probe]] | None = None
 
     async def probes(self) -> list[Probe]:
         """Ask all dependencies at once, each for at most `PROBE_TIMEOUT_S`; shared by callers within `REUSE_S`."""
         async with self._lock:
             if self._round is None or self._clock() - self._round[0] >= REUSE_S:
-                answers = await asyncio.gather(*(self._ask(dependency) for dependency in self._dependencies))
+                answers = await asyncio.gather(*(self._probe(dependency) for dependency in self._dependencies))
                 self._round = (self._clock(), answers)
             return self._round[1]
 
-    def obstacle(self, probes: Sequence[Probe]) -> str | None:
+    def not_ready_reason(self, probes: Sequence[Probe]) -> str | None:
         """Why the process cannot do its work, for whoever asks; None when it can."""
         away = [probe.name for probe in probes if probe.required and not probe.ok]
         if away:
             return f"away: {', '.join(away)}"
         return "the process is shutting down" if self.draining else None
 
-    async def _ask(self, dependency: Dependency) -> Probe:
-        required = not isinstance(dependency, Tolerated)
+    async def _probe(self, dependency: Dependency) -> Probe:
+        required = not isinstance(dependency, OptionalDependency)
         limit = asyncio.timeout(PROBE_TIMEOUT_S)
         try:
             async with limit:
                 await dependency.probe()
         except Exception as error:  # noqa: BLE001 - whatever a driver raises means the same here: it is away
-            text = _NO_ANSWER if limit.expired() else str(error) if isinstance(error, Unready) else _AWAY
-            self._note_away(dependency.name, text if limit.expired() else _detail(error))
+            text = _NO_ANSWER if limit.expired() else str(error) if isinstance(error, NotReady) else _UNAVAILABLE
+            self._log_unavailable(dependency.name, text if limit.expired() else _detail(error))
             return Probe(dependency.name, False, text, required)
-        self._note_back(dependency.name)
+        self._log_recovered(dependency.name)
         return Probe(dependency.name, True, None, required)
 
-    def _note_away(self, name: str, detail: str) -> None:
+    def _log_unavailable(self, name: str, detail: str) -> None:
         """One line per change, not per probe: load balancers ask every few seconds for as long as it lasts."""
-        if name not in self._away:
-            self._away.add(name)
+        if name not in self._unavailable:
+            self._unavailable.add(name)
             log.warning("dependency away", service=self.service, dependency=name, detail=detail)
 
-    def _note_back(self, name: str) -> None:
-        if name in self._away:
-            self._away.remove(name)
+    def _log_recovered(self, name: str) -> None:
+        if name in self._unavailable:
+            self._unavailable.remove(name)
             log.warning("dependency back", service=self.service, dependency=name)
 
 

@@ -38,13 +38,13 @@ def create_private(path: Path, text: str) -> None:
     """A new file, whole, mode 0600, and on disk with its name when this returns. One that is there stays as it is: of
     processes that start together the first wins, and the others read what it wrote. Raises OSError.
     """
-    temporary = _written(path, text)
+    temporary = _write_temporary_file(path, text)
     try:
         with contextlib.suppress(FileExistsError):
             os.link(temporary, path)
     finally:
         temporary.unlink()
-    _sync(path.parent)
+    _fsync_directory(path.parent)
 
 
 def replace_private(path: Path, text: str) -> None:
@@ -53,7 +53,7 @@ def replace_private(path: Path, text: str) -> None:
     """
     path = path.resolve(strict=True)
     before = path.stat()
-    temporary = _written(path, text)
+    temporary = _write_temporary_file(path, text)
     try:
         made = temporary.stat()
         if (made.st_uid, made.st_gid) != (before.st_uid, before.st_gid):
@@ -63,10 +63,10 @@ def replace_private(path: Path, text: str) -> None:
     except BaseException:
         temporary.unlink()
         raise
-    _sync(path.parent)
+    _fsync_directory(path.parent)
 
 
-def _written(path: Path, text: str) -> Path:
+def _write_temporary_file(path: Path, text: str) -> Path:
     """A file beside `path`, mode 0600, whose content is on disk."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-")  # created with mode 0600
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
@@ -76,7 +76,7 @@ def _written(path: Path, text: str) -> Path:
     return Path(name)
 
 
-def _sync(directory: Path) -> None:
+def _fsync_directory(directory: Path) -> None:
     """Names of files are the directory's: without this a power loss takes a new one away."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:

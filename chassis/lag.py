@@ -37,16 +37,16 @@ class LoopLag:
     async def running(self, _app: web.Application) -> AsyncIterator[None]:
         """A resource: measures while the application runs."""
         self._window_end = self._clock() + WINDOW_S
-        self._wind()
+        self._schedule()
         yield
         if self._timer is not None:
             self._timer.cancel()
 
-    def _wind(self) -> None:
+    def _schedule(self) -> None:
         self._due = self._clock() + TICK_S
-        self._timer = asyncio.get_running_loop().call_later(TICK_S, self._fire)
+        self._timer = asyncio.get_running_loop().call_later(TICK_S, self._on_timer)
 
-    def _fire(self) -> None:
+    def _on_timer(self) -> None:
         now = self._clock()
         lag = max(0.0, now - self._due)
         self.seconds.observe(lag)
@@ -54,4 +54,4 @@ class LoopLag:
             self._window_end = now + WINDOW_S
             self._worst, self._worst_before = 0.0, self._worst
         self._worst = max(self._worst, lag)
-        self._wind()
+        self._schedule()

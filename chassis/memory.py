@@ -14,24 +14,24 @@ import ctypes
 import gc
 from typing import Final
 
-MAPPED_BYTES: Final = 32 * 2**20
-KEPT_BYTES: Final = 128 * 2**20
-NEW_OBJECTS: Final = 10_000  # more of them than there were at the last look: time for the next
+MMAP_THRESHOLD_BYTES: Final = 32 * 2**20
+TRIM_THRESHOLD_BYTES: Final = 128 * 2**20
+GC_THRESHOLD: Final = 10_000  # more of them than there were at the last look: time for the next
 
 _M_TRIM_THRESHOLD: Final = -1  # malloc.h
 _M_MMAP_THRESHOLD: Final = -3
 
 
-def keep() -> None:
+def tune_malloc() -> None:
     """Set this process's C library so, if it is one that can be."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        mallopt(_M_MMAP_THRESHOLD, MAPPED_BYTES)
-        mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
+        mallopt(_M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)
+        mallopt(_M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES)
 
 
-def settle() -> None:
+def freeze_gc() -> None:
     """What is there now stays until the end: it is not looked through for cycles any more."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])
+    gc.set_threshold(GC_THRESHOLD, *gc.get_threshold()[1:])

@@ -28,12 +28,12 @@ def _limits(membership: Path, mount: Path) -> Iterator[int]:
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if not controllers:
-            yield from _of_group_and_above(mount, path, "memory.max")
+            yield from _limits_up_to_root(mount, path, "memory.max")
         elif "memory" in controllers.split(","):
-            yield from _of_group_and_above(mount / "memory", path, "memory.limit_in_bytes")
+            yield from _limits_up_to_root(mount / "memory", path, "memory.limit_in_bytes")
 
 
-def _of_group_and_above(root: Path, path: str, name: str) -> Iterator[int]:
+def _limits_up_to_root(root: Path, path: str, name: str) -> Iterator[int]:
     """A container may see its own group as the root, whatever path it is told: so the root is looked at as well."""
     group = root / path.lstrip("/")
     for directory in (group, *group.parents):

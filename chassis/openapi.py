@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from chassis.access import Access, Bearer, ProjectKey, Public, Session, Visitor
-from chassis.operation import Answer, Content, Operation, Parameter, Refusals
+from chassis.access import Access, Anonymous, BearerAuth, ProjectKeyAuth, Public, SessionAuth
+from chassis.operation import Content, ErrorSpec, Operation, Parameter, ResponseSpec
 
 API_VERSION: Final = "0.1.0"  # of the interface (specification 9)
 
@@ -58,7 +58,7 @@ _HEADERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
 }
 _RATE_HEADERS: Final = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
 
-_REFUSED: Final[Mapping[int, tuple[str, str]]] = {
+_ERROR_RESPONSES: Final[Mapping[int, tuple[str, str]]] = {
     400: ("BadRequest", "The request itself is wrong: `details` names every offending field."),
     401: ("Unauthorized", "No credential, or one that is not valid; or, as `mfa_required`, a second factor is owed."),
     403: ("Forbidden", "The credential is good but does not reach this far."),
@@ -77,12 +77,12 @@ _REFUSED: Final[Mapping[int, tuple[str, str]]] = {
     500: ("InternalError", "Our fault, said without detail; the log has the rest under the request id."),
     503: ("ServiceUnavailable", "Overload, or a store that is away: the same request may succeed later."),
 }
-_RETRIED: Final = (429, 503)
-_OF_ALL: Final = (400, 500)
-_OF_BEARERS: Final = (401, 403, 404, 429, 503)
-_OF_KEYS: Final = (401, 403, 429, 503)
-_OF_VISITORS: Final = (429, 503)
-_OF_BODIES: Final = (413, 415)
+_RETRYABLE_STATUSES: Final = (429, 503)
+_COMMON_STATUSES: Final = (400, 500)
+_BEARER_STATUSES: Final = (401, 403, 404, 429, 503)
+_KEY_STATUSES: Final = (401, 403, 429, 503)
+_ANONYMOUS_STATUSES: Final = (429, 503)
+_BODY_STATUSES: Final = (413, 415)
 
 
 class Endpoint(NamedTuple):
@@ -95,7 +95,7 @@ class Endpoint(NamedTuple):
     operation: Operation
 
 
-def document(title: str, description: str, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
+def build_document(title: str, description: str, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     """The OpenAPI document of a process. ValueError when two structures, or two operations, have one name."""
     writer = _Writer()
     paths: dict[str, dict[str, Any]] = {}
@@ -130,7 +130,7 @@ class _Writer:
         written["summary"] = " ".join(summary.split()).rstrip(".")
         if more:
             written["description"] = more
-        written["parameters"] = [*self._path_parameters(endpoint), *map(self._parameter, _elsewhere(said))]
+        written["parameters"] = [*self._path_parameters(endpoint), *map(self._parameter, _non_path_parameters(said))]
         if said.body is not None:
             written["requestBody"] = self._body(endpoint)
         written["security"] = self._security(endpoint.access)
@@ -145,7 +145,7 @@ class _Writer:
         return name
 
     def _path_parameters(self, endpoint: Endpoint) -> Iterable[dict[str, Any]]:
-        described = {each.name: each for each in endpoint.operation.parameters if each.where == "path"}
+        described = {each.name: each for each in endpoint.operation.parameters if each.location == "path"}
         for name in _IN_PATH.findall(endpoint.path):
             if name in described:
                 yield self._parameter(described[name])
@@ -158,8 +158,8 @@ class _Writer:
             schema["default"] = parameter.default
         written = {
             "name": parameter.name,
-            "in": parameter.where,
-            "required": parameter.required or parameter.where == "path",
+            "in": parameter.location,
+            "required": parameter.required or parameter.location == "path",
             "description": parameter.description,
             "schema": schema,
         }
@@ -177,41 +177,46 @@ class _Writer:
 
     def _responses(self, endpoint: Endpoint) -> dict[str, Any]:
         said, access = endpoint.operation, endpoint.access
-        written = {str(answer.status): self._answer(answer, _rated(access, answer.status)) for answer in said.answers}
+        written = {
+            str(answer.status): self._response(answer, _has_rate_limit_headers(access, answer.status))
+            for answer in said.responses
+        }
         if endpoint.method == "HEAD":
             written = {status: each | {"content": {}} for status, each in written.items()}
-        for status in sorted({*_statuses(endpoint), *said.refused}):
+        for status in sorted({*_default_error_statuses(endpoint), *said.error_statuses}):
             if str(status) not in written:
-                written[str(status)] = self._refusal(status, said.refusals, access)
+                written[str(status)] = self._error_response(status, said.error_spec, access)
         return dict(sorted(written.items()))
 
-    def _answer(self, answer: Answer, rated: bool) -> dict[str, Any]:
+    def _response(self, response: ResponseSpec, has_rate_limit: bool) -> dict[str, Any]:
         return {
-            "description": answer.description,
-            "headers": self._headers(answer.status, rated) | _own_headers(answer),
-            "content": self._content(answer.content),
+            "description": response.description,
+            "headers": self._headers(response.status, has_rate_limit) | _declared_headers(response),
+            "content": self._content(response.content),
         }
 
-    def _refusal(self, status: int, refusals: Refusals, access: Access) -> dict[str, Any]:
+    def _error_response(self, status: int, error_spec: ErrorSpec, access: Access) -> dict[str, Any]:
         """A reference to the shared refusal, which is written at its first use. Where nothing is counted it is another
         one, and where everything is.
         """
-        name, description = _REFUSED[status]
-        description = refusals.descriptions.get(status, description)
-        name = _counted(access, status) + refusals.prefix + name
-        answer = self._answer(Answer(description, refusals.content, status), _rated(access, status))
-        self._share("responses", name, answer)
+        name, description = _ERROR_RESPONSES[status]
+        description = error_spec.descriptions.get(status, description)
+        name = _error_response_prefix(access, status) + error_spec.prefix + name
+        answer = self._response(
+            ResponseSpec(description, error_spec.content, status), _has_rate_limit_headers(access, status)
+        )
+        self._add_component("responses", name, answer)
         return {"$ref": _REF.format(kind="responses", name=name)}
 
-    def _headers(self, status: int, rated: bool) -> dict[str, Any]:
+    def _headers(self, status: int, has_rate_limit: bool) -> dict[str, Any]:
         names = ["X-Request-Id"]
-        if status in _RETRIED:
+        if status in _RETRYABLE_STATUSES:
             names.append("Retry-After")
-        if rated:
+        if has_rate_limit:
             names += _RATE_HEADERS
         for name in names:
             description, schema = _HEADERS[name]
-            self._share("headers", name, {"description": description, "schema": schema})
+            self._add_component("headers", name, {"description": description, "schema": schema})
         return {name: {"$ref": _REF.format(kind="headers", name=name)} for name in names}
 
     def _content(self, content: Content) -> dict[str, Any]:
@@ -220,70 +225,70 @@ class _Writer:
     def schema(self, type_: Any) -> dict[str, Any]:
         """The schema of a type; the structures in it go to the components."""
         template = _REF.format(kind="schemas", name="{name}")
-        (schema,), found = msgspec.json.schema_components([type_], schema_hook=_any_value, ref_template=template)
+        (schema,), found = msgspec.json.schema_components([type_], schema_hook=_any_value_schema, ref_template=template)
         for name, each in found.items():
-            self._share("schemas", name, each)
+            self._add_component("schemas", name, each)
         return schema
 
     def _security(self, access: Access) -> list[dict[str, list[str]]]:
-        security = _credentials(access)
+        security = _security_requirements(access)
         for alternative in security:
             for name in alternative:
-                self._share("securitySchemes", name, _SCHEMES[name])
+                self._add_component("securitySchemes", name, _SCHEMES[name])
         return security
 
-    def _share(self, kind: str, name: str, component: Mapping[str, Any]) -> None:
+    def _add_component(self, kind: str, name: str, component: Mapping[str, Any]) -> None:
         if self.components[kind].setdefault(name, component) != component:
             raise ValueError(f"two different {kind} are called {name}")
 
 
-def _rated(access: Access, status: int) -> bool:
+def _has_rate_limit_headers(access: Access, status: int) -> bool:
     """Whether an answer may tell how a limit stands: any to a good credential, any to who comes for one, and the
     refusal that the limit is.
     """
-    if isinstance(access, Visitor) or status == HTTPStatus.TOO_MANY_REQUESTS:
+    if isinstance(access, Anonymous) or status == HTTPStatus.TOO_MANY_REQUESTS:
         return True
     return not isinstance(access, Public) and status != HTTPStatus.UNAUTHORIZED
 
 
-def _counted(access: Access, status: int) -> str:
+def _error_response_prefix(access: Access, status: int) -> str:
     """The beginning of the name of a refusal whose headers are others than with most routes."""
     if isinstance(access, Public):
         return "Public"
-    return "Visitor" if isinstance(access, Visitor) and status == HTTPStatus.UNAUTHORIZED else ""
+    return "Visitor" if isinstance(access, Anonymous) and status == HTTPStatus.UNAUTHORIZED else ""
 
 
-def _own_headers(answer: Answer) -> dict[str, Any]:
-    return {name: {"description": text, "schema": {"type": "string"}} for name, text in answer.headers.items()}
+def _declared_headers(response: ResponseSpec) -> dict[str, Any]:
+    return {name: {"description": text, "schema": {"type": "string"}} for name, text in response.headers.items()}
 
 
-def _elsewhere(operation: Operation) -> Sequence[Parameter]:
-    return [parameter for parameter in operation.parameters if parameter.where != "path"]
+def _non_path_parameters(operation: Operation) -> Sequence[Parameter]:
+    return [parameter for parameter in operation.parameters if parameter.location != "path"]
 
 
-def _statuses(endpoint: Endpoint) -> tuple[int, ...]:
+def _default_error_statuses(endpoint: Endpoint) -> tuple[int, ...]:
     """What an endpoint may refuse with, whatever it does."""
-    statuses = _OF_ALL if endpoint.operation.body is None else _OF_ALL + _OF_BODIES
-    if isinstance(endpoint.access, Bearer):
-        return statuses + _OF_BEARERS
-    if isinstance(endpoint.access, Visitor):
-        return statuses + _OF_VISITORS
-    return statuses + _OF_KEYS if isinstance(endpoint.access, ProjectKey | Session) else statuses
+    statuses = _COMMON_STATUSES if endpoint.operation.body is None else _COMMON_STATUSES + _BODY_STATUSES
+    if isinstance(endpoint.access, BearerAuth):
+        return statuses + _BEARER_STATUSES
+    if isinstance(endpoint.access, Anonymous):
+        return statuses + _ANONYMOUS_STATUSES
+    return statuses + _KEY_STATUSES if isinstance(endpoint.access, ProjectKeyAuth | SessionAuth) else statuses
 
 
-def _credentials(access: Access) -> list[dict[str, list[str]]]:
-    if isinstance(access, Bearer):
+def _security_requirements(access: Access) -> list[dict[str, list[str]]]:
+    if isinstance(access, BearerAuth):
         return [
             {"bearerAuth": [scope]} for scope in access.scopes
         ]  # 3.1 allows the names of roles for schemes other than OAuth
-    if isinstance(access, Session):
+    if isinstance(access, SessionAuth):
         return [{"bearerAuth": []}]
-    if isinstance(access, ProjectKey):
+    if isinstance(access, ProjectKeyAuth):
         return [{"legacyAuth": []}, {"dsnAuth": []}, {"legacyKeyQuery": []}]
     return []
 
 
-def _any_value(type_: type) -> dict[str, Any]:
+def _any_value_schema(type_: type) -> dict[str, Any]:
     """`object` in a structure stands for any JSON value."""
     if type_ is object:
         return {"description": "Any JSON value."}

@@ -21,7 +21,7 @@ import msgspec
 from chassis.errors import Issue
 from proto.errors import ErrorCode
 
-Where = Literal["path", "query", "header"]
+ParameterLocation = Literal["path", "query", "header"]
 Content = Mapping[str, Any]  # media type -> type of the body; None: bytes of a format that JSON Schema cannot describe
 
 JSON_TYPE: Final = "application/json"
@@ -55,7 +55,7 @@ class Parameter:
     """One value in the path (always required), the query string or a header. `default`: what its absence means."""
 
     name: str
-    where: Where
+    location: ParameterLocation
     type: Any
     description: str
     required: bool = False
@@ -73,7 +73,7 @@ class Body:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ResponseSpec:
     """An answer of the operation's own; without content it has no body. `headers`: its own, with what they say."""
 
     description: str
@@ -83,7 +83,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusals:
+class ErrorSpec:
     """How the refusals of an operation look; `prefix` begins their names among the document's components.
 
     `descriptions`, by status: what one means here, where that is more than it means everywhere.
@@ -99,7 +99,7 @@ def json_content(type_: Any) -> Content:
     return MappingProxyType({JSON_TYPE: type_})
 
 
-ENVELOPE: Final = Refusals("", json_content(Error))
+DEFAULT_ERROR_SPEC: Final = ErrorSpec("", json_content(Error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +112,8 @@ class Operation:
 
     id: str
     tag: Tag
-    answers: tuple[Answer, ...]
+    responses: tuple[ResponseSpec, ...]
     parameters: tuple[Parameter, ...] = ()
     body: Body | None = None
-    refused: tuple[int, ...] = ()
-    refusals: Refusals = ENVELOPE
+    error_statuses: tuple[int, ...] = ()
+    error_spec: ErrorSpec = DEFAULT_ERROR_SPEC

@@ -8,13 +8,13 @@ from aiohttp import web
 _Address = IPv4Address | IPv6Address
 
 
-class Proxies:
+class TrustedProxies:
     """The networks whose `X-Forwarded-For` is believed; nobody else's is looked at."""
 
     def __init__(self, networks: Sequence[str]) -> None:
         self._networks = tuple(ip_network(text, strict=False) for text in networks)
 
-    def client(self, request: web.Request) -> str:
+    def client_address(self, request: web.Request) -> str:
         """The nearest address that is no trusted proxy, walking from this end; the peer itself by default."""
         current = request.remote or ""
         if not self._networks:
@@ -27,20 +27,20 @@ class Proxies:
             current = hop
         return current
 
-    def subscriber(self, request: web.Request) -> str:
+    def rate_limit_key(self, request: web.Request) -> str:
         """The client as limits count it: an IPv4 address, or the /64 of an IPv6 one, of which a subscriber has all."""
-        return _subscriber(_parse(self.client(request)))
+        return _address_key(_parse(self.client_address(request)))
 
-    def neighbour(self, peer: str) -> str:
+    def peer_key(self, peer: str) -> str:
         """The other end of a connection, counted in the same way; empty for a trusted proxy, which is many clients."""
-        return "" if self._trusts(peer) else _subscriber(_parse(peer))
+        return "" if self._trusts(peer) else _address_key(_parse(peer))
 
     def is_local(self, request: web.Request) -> bool:
         """Whether the request was made on this machine.
 
         A loopback peer that forwards for somebody, without being trusted to say for whom, is not local.
         """
-        address = _parse(self.client(request))
+        address = _parse(self.client_address(request))
         if address is None or not _is_loopback(address):
             return False
         forwards = "X-Forwarded-For" in request.headers or "Forwarded" in request.headers
@@ -51,7 +51,7 @@ class Proxies:
         return address is not None and any(address in network for network in self._networks)
 
 
-def _subscriber(address: _Address | None) -> str:
+def _address_key(address: _Address | None) -> str:
     if isinstance(address, IPv6Address):
         return str(IPv6Network((int(address), 64), strict=False))
     return "" if address is None else str(address)

@@ -23,26 +23,26 @@ PING_TIMEOUT_S: Final = 1.0  # for the pool's look at an idle connection
 CANCEL_TIMEOUT_S: Final = 1.0  # for telling the server that nobody waits for its answer any more
 _INTERVAL_S: Final = 0.1  # how often a blocked wait looks for an interrupt; the driver's own value
 IDLE_TIMEOUT_S: Final = 10.0  # for a client within a transaction: ours think for microseconds, so it is gone then
-_LIMITS: Final = (
+_SET_TIMEOUTS: Final = (
     "SELECT set_config('statement_timeout', %s, false), set_config('idle_in_transaction_session_timeout', %s, false)"
 )
 
 RV = TypeVar("RV")
-K = TypeVar("K", "Connection", "AsyncConnection")
+K = TypeVar("K", "PostgresConnection", "AsyncPostgresConnection")
 
 
-class Connection(psycopg.Connection[Any]):
+class PostgresConnection(psycopg.Connection[Any]):
     """Blocking; for migrations."""
 
     answer_timeout_s: float = 10.0
 
     @classmethod
-    def opened(cls, timeout_s: float, **parameters: Any) -> Self:
+    def connect_with_timeouts(cls, timeout_s: float, **parameters: Any) -> Self:
         """Connected, with its limits set on both sides."""
         connection = cls.connect(autocommit=True, **parameters)
         connection.answer_timeout_s = timeout_s
         try:
-            connection.execute(_LIMITS, _limits(timeout_s))
+            connection.execute(_SET_TIMEOUTS, _timeout_parameters(timeout_s))
             connection.autocommit = False
         except BaseException:
             connection.pgconn.finish()  # nobody else has it
@@ -56,17 +56,17 @@ class Connection(psycopg.Connection[Any]):
             return super().wait(gen, interval, timeout=limit)
         except _WaitTimeout as error:
             self.pgconn.finish()
-            raise _silent(limit) from error
+            raise _no_answer_error(limit) from error
 
 
-class AsyncConnection(psycopg.AsyncConnection[Any]):
+class AsyncPostgresConnection(psycopg.AsyncConnection[Any]):
     """The same for the event loop."""
 
     answer_timeout_s: float = 10.0
     ping_timeout_s: float = 10.0
 
     @classmethod
-    async def opened(cls, timeout_s: float, **parameters: Any) -> Self:
+    async def connect_with_timeouts(cls, timeout_s: float, **parameters: Any) -> Self:
         """Connected, with its limits set on both sides."""
         # In a task of its own, which nobody cancels: the driver's attempt would outlive that in a cycle of references
         # with its socket open, and the server keep a slot for it for a minute.
@@ -74,12 +74,12 @@ class AsyncConnection(psycopg.AsyncConnection[Any]):
         try:
             connection = await asyncio.shield(attempt)
         except asyncio.CancelledError:
-            _UNWANTED.add(attempt)
-            attempt.add_done_callback(_close)
+            _ABANDONED.add(attempt)
+            attempt.add_done_callback(_close_abandoned)
             raise
         connection.answer_timeout_s = connection.ping_timeout_s = timeout_s
         try:
-            await connection.execute(_LIMITS, _limits(timeout_s))
+            await connection.execute(_SET_TIMEOUTS, _timeout_parameters(timeout_s))
             await connection.set_autocommit(False)
         except BaseException:
             connection.pgconn.finish()  # nobody else has it
@@ -100,7 +100,7 @@ class AsyncConnection(psycopg.AsyncConnection[Any]):
             return await waiting.wait_async(gen, self.pgconn.socket, interval=interval, timeout=limit)
         except _WaitTimeout as error:
             self.pgconn.finish()
-            raise _silent(limit) from error
+            raise _no_answer_error(limit) from error
         except asyncio.CancelledError:
             if self.pgconn.transaction_status == pq.TransactionStatus.ACTIVE:
                 await self._abandon()
@@ -117,29 +117,29 @@ class AsyncConnection(psycopg.AsyncConnection[Any]):
             self.pgconn.finish()
 
 
-_UNWANTED: Final[set[asyncio.Task[AsyncConnection]]] = set()  # the event loop alone does not keep a task alive
+_ABANDONED: Final[set[asyncio.Task[AsyncPostgresConnection]]] = set()  # the event loop alone does not keep a task alive
 
 
-def creator(kind: type[K], url: sa.URL, timeout_s: float) -> Callable[[], Any]:
+def connection_factory(connection_class: type[K], url: sa.URL, timeout_s: float) -> Callable[[], Any]:
     """What makes an engine's connections. Options of libpq in the URL come through, before what is set here."""
     _, asked = url.get_dialect()().create_connect_args(url)
     chosen = {"connect_timeout": CONNECT_TIMEOUT_S, "application_name": "sluice", "client_encoding": "utf8", **asked}
     # A prepared statement fails once a migration has changed its table, and proxies that lend a connection for one
     # transaction mix them up. Ours are few, and planned in a fraction of a millisecond.
-    return partial(kind.opened, timeout_s, **chosen, prepare_threshold=None)
+    return partial(connection_class.connect_with_timeouts, timeout_s, **chosen, prepare_threshold=None)
 
 
-def _close(attempt: asyncio.Task[AsyncConnection]) -> None:
+def _close_abandoned(attempt: asyncio.Task[AsyncPostgresConnection]) -> None:
     """End a connection that nobody waits for any more, within CONNECT_TIMEOUT_S of its begin."""
-    _UNWANTED.discard(attempt)
+    _ABANDONED.discard(attempt)
     if not attempt.cancelled() and attempt.exception() is None:
         attempt.result().pgconn.finish()
 
 
-def _limits(timeout_s: float) -> tuple[str, str]:
+def _timeout_parameters(timeout_s: float) -> tuple[str, str]:
     """In milliseconds, as the server takes them."""
     return str(max(1, round(timeout_s * 1_000))), str(round(max(timeout_s, IDLE_TIMEOUT_S) * 1_000))
 
 
-def _silent(limit: float) -> psycopg.OperationalError:
+def _no_answer_error(limit: float) -> psycopg.OperationalError:
     return psycopg.OperationalError(f"no answer within {limit:g} s")

@@ -31,22 +31,22 @@ from chassis.settings import ChassisSettings
 POOL_SIZE: Final = 5
 MAX_WAIT_S: Final = 5.0  # to get into a transaction (a connection, the turn to write), and again for each answer
 MIGRATION_WAIT_S: Final = 600.0  # for each answer; another process may be migrating
-SETTLED_S: Final = 1.0  # without a fault, until an outage counts as over: half an outage is one, not many
+RECOVERED_AFTER_S: Final = 1.0  # without a fault, until an outage counts as over: half an outage is one, not many
 _DRIVERS: Final = {"sqlite": ("sqlite+pysqlite", "sqlite+aiosqlite"), "postgresql": ("postgresql+psycopg",) * 2}
 _WRITES: Final = "sluice_writes"
-_READING: Final[dict[str, dict[str, Any]]] = {
+_READ_OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "sqlite": {_WRITES: False},
     "postgresql": {_WRITES: False, "isolation_level": "REPEATABLE READ"},  # one snapshot
 }
-_WRITING: Final[dict[str, dict[str, Any]]] = {
+_WRITE_OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "sqlite": {_WRITES: True},
     # Each statement sees what was committed before it: the snapshot must not be older than the turn.
     "postgresql": {_WRITES: True, "isolation_level": "READ COMMITTED"},
 }
 # FULL: a revocation or a new key must survive power loss; a control database commits rarely enough to afford the fsync.
 _PRAGMAS: Final = ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "PRAGMA foreign_keys = ON")
-_TAKE_TURN: Final = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'sluice', 'big')})"
-_FAULTS_OF_THE_STATEMENT: Final = (exc.IntegrityError, exc.ProgrammingError, exc.DataError, exc.NotSupportedError)
+_ACQUIRE_WRITE_LOCK: Final = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'sluice', 'big')})"
+_STATEMENT_ERRORS: Final = (exc.IntegrityError, exc.ProgrammingError, exc.DataError, exc.NotSupportedError)
 _TIME_FORMAT: Final = "%Y-%m-%dT%H:%M:%S.%f"
 
 log = structlog.get_logger(__name__)
@@ -102,7 +102,7 @@ def text(length: int) -> sa.types.TypeEngine[str]:
     return sa.String(length).with_variant(sa.String(length, collation="C"), "postgresql")
 
 
-def one_of(column: str, values: type[StrEnum]) -> sa.CheckConstraint:
+def enum_check(column: str, values: type[StrEnum]) -> sa.CheckConstraint:
     """Holds a column to the values of an enum."""
     listed = ", ".join(f"'{value}'" for value in values)
     return sa.CheckConstraint(f"{column} IN ({listed})", name=column)
@@ -124,24 +124,28 @@ class Database:
         self._pool_size = pool_size
         self._max_wait_s = max_wait_s
         self._engine: AsyncEngine | None = None
-        self._in_use = 0
-        self._unused = asyncio.Event()
-        self._unused.set()
-        self._write_turn = asyncio.Semaphore(1)
-        self._outage = _Outage()
+        self._active_transactions = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._write_lock = asyncio.Semaphore(1)
+        self._outage_log = _OutageLog()
 
     @classmethod
-    def configured(cls, settings: ChassisSettings) -> Self:
+    def from_settings(cls, settings: ChassisSettings) -> Self:
         """The store of the settings."""
-        return cls(settings.database, pool_size=settings.database_connections, max_wait_s=settings.database_timeout_s)
+        return cls(
+            settings.effective_database_url,
+            pool_size=settings.database_connections,
+            max_wait_s=settings.database_timeout_s,
+        )
 
     async def start(self) -> None:
         """Make the pool. Nothing is connected yet, so a server that is away does not keep a service from starting."""
         pool = {"pool_size": self._pool_size, "max_overflow": 0, "pool_timeout": self._max_wait_s}
-        with _needed_package(self._url):
-            options = _options(self._url, self._max_wait_s, asynchronous=True)
+        with _report_missing_driver(self._url):
+            options = _engine_options(self._url, self._max_wait_s, asynchronous=True)
             self._engine = create_async_engine(self._url, **pool, **options)
-        _prepare(self._engine.sync_engine, self._max_wait_s)
+        _register_listeners(self._engine.sync_engine, self._max_wait_s)
 
     async def close(self) -> None:
         """Let transactions under way finish, then close every connection; later uses raise DatabaseUnavailable."""
@@ -150,9 +154,9 @@ class Database:
             return
         try:
             async with asyncio.timeout(self._max_wait_s):
-                await self._unused.wait()
+                await self._idle.wait()
         except TimeoutError:
-            log.warning("database closed with transactions under way", transactions=self._in_use)
+            log.warning("database closed with transactions under way", transactions=self._active_transactions)
         await engine.dispose()
 
     async def probe(self) -> None:
@@ -173,41 +177,43 @@ class Database:
         engine = self._engine
         if engine is None:
             raise DatabaseUnavailable
-        self._in_use += 1
-        self._unused.clear()
+        self._active_transactions += 1
+        self._idle.clear()
         try:
             async with AsyncExitStack() as entered:
-                yield await self._enter(entered, engine, writes=writes)
-            self._outage.worked()
+                yield await self._begin_transaction(entered, engine, writes=writes)
+            self._outage_log.succeeded()
         except (exc.DBAPIError, exc.TimeoutError) as error:
-            if is_fault_of_statement(error):
+            if is_statement_error(error):
                 raise
-            self._outage.failed(str(error.orig if isinstance(error, exc.DBAPIError) else error))
+            self._outage_log.failed(str(error.orig if isinstance(error, exc.DBAPIError) else error))
             raise DatabaseUnavailable from error
         finally:
-            self._in_use -= 1
-            if not self._in_use:
-                self._unused.set()
+            self._active_transactions -= 1
+            if not self._active_transactions:
+                self._idle.set()
 
-    async def _enter(self, entered: AsyncExitStack, engine: AsyncEngine, *, writes: bool) -> AsyncConnection:
+    async def _begin_transaction(
+        self, entered: AsyncExitStack, engine: AsyncEngine, *, writes: bool
+    ) -> AsyncConnection:
         """A connection inside a transaction; `entered` is what is left at its end."""
         try:
             async with asyncio.timeout(self._max_wait_s):
                 if writes:
-                    await entered.enter_async_context(self._write_turn)
-                connection = await entered.enter_async_context(self._connected(engine))
-                await connection.execution_options(**(_WRITING if writes else _READING)[engine.dialect.name])
+                    await entered.enter_async_context(self._write_lock)
+                connection = await entered.enter_async_context(self._checkout(engine))
+                await connection.execution_options(**(_WRITE_OPTIONS if writes else _READ_OPTIONS)[engine.dialect.name])
                 if writes:
                     await entered.enter_async_context(connection.begin())
                 else:
                     await connection.begin()  # there is nothing to commit: giving the connection back rolls back
         except TimeoutError as error:
-            self._outage.failed(f"no transaction could begin within {self._max_wait_s:g} s")
+            self._outage_log.failed(f"no transaction could begin within {self._max_wait_s:g} s")
             raise DatabaseUnavailable from error
         return connection
 
     @asynccontextmanager
-    async def _connected(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    async def _checkout(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
         async with engine.connect() as connection:
             try:
                 yield connection
@@ -216,24 +222,24 @@ class Database:
                     await connection.invalidate()
 
 
-class _Outage:
+class _OutageLog:
     """Whether the store is away, said once when it goes and once when it is back: not for every request in between."""
 
     def __init__(self) -> None:
-        self._away = False
+        self._is_down = False
         self._failed_at = 0.0
 
     def failed(self, reason: str) -> None:
         """A transaction could not be had."""
         self._failed_at = time.monotonic()
-        if not self._away:
-            self._away = True
+        if not self._is_down:
+            self._is_down = True
             log.warning("database unavailable", reason=one_line(reason))
 
-    def worked(self) -> None:
+    def succeeded(self) -> None:
         """A transaction went through."""
-        if self._away and time.monotonic() - self._failed_at >= SETTLED_S:
-            self._away = False
+        if self._is_down and time.monotonic() - self._failed_at >= RECOVERED_AFTER_S:
+            self._is_down = False
             log.warning("database back")
 
 
@@ -242,24 +248,24 @@ def one_line(reason: str) -> str:
     return " ".join(reason.split())
 
 
-def is_fault_of_statement(error: exc.SQLAlchemyError) -> bool:
+def is_statement_error(error: exc.SQLAlchemyError) -> bool:
     """Whether the same statement would fail again on a healthy store: a broken constraint, a missing table."""
     cause = getattr(error, "orig", None)
     if isinstance(cause, sqlite3.Error):
         # The generic code stands for bad SQL; a busy, full, unreadable or damaged file has a code of its own.
         code = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-        return isinstance(error, _FAULTS_OF_THE_STATEMENT) or code == sqlite3.SQLITE_ERROR
-    return isinstance(error, _FAULTS_OF_THE_STATEMENT)
+        return isinstance(error, _STATEMENT_ERRORS) or code == sqlite3.SQLITE_ERROR
+    return isinstance(error, _STATEMENT_ERRORS)
 
 
 def migration_engine(url: str, max_wait_s: float = MIGRATION_WAIT_S) -> sa.Engine:
     """A blocking engine on the same store, one connection, every transaction a writing one. Raises DatabaseUnusable."""
     parsed = _with_driver(url, asynchronous=False)
-    writing = _WRITING[parsed.get_backend_name()]
-    with _needed_package(parsed):
-        options = _options(parsed, max_wait_s, asynchronous=False)
+    writing = _WRITE_OPTIONS[parsed.get_backend_name()]
+    with _report_missing_driver(parsed):
+        options = _engine_options(parsed, max_wait_s, asynchronous=False)
         engine = sa.create_engine(parsed, poolclass=sa.NullPool, execution_options=writing, **options)
-    _prepare(engine, max_wait_s)
+    _register_listeners(engine, max_wait_s)
     return engine
 
 
@@ -276,7 +282,7 @@ def sqlite_file(url: str) -> Path | None:
     return Path(parsed.database or "") if parsed.get_backend_name() == "sqlite" else None
 
 
-def shown(url: str) -> str:
+def redacted_url(url: str) -> str:
     """The URL for people: without its password, and without options, which may hold another one."""
     parsed = _with_driver(url, asynchronous=False)
     return parsed.set(drivername=url.partition(":")[0], query={}).render_as_string(hide_password=True)
@@ -298,7 +304,7 @@ def _with_driver(url: str, *, asynchronous: bool) -> sa.URL:
     return parsed.set(drivername=drivers[asynchronous])
 
 
-def _options(url: sa.URL, max_wait_s: float, *, asynchronous: bool) -> dict[str, Any]:
+def _engine_options(url: sa.URL, max_wait_s: float, *, asynchronous: bool) -> dict[str, Any]:
     """Those of an engine that hang on its database."""
     options: dict[str, Any] = {"hide_parameters": True}
     if url.get_backend_name() == "postgresql":
@@ -306,16 +312,18 @@ def _options(url: sa.URL, max_wait_s: float, *, asynchronous: bool) -> dict[str,
 
         options["pool_pre_ping"] = asynchronous  # connections of before a restart of the server are replaced unseen
         if asynchronous:
-            options["async_creator"] = postgresql.creator(postgresql.AsyncConnection, url, max_wait_s)
+            options["async_creator"] = postgresql.connection_factory(
+                postgresql.AsyncPostgresConnection, url, max_wait_s
+            )
         else:
-            options["creator"] = postgresql.creator(postgresql.Connection, url, max_wait_s)
+            options["creator"] = postgresql.connection_factory(postgresql.PostgresConnection, url, max_wait_s)
     elif asynchronous:
-        options["async_creator"] = sqlite.creator(url)
+        options["async_creator"] = sqlite.connection_factory(url)
     return options
 
 
 @contextmanager
-def _needed_package(url: sa.URL) -> Iterator[None]:
+def _report_missing_driver(url: sa.URL) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
@@ -327,7 +335,7 @@ def _needed_package(url: sa.URL) -> Iterator[None]:
         raise DatabaseUnusable(needed) from error
 
 
-def _prepare(engine: sa.Engine, max_wait_s: float) -> None:
+def _register_listeners(engine: sa.Engine, max_wait_s: float) -> None:
     if engine.dialect.name == "sqlite":
         sa.event.listen(engine, "connect", partial(_configure_sqlite, max_wait_s))
         sa.event.listen(engine, "begin", _begin_sqlite)
@@ -350,4 +358,4 @@ def _begin_sqlite(connection: sa.Connection) -> None:
 
 def _begin_postgresql(connection: sa.Connection) -> None:
     if connection.get_execution_options().get(_WRITES, False):
-        connection.exec_driver_sql(_TAKE_TURN)
+        connection.exec_driver_sql(_ACQUIRE_WRITE_LOCK)

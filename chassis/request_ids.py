@@ -11,17 +11,17 @@ _BYTES: Final = 16
 _DIGITS: Final = 2 * _BYTES
 _AT_ONCE: Final = 256
 
-_made: Final[list[str]] = []
+_pool: Final[list[str]] = []
 
 
 def new_request_id() -> str:
     """32 hexadecimal digits that nobody can guess. May be called in any thread."""
     while True:
         try:
-            return _made.pop()
+            return _pool.pop()
         except IndexError:
             digits = os.urandom(_BYTES * _AT_ONCE).hex()
-            _made.extend(digits[start : start + _DIGITS] for start in range(0, len(digits), _DIGITS))
+            _pool.extend(digits[start : start + _DIGITS] for start in range(0, len(digits), _DIGITS))
 
 
-os.register_at_fork(after_in_child=_made.clear)  # else parent and child would go on with the same ones
+os.register_at_fork(after_in_child=_pool.clear)  # else parent and child would go on with the same ones

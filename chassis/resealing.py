@@ -12,13 +12,13 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.sealing import Sealer, kid_of
+from chassis.sealing import SecretBox, key_id_of
 
-BATCH: Final = 200  # values of a transaction, so that others get their turn
+BATCH_SIZE: Final = 200  # values of a transaction, so that others get their turn
 
 
 @dataclass(frozen=True, slots=True)
-class SealedColumn:
+class EncryptedColumn:
     """A column of sealed values, with what they are bound to."""
 
     table: sa.Table
@@ -27,18 +27,18 @@ class SealedColumn:
     org: sa.Column[str] | None
 
 
-def sealed_columns(metadata: sa.MetaData) -> Iterator[SealedColumn]:
+def encrypted_columns(metadata: sa.MetaData) -> Iterator[EncryptedColumn]:
     """ValueError for a table whose primary key is not one column."""
     for table in metadata.sorted_tables:
         for column in table.columns:
             if column.info.get("sealed"):
                 (key,) = table.primary_key.columns
-                yield SealedColumn(table, column, key, table.columns.get("org_id"))
+                yield EncryptedColumn(table, column, key, table.columns.get("org_id"))
 
 
-async def any_sealed(connection: AsyncConnection, metadata: sa.MetaData) -> bool:
+async def has_encrypted_values(connection: AsyncConnection, metadata: sa.MetaData) -> bool:
     """Whether the store has a sealed value."""
-    for sealed in sealed_columns(metadata):
+    for sealed in encrypted_columns(metadata):
         found = sa.select(sealed.key).where(sealed.column.is_not(None)).limit(1)
         if await connection.scalar(found) is not None:
             return True
@@ -48,32 +48,43 @@ async def any_sealed(connection: AsyncConnection, metadata: sa.MetaData) -> bool
 async def count_by_key(connection: AsyncConnection, metadata: sa.MetaData) -> Counter[str]:
     """How many values each key has sealed, by its id. Raises SealBroken for what is no sealed value."""
     counted: Counter[str] = Counter()
-    for sealed in sealed_columns(metadata):
+    for sealed in encrypted_columns(metadata):
         found = await connection.stream_scalars(sa.select(sealed.column).where(sealed.column.is_not(None)))
         async for value in found:
-            counted[kid_of(bytes(value))] += 1
+            counted[key_id_of(bytes(value))] += 1
     return counted
 
 
-async def reseal(connection: AsyncConnection, sealer: Sealer, sealed: SealedColumn, after: str) -> tuple[int, str]:
+async def reencrypt(
+    connection: AsyncConnection, secret_box: SecretBox, encrypted_column: EncryptedColumn, after: str
+) -> tuple[int, str]:
     """Bring a batch of a column to the current key, in the order of the primary key, from the row behind `after`.
 
     How many were changed, and the last row that was looked at, empty at the end. Raises SealBroken.
     """
-    org = sa.literal("") if sealed.org is None else sealed.org
+    org = sa.literal("") if encrypted_column.org is None else encrypted_column.org
     page = (
-        sa.select(sealed.key.label("row"), org.label("org"), sealed.column.label("value"))
-        .where(sealed.column.is_not(None), sealed.key > after)
-        .order_by(sealed.key)
-        .limit(BATCH)
+        sa.select(encrypted_column.key.label("row"), org.label("org"), encrypted_column.column.label("value"))
+        .where(encrypted_column.column.is_not(None), encrypted_column.key > after)
+        .order_by(encrypted_column.key)
+        .limit(BATCH_SIZE)
     )
     rows = (await connection.execute(page)).all()
     changed = 0
     for row in rows:
-        if kid_of(bytes(row.value)) == sealer.current:
+        if key_id_of(bytes(row.value)) == secret_box.current_key_id:
             continue
-        place = {"table": sealed.table.name, "row": row.row, "org": row.org, "column": sealed.column.name}
-        value = sealer.seal(sealer.open(bytes(row.value), **place), **place)
-        await connection.execute(sealed.table.update().where(sealed.key == row.row).values({sealed.column: value}))
+        place = {
+            "table": encrypted_column.table.name,
+            "row": row.row,
+            "org": row.org,
+            "column": encrypted_column.column.name,
+        }
+        value = secret_box.encrypt(secret_box.decrypt(bytes(row.value), **place), **place)
+        await connection.execute(
+            encrypted_column.table.update()
+            .where(encrypted_column.key == row.row)
+            .values({encrypted_column.column: value})
+        )
         changed += 1
-    return changed, rows[-1].row if len(rows) == BATCH else ""
+    return changed, rows[-1].row if len(rows) == BATCH_SIZE else ""

@@ -12,52 +12,52 @@ import structlog
 from aiohttp import web
 
 from chassis.relational import Database, DatabaseUnavailable
-from chassis.resealing import any_sealed
-from chassis.rounds import Rounds
+from chassis.resealing import has_encrypted_values
+from chassis.rounds import PeriodicTask
 from chassis.sealing import KeyFile, KeyRingMissing
 
-EVERY_S: Final = 2.0
+CHECK_INTERVAL_S: Final = 2.0
 
 log = structlog.get_logger(__name__)
 
 
-class RingKeeper:
+class KeyringWatcher:
     """One per process that seals. `database` is started and closed by whoever made it, around this."""
 
     def __init__(self, keys: KeyFile, database: Database, metadata: sa.MetaData) -> None:
         self._keys = keys
         self._database = database
         self._metadata = metadata
-        self._rounds = Rounds(self.look, EVERY_S, log, "the key ring is not as it should be")
+        self._periodic_check = PeriodicTask(self.check, CHECK_INTERVAL_S, log, "the key ring is not as it should be")
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
         """Raises KeyRingUnusable at the start. A store that is away keeps nothing from starting: where the ring has to
         be drawn, that waits for it, and secrets with it.
         """
         try:
-            await self.look()
+            await self.check()
         except DatabaseUnavailable:
             log.warning("database is away, the key ring is drawn when it is back", path=str(self._keys.path))
-        self._rounds.start()
+        self._periodic_check.start()
         yield
-        await self._rounds.close()
+        await self._periodic_check.close()
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Read the ring, or draw it. Raises KeyRingUnusable, DatabaseUnavailable."""
         try:
             self._keys.read()
         except KeyRingMissing:
-            if self._keys.known:  # it is in memory, and whoever took the file away may bring it back
+            if self._keys.is_loaded:  # it is in memory, and whoever took the file away may bring it back
                 raise
-            await self._draw()
+            await self._generate()
 
-    async def _draw(self) -> None:
+    async def _generate(self) -> None:
         """In a writing transaction: nobody draws, or seals anything, meanwhile."""
         async with self._database.write() as connection:
-            if await any_sealed(connection, self._metadata) and not self._keys.path.exists():
+            if await has_encrypted_values(connection, self._metadata) and not self._keys.path.exists():
                 raise KeyRingMissing(
                     f"The key ring {self._keys.path} does not exist, but the database has secrets that were encrypted "
                     "with one: put it back from the backup, or share that of the other machine in "
                     "SLUICE_CONTROL_SEALING_KEYS. docs/channels.md says what to do when it is lost."
                 )
-            self._keys.draw()
+            self._keys.generate()

@@ -9,13 +9,13 @@ from aiohttp import web
 from chassis.access import Access, Handler, public
 from chassis.cors import Cors
 from chassis.errors import ApiError
-from chassis.gate import Gate
+from chassis.gate import PreParseFilter
 from chassis.limits.limiter import LimitClass
-from chassis.operation import Answer, Operation
+from chassis.operation import Operation, ResponseSpec
 
 ErrorRenderer = Callable[[web.Request, ApiError, str], web.Response]
 
-_PREFLIGHT_ANSWERS: Final = (Answer("What the page may send, in headers.", status=204),)
+_PREFLIGHT_RESPONSES: Final = (ResponseSpec("What the page may send, in headers.", status=204),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Route:
     render_error: ErrorRenderer | None = None
     cancel_on_disconnect: bool | None = None
     operation: Operation | None = None
-    gate: Gate | None = None
+    pre_parse_filter: PreParseFilter | None = None
     cors: Cors | None = None
 
 
@@ -56,12 +56,12 @@ def _preflight(route: Route, cors: Cors) -> Route:
         cors.preflight,
         public(),
         render_error=route.render_error,
-        operation=None if route.operation is None else _described(route.operation),
+        operation=None if route.operation is None else _preflight_operation(route.operation),
         cors=cors,
     )
 
 
-def _described(operation: Operation) -> Operation:
-    in_path = tuple(parameter for parameter in operation.parameters if parameter.where == "path")
+def _preflight_operation(operation: Operation) -> Operation:
+    in_path = tuple(parameter for parameter in operation.parameters if parameter.location == "path")
     name = f"preflight{operation.id[0].upper()}{operation.id[1:]}"
-    return Operation(name, operation.tag, _PREFLIGHT_ANSWERS, in_path, refusals=operation.refusals)
+    return Operation(name, operation.tag, _PREFLIGHT_RESPONSES, in_path, error_spec=operation.error_spec)

@@ -22,14 +22,14 @@ _RETENTION: Final = re.compile(r"\{retention:([^}]+)\}")
 _TABLE: Final = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+)")
 _SETTING: Final = re.compile(r"ALTER TABLE (\w+) MODIFY SETTING (\w+) = .*")
 _LIMITS: Final = QueryLimits(max_seconds=30)
-LOOK_S: Final = 5.0  # for a look at the tables: all who came meanwhile wait for it
+VERIFY_TIMEOUT_S: Final = 5.0  # for a look at the tables: all who came meanwhile wait for it
 # About one bucket per key. Parts fresh from an insert stay as they came: splitting them would cost the insert.
-_BUCKETED: Final = (
+_MAP_BUCKET_SETTINGS: Final = (
     ", map_serialization_version = 'with_buckets', map_serialization_version_for_zero_level_parts = 'basic',"
     " map_buckets_strategy = 'linear', max_buckets_in_map = 32, map_buckets_min_avg_size = 4"
 )
 
-_RECORD: Final = """
+_CREATE_VERSION_TABLE: Final = """
 CREATE TABLE IF NOT EXISTS sluice_schema
 (version UInt32, name String, applied_at DateTime('UTC') DEFAULT now('UTC'))
 ENGINE = MergeTree ORDER BY version
@@ -41,23 +41,23 @@ log = structlog.get_logger(__name__)
 Rows = list[tuple[object, ...]]
 
 
-class SchemaError(StartupError):
+class ClickHouseSchemaError(StartupError):
     """The tables in ClickHouse are not those of this release; the message is one sentence for an operator."""
 
 
-class SchemaTooOld(SchemaError):
+class ClickHouseSchemaTooOld(ClickHouseSchemaError):
     """Migrations are missing."""
 
 
-class SchemaTooNew(SchemaError):
+class ClickHouseSchemaTooNew(ClickHouseSchemaError):
     """A later release has migrated the tables."""
 
 
-class SchemaForeign(SchemaError):
+class ClickHouseSchemaMismatch(ClickHouseSchemaError):
     """Tables of the same version were made from other statements."""
 
 
-class Reader(Protocol):
+class SchemaReader(Protocol):
     """What a look at the schema needs."""
 
     async def query(self, sql: str, parameters: Mapping[str, object], *, limits: QueryLimits) -> Rows: ...
@@ -86,7 +86,7 @@ def render(statement: str, *, embedded: bool, retention_days: int, bucketed: boo
     ttl = rf"TTL \1 + INTERVAL {_ttl_days(retention_days)} DAY" if retention_days else ""
     # The embedded engine has no replica to fall back on: what it acknowledges must be on disk.
     filled = _RETENTION.sub(ttl, statement).replace("{fsync}", "1" if embedded else "0")
-    return filled.replace("{bucketed}", _BUCKETED if bucketed else "")
+    return filled.replace("{bucketed}", _MAP_BUCKET_SETTINGS if bucketed else "")
 
 
 async def migrate(clickhouse: ClickHouse, *, retention_days: int) -> list[str]:
@@ -95,10 +95,10 @@ async def migrate(clickhouse: ClickHouse, *, retention_days: int) -> list[str]:
     Idempotent. SchemaTooNew when a later release was here.
     """
     await clickhouse.create_database()
-    await clickhouse.command(_RECORD)
+    await clickhouse.command(_CREATE_VERSION_TABLE)
     known = migrations()
-    current = await _version(_Unchecked(clickhouse), known)
-    settings = await _known_settings(_Unchecked(clickhouse))
+    current = await _version(_UnverifiedReader(clickhouse), known)
+    settings = await _supported_settings(_UnverifiedReader(clickhouse))
     bucketed = "map_buckets_strategy" in settings  # older engines cannot split Maps by key
     applied = []
     for migration in known:
@@ -121,7 +121,7 @@ async def migrate(clickhouse: ClickHouse, *, retention_days: int) -> list[str]:
     return applied
 
 
-class CheckedClickHouse(ClickHouse):
+class VerifiedClickHouse(ClickHouse):
     """ClickHouse that nothing uses before its tables were looked at: at the start, or once it is there.
 
     While they are not those of this release reads and inserts raise StoreUnavailable, so that a service which waits
@@ -130,21 +130,21 @@ class CheckedClickHouse(ClickHouse):
 
     def __init__(self, url: str, **options: Any) -> None:
         super().__init__(url, **options)
-        self._look: asyncio.Task[None] | None = None
-        self._looked = False
-        self._said = ""
+        self._verification: asyncio.Task[None] | None = None
+        self._is_verified = False
+        self._last_logged = ""
 
-    async def look(self) -> None:
+    async def verify_schema(self) -> None:
         """Look, unless that was done. Raises a StoreError or a SchemaError.
 
         Whoever comes while a look is under way shares it and its error: they may be many, and a server may hang.
         """
-        if self._looked:
+        if self._is_verified:
             return
-        if self._look is None:
-            self._look = asyncio.create_task(self._look_once())
-            self._look.add_done_callback(self._end_look)
-        look = self._look
+        if self._verification is None:
+            self._verification = asyncio.create_task(self._run_verification())
+            self._verification.add_done_callback(self._on_verified)
+        look = self._verification
         await asyncio.wait((look,))  # goes on for the others when this caller is cancelled
         if look.cancelled():
             raise StoreUnavailable("ClickHouse is being closed.")
@@ -152,45 +152,45 @@ class CheckedClickHouse(ClickHouse):
 
     async def close(self) -> None:
         """As of any ClickHouse."""
-        if self._look is not None:
-            self._look.cancel()
-            await asyncio.wait((self._look,))
+        if self._verification is not None:
+            self._verification.cancel()
+            await asyncio.wait((self._verification,))
         await super().close()
 
     async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
         """As of any ClickHouse."""
-        await self._look_first()
+        await self._ensure_verified()
         await super().insert(table, columns, pieces, token=token)
 
     async def query(self, sql: str, parameters: Mapping[str, object], *, limits: QueryLimits) -> Rows:
         """As of any ClickHouse."""
-        await self._look_first()
+        await self._ensure_verified()
         return await super().query(sql, parameters, limits=limits)
 
-    async def _look_once(self) -> None:
+    async def _run_verification(self) -> None:
         try:
-            async with asyncio.timeout(LOOK_S):
-                await check(_Unchecked(self))
+            async with asyncio.timeout(VERIFY_TIMEOUT_S):
+                await check(_UnverifiedReader(self))
         except TimeoutError as error:
-            raise StoreUnavailable(f"ClickHouse does not answer: nothing within {LOOK_S:g} s") from error
+            raise StoreUnavailable(f"ClickHouse does not answer: nothing within {VERIFY_TIMEOUT_S:g} s") from error
 
-    def _end_look(self, look: asyncio.Task[None]) -> None:
-        self._look = None  # after a failure the next call looks again
-        self._looked = not look.cancelled() and look.exception() is None
+    def _on_verified(self, look: asyncio.Task[None]) -> None:
+        self._verification = None  # after a failure the next call looks again
+        self._is_verified = not look.cancelled() and look.exception() is None
 
-    async def _look_first(self) -> None:
-        if self._looked:
+    async def _ensure_verified(self) -> None:
+        if self._is_verified:
             return
         try:
-            await self.look()
-        except SchemaError as error:
-            if self._said != str(error):  # once, not for every request
-                self._said = str(error)
-                log.warning("clickhouse cannot be used", detail=self._said)
+            await self.verify_schema()
+        except ClickHouseSchemaError as error:
+            if self._last_logged != str(error):  # once, not for every request
+                self._last_logged = str(error)
+                log.warning("clickhouse cannot be used", detail=self._last_logged)
             raise StoreUnavailable(str(error)) from error
 
 
-class _Unchecked(NamedTuple):
+class _UnverifiedReader(NamedTuple):
     """Reads of this module, which are the look itself or come before it."""
 
     store: ClickHouse
@@ -199,7 +199,7 @@ class _Unchecked(NamedTuple):
         return await ClickHouse.query(self.store, sql, parameters, limits=limits)
 
 
-async def check(clickhouse: Reader) -> None:
+async def check(clickhouse: SchemaReader) -> None:
     """SchemaTooOld or SchemaTooNew when the tables are not those of this release."""
     exists = await clickhouse.query(
         "SELECT 1 FROM system.tables WHERE database = currentDatabase() AND name = 'sluice_schema'", {}, limits=_LIMITS
@@ -207,31 +207,31 @@ async def check(clickhouse: Reader) -> None:
     known = migrations()
     current = await _version(clickhouse, known) if exists else 0
     if current < known[-1].version:
-        raise SchemaTooOld(
+        raise ClickHouseSchemaTooOld(
             f"The ClickHouse tables have version {current} and this release needs {known[-1].version}:"
             " run `sluice migrate`."
         )
 
 
-async def _version(clickhouse: Reader, known: list[Migration]) -> int:
+async def _version(clickhouse: SchemaReader, known: list[Migration]) -> int:
     """The version of the tables, once they are such as this release can have made or can bring further."""
     rows = await clickhouse.query("SELECT toInt64(version), name FROM sluice_schema", {}, limits=_LIMITS)
     current = max((int(str(version)) for version, _ in rows), default=0)
     if current > known[-1].version:
-        raise SchemaTooNew(
+        raise ClickHouseSchemaTooNew(
             f"The ClickHouse tables have version {current}, made by a later release; this one knows"
             f" {known[-1].version}: upgrade Sluice."
         )
     names = {migration.version: migration.name for migration in known}
     if any(names[int(str(version))] != name for version, name in rows):
-        raise SchemaForeign(
+        raise ClickHouseSchemaMismatch(
             "The ClickHouse tables were made by a build from before the first release and are laid out otherwise:"
             " give Sluice an empty database or data directory."
         )
     return current
 
 
-async def _known_settings(clickhouse: Reader) -> frozenset[str]:
+async def _supported_settings(clickhouse: SchemaReader) -> frozenset[str]:
     """The settings of tables that the engine knows; it refuses others."""
     rows = await clickhouse.query("SELECT name FROM system.merge_tree_settings", {}, limits=_LIMITS)
     return frozenset(str(name) for (name,) in rows)
@@ -247,7 +247,7 @@ async def _apply_settings(
     if not wanted:
         return
     sql = "SELECT name, engine, engine_full FROM system.tables WHERE database = currentDatabase()"
-    rows = await _Unchecked(clickhouse).query(sql, {}, limits=_LIMITS)
+    rows = await _UnverifiedReader(clickhouse).query(sql, {}, limits=_LIMITS)
     tables = {str(name): (str(engine), str(text)) for name, engine, text in rows}
     for found in wanted:
         table, setting = found[1], found[2]
@@ -258,7 +258,7 @@ async def _apply_settings(
             if resumed and engine.endswith("MergeTree"):
                 await _start_merges(clickhouse, table)
         elif engine.endswith("MergeTree"):
-            await _without_merges(clickhouse, table, found[0])
+            await _alter_with_merges_stopped(clickhouse, table, found[0])
         else:  # Distributed, or a view: others have the rows, and merge them
             hint = f"run `{found[0]}` for the tables behind it, on every server"
             log.warning(
@@ -266,7 +266,7 @@ async def _apply_settings(
             )
 
 
-async def _without_merges(clickhouse: ClickHouse, table: str, statement: str) -> None:
+async def _alter_with_merges_stopped(clickhouse: ClickHouse, table: str, statement: str) -> None:
     """Run a statement while no merge of the table runs: one that is under way keeps the settings it began with, and may
     be what the statement is to prevent.
     """
@@ -295,7 +295,7 @@ async def _start_merges(clickhouse: ClickHouse, table: str) -> None:
 
 async def _apply_retention(clickhouse: ClickHouse, known: list[Migration], retention_days: int) -> None:
     """Change the TTL of tables that were created with another retention."""
-    rows = await _Unchecked(clickhouse).query(
+    rows = await _UnverifiedReader(clickhouse).query(
         "SELECT name, extract(create_table_query, 'TTL .* toIntervalDay\\\\((\\\\d+)\\\\)') FROM system.tables"
         " WHERE database = currentDatabase()",
         {},
@@ -303,7 +303,7 @@ async def _apply_retention(clickhouse: ClickHouse, known: list[Migration], reten
     )
     current = {str(name): int(str(days) or 0) for name, days in rows}
     wanted = _ttl_days(retention_days)
-    for table, expression in _retained_tables(known):
+    for table, expression in _tables_with_ttl(known):
         if current.get(table) == wanted:
             continue
         if wanted:
@@ -320,7 +320,7 @@ def _ttl_days(retention_days: int) -> int:
     return retention_days + 1 if retention_days else 0
 
 
-def _retained_tables(known: list[Migration]) -> list[tuple[str, str]]:
+def _tables_with_ttl(known: list[Migration]) -> list[tuple[str, str]]:
     found = []
     for migration in known:
         for statement in migration.statements:

@@ -46,14 +46,14 @@ class KeyRingMissing(KeyRingUnusable):
     """There is no such file."""
 
 
-class SealingUnavailable(ServiceUnavailable):
+class EncryptionUnavailable(ServiceUnavailable):
     """There is no ring, for now; the cause says why."""
 
     def __init__(self) -> None:
         super().__init__("Secrets cannot be stored or read at the moment.")
 
 
-class SealBroken(Exception):
+class DecryptionError(Exception):
     """A sealed value does not open: altered, moved to another place, or sealed with a key that is not in the ring."""
 
 
@@ -64,7 +64,7 @@ class KeyRing:
     keys: Mapping[str, bytes]
 
     @property
-    def current(self) -> str:
+    def current_key_id(self) -> str:
         """Id of the key that seals."""
         return next(iter(self.keys))
 
@@ -72,12 +72,12 @@ class KeyRing:
         """A fresh key in front. Raises KeyRingUnusable when there are MAX_KEYS."""
         if len(self.keys) >= MAX_KEYS:
             raise KeyRingUnusable(f"The key ring holds {MAX_KEYS} keys; `sluice secrets retire` takes unused ones out.")
-        kid, key = new_key()
+        kid, key = generate_key()
         return KeyRing({kid: key, **self.keys})
 
     def without(self, kids: frozenset[str]) -> "KeyRing":
         """Without these; the first one always stays."""
-        return KeyRing({kid: key for kid, key in self.keys.items() if kid == self.current or kid not in kids})
+        return KeyRing({kid: key for kid, key in self.keys.items() if kid == self.current_key_id or kid not in kids})
 
     def __repr__(self) -> str:  # its values are secrets
         return f"KeyRing({', '.join(self.keys)})"
@@ -94,10 +94,10 @@ class KeySource(Protocol):
 class ConfiguredKeys:
     """The ring of the settings."""
 
-    given: KeyRing
+    configured_ring: KeyRing
 
     def ring(self) -> KeyRing:
-        return self.given
+        return self.configured_ring
 
 
 class KeyFile:
@@ -107,11 +107,11 @@ class KeyFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._seen: tuple[int, int, int] | None = None
+        self._loaded_stat: tuple[int, int, int] | None = None
         self._ring: KeyRing | None = None
 
     @property
-    def known(self) -> bool:
+    def is_loaded(self) -> bool:
         """Whether the ring was read."""
         return self._ring is not None
 
@@ -129,9 +129,9 @@ class KeyFile:
         try:
             found = self.path.stat()
             seen = found.st_ino, found.st_mtime_ns, found.st_size
-            if self._ring is None or seen != self._seen:
+            if self._ring is None or seen != self._loaded_stat:
                 self._ring = parse_ring(self.path.read_text(encoding="utf-8"), f"The key ring {self.path}")
-                self._seen = seen
+                self._loaded_stat = seen
         except FileNotFoundError as error:
             raise KeyRingMissing(f"The key ring {self.path} does not exist.") from error
         except (OSError, UnicodeDecodeError) as error:
@@ -139,10 +139,10 @@ class KeyFile:
             raise KeyRingUnusable(f"The key ring {self.path} cannot be used: {reason}.") from error
         return self._ring
 
-    def draw(self) -> KeyRing:
+    def generate(self) -> KeyRing:
         """A ring of one fresh key, unless there is one. Raises KeyRingUnusable."""
         try:
-            create_private(self.path, format_ring(KeyRing(dict([new_key()]))))
+            create_private(self.path, format_ring(KeyRing(dict([generate_key()]))))
         except OSError as error:
             raise KeyRingUnusable(f"The key ring {self.path} cannot be made: {error.strerror}.") from error
         return self.read()
@@ -157,58 +157,60 @@ class KeyFile:
             raise KeyRingUnusable(f"The key ring {self.path} cannot be written: {error.strerror}.") from error
 
 
-class Sealer:
+class SecretBox:
     """Seals and opens values; the place is authenticated with them. `org` is empty for rows of no organization."""
 
     def __init__(self, source: KeySource) -> None:
         self._source = source
 
-    def seal(self, plain: bytes, *, table: str, row: str, org: str, column: str) -> bytes:
+    def encrypt(self, plaintext: bytes, *, table: str, row: str, org: str, column: str) -> bytes:
         """`plain` as it is stored; 31 to 62 bytes longer. Raises SealingUnavailable."""
         ring = self._ring()
-        kid = ring.current.encode("ascii")
+        kid = ring.current_key_id.encode("ascii")
         nonce = secrets.token_bytes(_NONCE_BYTES)
-        sealed = AESGCM(ring.keys[ring.current]).encrypt(nonce, plain, _place(kid, table, row, org, column))
+        sealed = AESGCM(ring.keys[ring.current_key_id]).encrypt(
+            nonce, plaintext, _associated_data(kid, table, row, org, column)
+        )
         return bytes((_VERSION, len(kid))) + kid + nonce + sealed
 
-    def open(self, sealed: bytes, *, table: str, row: str, org: str, column: str) -> bytes:
+    def decrypt(self, ciphertext: bytes, *, table: str, row: str, org: str, column: str) -> bytes:
         """Raises SealBroken, SealingUnavailable."""
-        kid = kid_of(sealed)
+        kid = key_id_of(ciphertext)
         key = self._ring().keys.get(kid)
         if key is None:
-            raise SealBroken(f"the value is sealed with the key {kid}, which is not in the ring")
-        rest = sealed[2 + len(kid) :]
+            raise DecryptionError(f"the value is sealed with the key {kid}, which is not in the ring")
+        rest = ciphertext[2 + len(kid) :]
         try:
             return AESGCM(key).decrypt(
-                rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], _place(kid.encode("ascii"), table, row, org, column)
+                rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], _associated_data(kid.encode("ascii"), table, row, org, column)
             )
         except InvalidTag as error:
-            raise SealBroken(f"the value in {table}.{column} does not open in its place") from error
+            raise DecryptionError(f"the value in {table}.{column} does not open in its place") from error
 
     @property
-    def current(self) -> str:
+    def current_key_id(self) -> str:
         """Id of the key that seals now."""
-        return self._ring().current
+        return self._ring().current_key_id
 
     def _ring(self) -> KeyRing:
         try:
             return self._source.ring()
         except KeyRingUnusable as error:
-            raise SealingUnavailable from error
+            raise EncryptionUnavailable from error
 
 
-def kid_of(sealed: bytes) -> str:
+def key_id_of(ciphertext: bytes) -> str:
     """Id of the key that a value is sealed with. Raises SealBroken for bytes that are no sealed value."""
-    length = sealed[1] if len(sealed) > 1 else 0
-    kid = sealed[2 : 2 + length].decode("ascii", "replace")
-    if sealed[:1] != bytes((_VERSION,)) or not _KID.fullmatch(kid):
-        raise SealBroken("the value is not sealed, or by a later release")
-    if len(sealed) < 2 + length + _NONCE_BYTES + _TAG_BYTES:
-        raise SealBroken("the value is cut off")
+    length = ciphertext[1] if len(ciphertext) > 1 else 0
+    kid = ciphertext[2 : 2 + length].decode("ascii", "replace")
+    if ciphertext[:1] != bytes((_VERSION,)) or not _KID.fullmatch(kid):
+        raise DecryptionError("the value is not sealed, or by a later release")
+    if len(ciphertext) < 2 + length + _NONCE_BYTES + _TAG_BYTES:
+        raise DecryptionError("the value is cut off")
     return kid
 
 
-def configured_keys(configured: str, path: Path) -> ConfiguredKeys | KeyFile:
+def load_key_source(configured: str, path: Path) -> ConfiguredKeys | KeyFile:
     """The ring of the settings when there is one (several machines must share it), else the file, which may have to be
     drawn yet. Raises KeyRingUnusable for one that is there and will not do.
     """
@@ -225,7 +227,7 @@ def parse_ring(text: str, name: str) -> KeyRing:
     keys: dict[str, bytes] = {}
     for number, item in enumerate(re.split(r"[,\s]+", text.strip()), 1):
         kid, _, encoded = item.partition(":")
-        key = _decoded(encoded)
+        key = _decode_key(encoded)
         if not _KID.fullmatch(kid) or key is None or kid in keys:
             raise KeyRingUnusable(
                 f"{name} is not usable: item {number} must be an id of its own, a colon and {KEY_BYTES} bytes "
@@ -242,12 +244,12 @@ def format_ring(ring: KeyRing) -> str:
     return "".join(f"{kid}:{base64.b64encode(key).decode('ascii')}\n" for kid, key in ring.keys.items())
 
 
-def new_key() -> tuple[str, bytes]:
+def generate_key() -> tuple[str, bytes]:
     """A random id and a random key."""
     return secrets.token_hex(4), secrets.token_bytes(KEY_BYTES)
 
 
-def _decoded(encoded: str) -> bytes | None:
+def _decode_key(encoded: str) -> bytes | None:
     try:
         key = base64.b64decode(encoded.encode("utf-8"), validate=True)
     except binascii.Error:
@@ -255,7 +257,7 @@ def _decoded(encoded: str) -> bytes | None:
     return key if len(key) == KEY_BYTES else None
 
 
-def _place(kid: bytes, table: str, row: str, org: str, column: str) -> bytes:
+def _associated_data(kid: bytes, table: str, row: str, org: str, column: str) -> bytes:
     """What is authenticated beside the value; each part carries its length, so that no two places look alike."""
     parts = [kid, *(part.encode("utf-8") for part in (table, row, org, column))]
     return _CONTEXT + b"".join(len(part).to_bytes(4, "big") + part for part in parts)

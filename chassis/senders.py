@@ -10,8 +10,8 @@ import re
 from typing import Final
 from urllib.parse import unquote
 
-NOBODY: Final = b""
-MAX_FIELD: Final = 8_190  # characters of a header's value; a longer one the parser refuses
+ANONYMOUS: Final = b""
+MAX_HEADER_LENGTH: Final = 8_190  # characters of a header's value; a longer one the parser refuses
 
 _LEGACY: Final = re.compile(r"\s*+(?i:legacy) (?:[^,]*+,)*?\s*+legacy_key\s*+=\s*+([0-9a-f]{32})\s*+(?:,|\Z)")
 _DSN: Final = re.compile(r"https?://([0-9a-f]{32})@")
@@ -33,23 +33,23 @@ _KEYS: Final = _parameter("legacy_key")
 _PROJECTS: Final = _parameter("project_id")
 
 
-def sender_in(legacy_auth: str | None, authorization: str | None, query: str) -> bytes:
+def extract_client_key(legacy_auth: str | None, authorization: str | None, query: str) -> bytes:
     """The 32 characters of the key that is in the header X-Legacy-Auth, in a DSN in the header Authorization and in the
     query as it came, without its question mark. NOBODY when none of these has one, and unless all that are there have
     the same.
     """
     keys = set()
     if legacy_auth is not None:
-        keys.add(_from_legacy_auth(legacy_auth[:MAX_FIELD]))
+        keys.add(_from_legacy_auth(legacy_auth[:MAX_HEADER_LENGTH]))
     if authorization is not None and authorization[:4].lower() == "dsn ":
         found = _DSN.match(authorization[4:].strip())
-        keys.add(NOBODY if found is None else found[1].encode())
+        keys.add(ANONYMOUS if found is None else found[1].encode())
     if query:
         keys.update(map(_from_query, _KEYS.findall(f"&{query.partition('#')[0]}")))
-    return keys.pop() if len(keys) == 1 else NOBODY
+    return keys.pop() if len(keys) == 1 else ANONYMOUS
 
 
-def names_project(query: str) -> bool:
+def has_project_id(query: str) -> bool:
     """Whether the query says which project its key is to be of, which only authentication can compare."""
     return _PROJECTS.search(f"&{query}") is not None
 
@@ -57,7 +57,7 @@ def names_project(query: str) -> bool:
 def _from_legacy_auth(header: str) -> bytes:
     found = _LEGACY.match(header)
     if found is None or (header.count("legacy_key") > 1 and _is_repeated(header)):
-        return NOBODY
+        return ANONYMOUS
     return found[1].encode()
 
 
@@ -70,4 +70,4 @@ def _is_repeated(header: str) -> bool:
 
 def _from_query(value: str) -> bytes:
     key = unquote(value)
-    return key.encode() if _KEY.fullmatch(key) else NOBODY
+    return key.encode() if _KEY.fullmatch(key) else ANONYMOUS

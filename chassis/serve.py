@@ -19,18 +19,18 @@ from aiohttp import http_parser, web
 
 from chassis import descriptors, memory
 from chassis.connections.accepting import Acceptor
-from chassis.connections.connection import connections
-from chassis.connections.crowd import Crowd
-from chassis.connections.plan import ConnectionPlan
+from chassis.connections.connection import connection_factory
+from chassis.connections.crowd import ConnectionRegistry
+from chassis.connections.plan import ConnectionContext
 from chassis.errors import StartupError
-from chassis.gate import GATES
+from chassis.gate import PRE_PARSE_FILTERS
 from chassis.health import HEALTH
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 
-FAREWELL_S: Final = 1.0  # for connections that are kept, or have just been accepted
-LOOK_S: Final = 0.01
-_ONE_WISH_S: Final = 1.0  # a signal that comes twice within it (from a service manager, and a supervisor) is one
+DRAIN_GRACE_S: Final = 1.0  # for connections that are kept, or have just been accepted
+DRAIN_POLL_S: Final = 0.01
+_SIGNAL_DEBOUNCE_S: Final = 1.0  # a signal that comes twice within it (from a service manager, and a supervisor) is one
 
 
 async def serve(
@@ -40,7 +40,7 @@ async def serve(
     telemetry: Telemetry,
     on_listening: Callable[[], None] = lambda: None,
     stop: asyncio.Event | None = None,
-    more: Sequence[socket.socket] = (),
+    extra_listeners: Sequence[socket.socket] = (),
 ) -> None:
     """Serve `app` on a bound socket (`bind`) until SIGTERM or SIGINT, then drain; a signal after that ends the process.
 
@@ -48,9 +48,9 @@ async def serve(
     when a socket cannot be listened on; whatever a resource raises at its start.
     """
     stop = stop or asyncio.Event()
-    _on_signals(stop)  # before anything is opened, so that nothing is left half open
-    async with listening(app, listener, settings, telemetry, more):
-        memory.settle()
+    _install_signal_handlers(stop)  # before anything is opened, so that nothing is left half open
+    async with listening(app, listener, settings, telemetry, extra_listeners):
+        memory.freeze_gc()
         on_listening()
         await stop.wait()
         app[HEALTH].draining = True
@@ -65,20 +65,26 @@ async def listening(
     listener: socket.socket,
     settings: ChassisSettings,
     telemetry: Telemetry,
-    more: Sequence[socket.socket] = (),
+    extra_listeners: Sequence[socket.socket] = (),
 ) -> AsyncIterator[None]:
     """The application started and accepting; on leaving it stops accepting, finishes what is in flight, closes.
 
     It holds no more connections than there are file descriptors for, whatever the settings say.
     """
     runner = web.AppRunner(app, shutdown_timeout=settings.drain_timeout_s, handle_signals=False)
-    listeners = (listener, *more)
+    listeners = (listener, *extra_listeners)
     try:
         await runner.setup()
-        most = _affordable(settings, telemetry)
+        most = _connection_limit(settings, telemetry)
         health = app[HEALTH]
-        plan = ConnectionPlan(settings, telemetry, most=most, gates=app.get(GATES, {}), leaving=lambda: health.draining)
-        protocol = connections(_server(runner), plan)
+        plan = ConnectionContext(
+            settings,
+            telemetry,
+            max_connections=most,
+            filters=app.get(PRE_PARSE_FILTERS, {}),
+            is_draining=lambda: health.draining,
+        )
+        protocol = connection_factory(_server(runner), plan)
         accepting: list[Acceptor] = []
         try:
             for each in listeners:
@@ -90,21 +96,21 @@ async def listening(
                 await acceptor.close()
             for each in listeners:
                 each.close()
-            await _take_leave(plan.crowd, min(FAREWELL_S, settings.drain_timeout_s))
+            await _drain_connections(plan.registry, min(DRAIN_GRACE_S, settings.drain_timeout_s))
     finally:
         for each in listeners:
             each.close()
         await runner.cleanup()
 
 
-async def _take_leave(crowd: Crowd, seconds: float) -> None:
+async def _drain_connections(registry: ConnectionRegistry, seconds: float) -> None:
     """Let those who are connected ask once more, and see that the answer is the last: a connection that is closed while
     a request is on its way loses it.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
-    while len(crowd) and loop.time() < end:  # noqa: ASYNC110 - nothing else ever waits for the last to leave
-        await asyncio.sleep(LOOK_S)
+    while len(registry) and loop.time() < end:  # noqa: ASYNC110 - nothing else ever waits for the last to leave
+        await asyncio.sleep(DRAIN_POLL_S)
 
 
 def bind_health(settings: ChassisSettings) -> list[socket.socket]:
@@ -116,7 +122,7 @@ def bind_health(settings: ChassisSettings) -> list[socket.socket]:
     return [bind("127.0.0.1", settings.health_port, option="--health-port")]
 
 
-def bind(host: str, port: int, *, share: bool = False, option: str = "--port") -> socket.socket:
+def bind(host: str, port: int, *, reuse_port: bool = False, option: str = "--port") -> socket.socket:
     """A TCP socket bound to the first address of `host`. `share`: others may bind the same port (SO_REUSEPORT);
     `option`: what chooses the port.
 
@@ -132,12 +138,12 @@ def bind(host: str, port: int, *, share: bool = False, option: str = "--port") -
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if share:
+        if reuse_port:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.bind(address)
     except OSError as error:
         listener.close()
-        raise _unbindable(host, port, error, option) from error
+        raise _bind_error(host, port, error, option) from error
     return listener
 
 
@@ -146,13 +152,13 @@ def _listen(acceptor: Acceptor, listener: socket.socket) -> Acceptor:
     try:
         acceptor.start()
     except OSError as error:
-        raise _unbindable(host, port, error) from error
+        raise _bind_error(host, port, error) from error
     return acceptor
 
 
-def _affordable(settings: ChassisSettings, telemetry: Telemetry) -> int:
+def _connection_limit(settings: ChassisSettings, telemetry: Telemetry) -> int:
     """How many connections to hold, once everything else is open."""
-    affordable = descriptors.for_connections()
+    affordable = descriptors.connection_budget()
     if affordable < settings.max_connections:
         telemetry.log.warning(
             "fewer connections than configured, for want of file descriptors",
@@ -163,7 +169,7 @@ def _affordable(settings: ChassisSettings, telemetry: Telemetry) -> int:
     return min(affordable, settings.max_connections)
 
 
-def _unbindable(host: str, port: int, error: OSError, option: str = "--port") -> StartupError:
+def _bind_error(host: str, port: int, error: OSError, option: str = "--port") -> StartupError:
     if error.errno == errno.EADDRINUSE:
         return StartupError(f"Port {port} on {host} is in use; stop the other program or choose another with {option}.")
     if error.errno == errno.EACCES:
@@ -185,12 +191,12 @@ def _server(runner: web.AppRunner) -> web.Server:
     return runner.server
 
 
-def _on_signals(stop: asyncio.Event) -> None:
+def _install_signal_handlers(stop: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
 
     def asked() -> None:
         stop.set()
-        loop.call_later(_ONE_WISH_S, insist)
+        loop.call_later(_SIGNAL_DEBOUNCE_S, insist)
 
     def insist() -> None:
         for name in (signal.SIGTERM, signal.SIGINT):

@@ -347,7 +347,9 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             raise SettingsError("SLUICE_MAX_HEAD_BUFFER_BYTES must be at least 16 times SLUICE_MAX_HEAD_BYTES.")
         if self.clickhouse_url and not self.clickhouse_url.startswith(("chdb://", "http://", "https://")):
             raise SettingsError("SLUICE_CLICKHOUSE_URL must start with chdb://, http:// or https://.")
-        if self.embedded and "?" in unquote(self.clickhouse):  # chdb knows no way to quote it
+        if self.uses_embedded_clickhouse and "?" in unquote(
+            self.effective_clickhouse_url
+        ):  # chdb knows no way to quote it
             raise SettingsError(
                 "SLUICE_DATA, or the directory of SLUICE_CLICKHOUSE_URL, must have no '?' in its absolute path: "
                 "the embedded ClickHouse would cut it there and keep its data elsewhere."
@@ -365,19 +367,19 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
         return Path(self.data).absolute()
 
     @property
-    def clickhouse(self) -> str:
+    def effective_clickhouse_url(self) -> str:
         """URL of the telemetry store; by default the embedded engine inside the data directory."""
         return self.clickhouse_url or f"chdb://{quote(str(self.data_dir / 'clickhouse'))}"
 
     @property
-    def database(self) -> str:
+    def effective_database_url(self) -> str:
         """URL of the relational store; by default a SQLite file inside the data directory."""
         return self.database_url or f"sqlite:///{quote(str(self.data_dir / 'sluice.db'))}"
 
     @property
-    def embedded(self) -> bool:
+    def uses_embedded_clickhouse(self) -> bool:
         """Whether the telemetry store runs inside this process."""
-        return self.clickhouse.startswith("chdb:")
+        return self.effective_clickhouse_url.startswith("chdb:")
 
     @property
     def base_url(self) -> str:

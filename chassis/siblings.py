@@ -17,7 +17,7 @@ from typing import Final
 import structlog
 from aiohttp import web
 
-from chassis.health import HEALTH, Health, Unready
+from chassis.health import HEALTH, Health, NotReady
 
 ANSWER_S: Final = 1.0  # a worker whose loop stands still must not take the scrape of all with it
 MAX_EXPOSITION: Final = 16 * 2**20  # bytes
@@ -32,22 +32,22 @@ _UP: Final = b"# HELP sluice_worker_up Whether a worker of this port answered.\n
 log = structlog.get_logger(__name__)
 
 
-class Siblings:
+class WorkerMetrics:
     """This process among those of its port. `own` is its number; `listener` its socket; `names` those of all. Their
     supervisor has neither number nor socket.
     """
 
-    def __init__(self, own: int | None, listener: socket.socket | None, names: Sequence[bytes]) -> None:
-        self._own = own
+    def __init__(self, own_number: int | None, listener: socket.socket | None, names: Sequence[bytes]) -> None:
+        self._own_number = own_number
         self._listener = listener
         self._names = names
 
-    async def answering(self, exposition: Callable[[], bytes], app: web.Application) -> AsyncIterator[None]:
+    async def serve(self, exposition: Callable[[], bytes], app: web.Application) -> AsyncIterator[None]:
         """A resource: tells the siblings what `exposition` gives, and the supervisor whether this process is ready."""
 
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
-                if _is_ours(writer):
+                if _is_same_user(writer):
                     async with asyncio.timeout(ANSWER_S):
                         question = await reader.readline()
                     writer.write(await _readiness(app[HEALTH]) if question == READY else exposition())
@@ -64,24 +64,26 @@ class Siblings:
         yield
         server.close()
 
-    async def merged(self, exposition: bytes) -> bytes:
+    async def collect(self, exposition: bytes) -> bytes:
         """The metrics of all, this process's being `exposition`, if it is one of them."""
-        others = [number for number in range(len(self._names)) if number != self._own]
-        answers = await asyncio.gather(*(self._ask(number) for number in others))
-        found = dict(zip(others, answers, strict=True)) | ({} if self._own is None else {self._own: exposition})
-        return merged({number: found[number] for number in sorted(found)})
+        others = [number for number in range(len(self._names)) if number != self._own_number]
+        answers = await asyncio.gather(*(self._fetch_exposition(number) for number in others))
+        found = dict(zip(others, answers, strict=True)) | (
+            {} if self._own_number is None else {self._own_number: exposition}
+        )
+        return merge_expositions({number: found[number] for number in sorted(found)})
 
-    async def _ask(self, number: int) -> bytes:
+    async def _fetch_exposition(self, number: int) -> bytes:
         """Nothing when it does not answer in time."""
         try:
             async with asyncio.timeout(ANSWER_S):
-                return await _asked(self._names[number], METRICS)
+                return await _query_worker(self._names[number], METRICS)
         except (OSError, TimeoutError) as error:
             log.warning("worker does not tell its metrics", worker=number, error=str(error) or "no answer in time")
             return b""
 
 
-class Worker:
+class WorkerDependency:
     """One of the processes, as its supervisor sees it: away when it does not answer, or says that it is not ready."""
 
     def __init__(self, number: int, name: bytes) -> None:
@@ -90,16 +92,16 @@ class Worker:
 
     async def probe(self) -> None:
         """Raises Unready with what the worker says; OSError when it does not answer."""
-        answer = await _asked(self._socket, READY)
+        answer = await _query_worker(self._socket, READY)
         if answer != b"\n":
-            raise Unready(answer.decode().strip())
+            raise NotReady(answer.decode().strip())
 
 
 async def _readiness(health: Health) -> bytes:
-    return f"{health.obstacle(await health.probes()) or ''}\n".encode()
+    return f"{health.not_ready_reason(await health.probes()) or ''}\n".encode()
 
 
-async def _asked(name: bytes, question: bytes) -> bytes:
+async def _query_worker(name: bytes, question: bytes) -> bytes:
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.setblocking(False)
@@ -109,7 +111,7 @@ async def _asked(name: bytes, question: bytes) -> bytes:
         connection.close()
         raise
     try:
-        if not _is_ours(writer):
+        if not _is_same_user(writer):
             raise PermissionError("a process of another user answers")
         writer.write(question)
         found = b""
@@ -124,13 +126,13 @@ async def _asked(name: bytes, question: bytes) -> bytes:
         writer.close()
 
 
-def _is_ours(writer: asyncio.StreamWriter) -> bool:
+def _is_same_user(writer: asyncio.StreamWriter) -> bool:
     """Whether a process of this user is at the other end: names of this namespace are open to everyone."""
     credentials = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return bool(_CREDENTIALS.unpack(credentials)[1] == os.geteuid())
 
 
-def bound() -> socket.socket:
+def bind_worker_socket() -> socket.socket:
     """A socket that listens under a free name, which the system chooses (unix(7), autobind)."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind("")
@@ -138,7 +140,7 @@ def bound() -> socket.socket:
     return listener
 
 
-def merged(expositions: Mapping[int, bytes]) -> bytes:
+def merge_expositions(expositions: Mapping[int, bytes]) -> bytes:
     """Expositions of several workers as one. Empty is one that did not answer."""
     families: dict[bytes, list[bytes]] = {}
     for worker, text in expositions.items():
@@ -150,12 +152,12 @@ def merged(expositions: Mapping[int, bytes]) -> bytes:
                 if line not in lines[:2]:
                     lines.append(line)
             else:
-                lines.append(_labelled(line, label))
+                lines.append(_with_label(line, label))
     up = [b'sluice_worker_up{worker="%d"} %d\n' % (worker, bool(text)) for worker, text in expositions.items()]
     return b"".join([line for lines in families.values() for line in lines] + [_UP, *up])
 
 
-def _labelled(sample: bytes, label: bytes) -> bytes:
+def _with_label(sample: bytes, label: bytes) -> bytes:
     """A line of a sample with one label more, the first."""
     name = _NAME.match(sample)
     if name is None:

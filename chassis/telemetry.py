@@ -22,7 +22,7 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
 from chassis.lag import LoopLag
-from chassis.siblings import Siblings
+from chassis.siblings import WorkerMetrics
 
 MASK: Final = "[redacted]"
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -51,7 +51,7 @@ _LABELLED_SECRET: Final = re.compile(
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
-class Answered(msgspec.Struct, frozen=True, tag_field="event", tag="request"):
+class AccessLogEntry(msgspec.Struct, frozen=True, tag_field="event", tag="request"):
     """One line of the access log. `path` has no query: credentials may travel there."""
 
     method: str
@@ -71,12 +71,12 @@ class Telemetry:
     `siblings`: the processes that share its port; `/metrics` of any of them is that of all.
     """
 
-    def __init__(self, service: str, stream: TextIO | None = None, siblings: Siblings | None = None) -> None:
+    def __init__(self, service: str, stream: TextIO | None = None, worker_metrics: WorkerMetrics | None = None) -> None:
         # A series beside each counter that says when it began: twice as many, and nobody asks for them.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the library types half of its functions
         self.registry = CollectorRegistry()
         self._service = service
-        self._siblings = siblings
+        self._worker_metrics = worker_metrics
         self.log: structlog.stdlib.BoundLogger = structlog.get_logger(service)
         self._access = logging.getLogger(_ACCESS_LOGGER)
         self._stream = stream if stream is not None else sys.stderr
@@ -97,7 +97,7 @@ class Telemetry:
         self.refused_connections = Counter(
             "sluice_http_refused_connections", "Connections over the cap.", registry=self.registry
         )
-        self.expired = Counter(
+        self.expired_connections = Counter(
             "sluice_http_expired_connections",
             "Connections closed by a deadline: no whole request head (head), answer not read (send); or while waiting "
             "for a request, to make room (idle).",
@@ -109,7 +109,7 @@ class Telemetry:
             "Connections closed for the memory that their request heads took.",
             registry=self.registry,
         )
-        self.held_by_heads = Gauge(
+        self.head_bytes = Gauge(
             "sluice_http_head_bytes",
             "Memory that request heads take: not whole, behind a request under way, or long.",
             registry=self.registry,
@@ -126,24 +126,26 @@ class Telemetry:
             ("limit",),
             registry=self.registry,
         )
-        self._counted: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}  # one for each that was ever answered
+        self._series: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}  # one for each that was ever answered
         self._lag = LoopLag(self.registry)
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         GCCollector(registry=self.registry)
 
-    def answered(self, route: str, method: str, path: str, status: int, seconds: float, remote: str, rid: str) -> None:
+    def record_request(
+        self, route: str, method: str, path: str, status: int, seconds: float, remote: str, rid: str
+    ) -> None:
         """Count one request and write its access line, around the logging machinery because it is once per request."""
-        counted = self._counted.get((route, method, status))
+        counted = self._series.get((route, method, status))
         if counted is None:
             counted = self.requests.labels(route, method, str(status)), self.seconds.labels(route)
-            self._counted[route, method, status] = counted
+            self._series[route, method, status] = counted
         counted[0].inc()
         counted[1].observe(seconds)
         if self._access.isEnabledFor(logging.INFO):
-            line = Answered(
+            line = AccessLogEntry(
                 method=method,
-                path=_logged(path[:MAX_LOGGED_PATH]),
+                path=_redact_path(path[:MAX_LOGGED_PATH]),
                 status=status,
                 ms=round(seconds * 1000, 3),
                 remote=remote,
@@ -152,27 +154,27 @@ class Telemetry:
             )
             self._stream.write(msgspec.json.encode(line).decode() + "\n")
 
-    def describe(self, version: str, decoder: str) -> None:
+    def set_build_info(self, version: str, decoder: str) -> None:
         """What runs here: `sluice_build_info`."""
         info = Gauge(
             "sluice_build_info", "1; what runs here.", ("service", "version", "decoder"), registry=self.registry
         )
         info.labels(self._service, version, decoder).set(1)
 
-    def resources(self) -> list[Callable[[web.Application], AsyncIterator[None]]]:
+    def cleanup_contexts(self) -> list[Callable[[web.Application], AsyncIterator[None]]]:
         """What runs for as long as the application does."""
-        if self._siblings is None:
+        if self._worker_metrics is None:
             return [self._lag.running]
-        return [self._lag.running, partial(self._siblings.answering, self.exposition)]
+        return [self._lag.running, partial(self._worker_metrics.serve, self.exposition)]
 
     def exposition(self) -> bytes:
         """All metrics of this process in the Prometheus text format 0.0.4."""
         return generate_latest(self.registry)
 
-    async def expositions(self) -> bytes:
+    async def merged_exposition(self) -> bytes:
         """The same of all processes that share the port."""
         own = self.exposition()
-        return own if self._siblings is None else await self._siblings.merged(own)
+        return own if self._worker_metrics is None else await self._worker_metrics.collect(own)
 
 
 def configure_logging(level: str, stream: TextIO | None = None) -> None:
@@ -225,16 +227,16 @@ def redact_text(text: str) -> str:
     return _LABELLED_SECRET.sub(rf"\1{MASK}", _URL_CREDENTIALS.sub(f"://{MASK}@", text))
 
 
-_logged = lru_cache(256)(redact_text)  # paths are few, and each is asked for again and again
+_redact_path = lru_cache(256)(redact_text)  # paths are few, and each is asked for again and again
 
 
 def _timestamp(now_us: int) -> str:
     """ISO 8601 in UTC of microseconds since 1970."""
-    return f"{_to_the_second(now_us // 10**6)}.{now_us % 10**6:06}Z"
+    return f"{_format_second(now_us // 10**6)}.{now_us % 10**6:06}Z"
 
 
 @lru_cache(4)
-def _to_the_second(now_s: int) -> str:
+def _format_second(now_s: int) -> str:
     return datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 

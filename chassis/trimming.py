@@ -14,10 +14,10 @@ from typing import Final
 import structlog
 from aiohttp import web
 
-from chassis.rounds import Rounds
+from chassis.rounds import PeriodicTask
 
-EVERY_S: Final = 60.0
-WORTH_IT: Final = 64 * 2**20  # bytes more than after the last time
+TRIM_INTERVAL_S: Final = 60.0
+MIN_GROWTH_BYTES: Final = 64 * 2**20  # bytes more than after the last time
 
 log = structlog.get_logger(__name__)
 
@@ -25,28 +25,28 @@ _STATM: Final = Path("/proc/self/statm")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
-async def trimming(_app: web.Application) -> AsyncIterator[None]:
+async def trim_task(_app: web.Application) -> AsyncIterator[None]:
     """For as long as the application runs. Does nothing where the C library has no way to it (musl, macOS)."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is None or not _STATM.exists():
         yield
         return
 
-    least = resident()
+    least = resident_bytes()
 
     async def trim_when_worth_it() -> None:
         nonlocal least
-        least = min(least, resident())
-        if resident() > least + WORTH_IT:
+        least = min(least, resident_bytes())
+        if resident_bytes() > least + MIN_GROWTH_BYTES:
             await asyncio.to_thread(trim, 0)  # the interpreter's lock is free meanwhile
-            least = resident()
+            least = resident_bytes()
 
-    rounds = Rounds(trim_when_worth_it, EVERY_S, log, "memory cannot be given back")
+    rounds = PeriodicTask(trim_when_worth_it, TRIM_INTERVAL_S, log, "memory cannot be given back")
     rounds.start()
     yield
     await rounds.close()
 
 
-def resident() -> int:
+def resident_bytes() -> int:
     """Bytes of this process in memory."""
     return int(_STATM.read_text().split()[1]) * _PAGE

@@ -9,11 +9,11 @@ from typing import Final, NoReturn
 
 from aiohttp import web
 
-from chassis.body import defer_continue
+from chassis.body import delay_100_continue
 from chassis.errors import MethodNotAllowed, NotFound
 
 UNROUTED: Final = "unrouted"
-_EVERYTHING: Final = "/{tail:.*}"
+_ANY_PATH: Final = "/{tail:.*}"
 
 
 def add_catch_all(app: web.Application, resources: Sequence[web.AbstractResource]) -> None:
@@ -21,15 +21,15 @@ def add_catch_all(app: web.Application, resources: Sequence[web.AbstractResource
 
     async def unrouted(request: web.Request) -> NoReturn:
         """405 when the path has other methods, else 404."""
-        _, allowed = await at_path(request, resources)
+        _, allowed = await resolve_path(request, resources)
         if allowed:
             raise MethodNotAllowed(sorted(allowed))
         raise NotFound
 
-    app.router.add_route("*", _EVERYTHING, unrouted, expect_handler=defer_continue)
+    app.router.add_route("*", _ANY_PATH, unrouted, expect_handler=delay_100_continue)
 
 
-async def at_path(
+async def resolve_path(
     request: web.Request, resources: Iterable[web.AbstractResource]
 ) -> tuple[web.AbstractResource | None, set[str]]:
     """The first resource of this path, whatever the method, and the methods of all that it has."""

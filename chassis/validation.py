@@ -53,16 +53,16 @@ class Issues:
         return iter(self._issues)
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         return len(self._issues) >= MAX_ISSUES
 
-    def under(self, path: str) -> bool:
+    def has_issue_under(self, path: str) -> bool:
         """Whether `path` or a part of it is at fault already."""
         return any(each.path == path or each.path.startswith((f"{path}.", f"{path}[")) for each in self._issues)
 
     def add(self, path: str, message: str, code: str) -> None:
         """`path` as in `query.limit`, `body.filters[0].op`; `code` is one short word a program can switch on."""
-        if not self.full:
+        if not self.is_full:
             self._issues.append(Issue(path[:MAX_PATH_LENGTH], message[:MAX_MESSAGE_LENGTH], code))
 
     def raise_if_any(self, message: str = "The request is not valid.") -> None:
@@ -70,7 +70,7 @@ class Issues:
             raise BadRequest(message, self._issues)
 
 
-def single(query: Mapping[str, str], name: str, issues: Issues) -> str | None:
+def single_value(query: Mapping[str, str], name: str, issues: Issues) -> str | None:
     """The value of a query parameter, None when absent; given more than once is an issue."""
     getall = getattr(query, "getall", None)
     if getall is not None and len(getall(name, ())) > 1:
@@ -81,7 +81,7 @@ def single(query: Mapping[str, str], name: str, issues: Issues) -> str | None:
 
 def bounded_int(query: Mapping[str, str], name: str, default: int, lo: int, hi: int, issues: Issues) -> int:
     """A decimal integer within [lo, hi]; `default` when absent, and after an issue was recorded."""
-    text = single(query, name, issues)
+    text = single_value(query, name, issues)
     if text is None:
         return default
     if _INTEGER.fullmatch(text) is None:
@@ -100,7 +100,7 @@ def bounded_int(query: Mapping[str, str], name: str, default: int, lo: int, hi: 
 
 def bounded_text(query: Mapping[str, str], name: str, lo: int, hi: int, issues: Issues) -> str | None:
     """A text of lo to hi characters; None when absent, and after an issue was recorded."""
-    text = single(query, name, issues)
+    text = single_value(query, name, issues)
     if text is None:
         return None
     return text if check_length(f"query.{name}", text, lo, hi, issues) else None
@@ -117,7 +117,7 @@ def check_length(path: str, text: str, lo: int, hi: int, issues: Issues) -> bool
     return False
 
 
-def one_of(names: Iterable[str]) -> str:
+def must_be_one_of(names: Iterable[str]) -> str:
     """What is said of a value that is none of `names`."""
     return f"Must be one of {', '.join(names)}."
 
@@ -137,7 +137,7 @@ def decode_json(type_: type[T], raw: bytes, path: str, issues: Issues) -> T | No
     return None
 
 
-def decode_mended(type_: type[T], raw: bytes, stand_ins: Mapping[str, Any], issues: Issues) -> T | None:
+def decode_with_placeholders(type_: type[T], raw: bytes, placeholders: Mapping[str, Any], issues: Issues) -> T | None:
     """A JSON body as `type_`, so that faults which types cannot tell are found together with those they can.
 
     Every fault is an issue under `body`. Faulty fields have their value from `stand_ins` or else their default; the
@@ -153,9 +153,9 @@ def decode_mended(type_: type[T], raw: bytes, stand_ins: Mapping[str, Any], issu
         sound = {
             field.encode_name: written[field.encode_name]
             for field in msgspec.structs.fields(type_)  # type: ignore[arg-type]  # a TypeError says that it has none
-            if field.encode_name in written and not issues.under(f"body.{field.encode_name}")
+            if field.encode_name in written and not issues.has_issue_under(f"body.{field.encode_name}")
         }
-        return msgspec.convert({**stand_ins, **sound}, type_)
+        return msgspec.convert({**placeholders, **sound}, type_)
     except (msgspec.MsgspecError, TypeError, UnicodeDecodeError, RecursionError):
         return None
 
@@ -200,7 +200,7 @@ def _walk(type_: Any, value: Any, path: str, issues: Issues) -> None:
     shape = _container(type_, value)
     if shape is not None:
         for part_type, part, part_path in _parts(shape, value, path, issues):
-            if issues.full:
+            if issues.is_full:
                 return
             _walk(part_type, part, part_path, issues)
     if len(issues) == before:
@@ -246,8 +246,10 @@ def _fields(
         if name in value:
             yield field.type, value[name], f"{path}.{name}"
         elif field.required:
-            names = _names(field.type)
-            issues.add(f"{path}.{name}", f"Is required. {one_of(names)}" if names else "Is required.", "missing")
+            names = _allowed_names(field.type)
+            issues.add(
+                f"{path}.{name}", f"Is required. {must_be_one_of(names)}" if names else "Is required.", "missing"
+            )
     config = shape.__struct_config__
     if config.forbid_unknown_fields:
         for name in value:
@@ -265,22 +267,22 @@ def _report(path: str, error: msgspec.ValidationError, issues: Issues, type_: An
     """
     message = _LOCATION.sub("", str(error))
     code = next((code for pattern, code in _CODES if pattern.search(message)), "invalid")
-    names = _names(type_)
-    words = one_of(names) if names else _description(type_) if code == "format" else None
+    names = _allowed_names(type_)
+    words = must_be_one_of(names) if names else _description(type_) if code == "format" else None
     issues.add(path, words or f"{message.replace('`', '')}.", code)
 
 
-def _names(type_: Any) -> tuple[str, ...]:
+def _allowed_names(type_: Any) -> tuple[str, ...]:
     """What a type takes that takes nothing but names, or null, or absence; none for any other."""
     origin = get_origin(type_)
     if origin is Annotated:
-        return _names(get_args(type_)[0])
+        return _allowed_names(get_args(type_)[0])
     if origin is Literal:
         return tuple(map(str, get_args(type_)))
     if isinstance(type_, type) and issubclass(type_, Enum):
         return tuple(str(each.value) for each in type_)
     if origin in (Union, UnionType):
-        found = [_names(arm) for arm in get_args(type_) if arm not in (NoneType, msgspec.UnsetType)]
+        found = [_allowed_names(arm) for arm in get_args(type_) if arm not in (NoneType, msgspec.UnsetType)]
         return tuple(name for names in found for name in names) if all(found) else ()
     return ()
 

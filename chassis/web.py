@@ -23,24 +23,24 @@ from aiohttp.typedefs import Handler as AiohttpHandler
 from aiohttp.typedefs import Middleware
 
 from chassis.access import (
-    GRANT,
+    AUTHENTICATED_CREDENTIAL,
+    AUTHORIZATION_CONTEXT,
     PROJECT,
-    REACH,
     Access,
     Guards,
     Handler,
+    anonymous,
+    authenticated_credential,
+    authorization_context,
     bearer,
-    grant,
-    guarded,
     project,
     project_key,
     public,
-    reach,
     session,
-    visitor,
+    with_access_check,
 )
-from chassis.body import defer_continue, refuse_unreadable
-from chassis.cors import Cors, marking
+from chassis.body import delay_100_continue, reject_malformed
+from chassis.cors import Cors, cors_middleware
 from chassis.errors import (
     ApiError,
     BadRequest,
@@ -53,63 +53,63 @@ from chassis.errors import (
     Unauthorized,
     envelope,
 )
-from chassis.gate import GATES, require_place
+from chassis.gate import PRE_PARSE_FILTERS, require_slot
 from chassis.health import HEALTH, Dependency, Health
-from chassis.limits.admission import Admission, configured_rules, limit_headers
+from chassis.limits.admission import RateLimits, limit_headers, rules_from_settings
 from chassis.limits.limiter import Limiter
 from chassis.limits.local import LocalLimiter
 from chassis.openapi import Endpoint
 from chassis.operation import JSON_TYPE
-from chassis.peers import Proxies
-from chassis.reference import Reference, process
+from chassis.peers import TrustedProxies
+from chassis.reference import ApiDocs, process
 from chassis.request_ids import new_request_id
 from chassis.route import ErrorRenderer, Route
 from chassis.settings import ChassisSettings
 from chassis.telemetry import METRICS_TYPE, Telemetry
-from chassis.unrouted import add_catch_all, at_path, route_name
+from chassis.unrouted import add_catch_all, resolve_path, route_name
 
 __all__ = (
-    "ADMISSION",
-    "GRANT",
+    "API_DOCS",
+    "AUTHENTICATED_CREDENTIAL",
+    "AUTHORIZATION_CONTEXT",
     "JSON_TYPE",
     "PROJECT",
-    "REACH",
-    "REFERENCE",
+    "RATE_LIMITS",
     "Access",
     "Dependency",
     "Guards",
     "Handler",
     "Route",
     "Service",
+    "anonymous",
+    "authenticated_credential",
+    "authorization_context",
     "bearer",
     "build_app",
-    "grant",
     "json_response",
     "project",
     "project_key",
     "public",
-    "reach",
     "request_id",
     "session",
-    "visitor",
 )
 
-Resource = Callable[[web.Application], AsyncIterator[None]]
+CleanupContext = Callable[[web.Application], AsyncIterator[None]]
 
 MAX_DEFAULT_BODY: Final = 2**20  # bytes; for handlers that read with aiohttp's own methods
-CLIENT_GONE: Final = 499  # in log and metrics only: nobody is there to read an answer
+CLIENT_CLOSED_REQUEST: Final = 499  # in log and metrics only: nobody is there to read an answer
 PROBE_METHODS: Final = ("GET", "HEAD")  # load balancers ask with either
 KNOWN_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 REQUEST_ID: Final = web.RequestKey("request_id", str)
-ADMISSION: Final = web.AppKey("admission", Admission)
-REFERENCE: Final = web.AppKey("reference", Reference)
+RATE_LIMITS: Final = web.AppKey("admission", RateLimits)
+API_DOCS: Final = web.AppKey("reference", ApiDocs)
 CANCEL_ON_DISCONNECT: Final = web.RequestKey("cancel_on_disconnect", bool)
 
-_KEPT_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_ACCEPTED_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
-def render_json(_request: web.Request, error: ApiError, rid: str) -> web.Response:
+def render_json_error(_request: web.Request, error: ApiError, rid: str) -> web.Response:
     """The error envelope; what a route answers unless it names another renderer."""
     return json_response(envelope(error, rid), status=error.status)
 
@@ -123,7 +123,7 @@ class Service:
 
     name: str
     routes: Sequence[Route]
-    resources: Sequence[Resource] = ()
+    cleanup_contexts: Sequence[CleanupContext] = ()
     readiness: Sequence[Dependency] = ()
 
 
@@ -145,11 +145,11 @@ def build_app(
     service: str,
     settings: ChassisSettings,
     telemetry: Telemetry,
-    resources: Sequence[Resource] = (),
+    cleanup_contexts: Sequence[CleanupContext] = (),
     guards: Guards | None = None,
     readiness: Sequence[Dependency] = (),
     limiter: Limiter | None = None,
-    whole_interface: Callable[[], dict[str, Any]] | None = None,
+    full_document: Callable[[], dict[str, Any]] | None = None,
 ) -> web.Application:
     """One application out of routes, resources and readiness; adds health, metrics, `/openapi.json` and `/docs`.
 
@@ -157,55 +157,65 @@ def build_app(
     `limiter` counts for the limits of the settings; by default one inside the process.
     Raises ValueError for a route whose access rule has no guard in this process.
     """
-    proxies = Proxies(settings.trusted_proxies)
+    proxies = TrustedProxies(settings.trusted_proxies)
     counting = LocalLimiter() if limiter is None else limiter
-    admission = Admission(configured_rules(settings), counting, proxies, telemetry.rate_limited)
+    admission = RateLimits(rules_from_settings(settings), counting, proxies, telemetry.rate_limited)
     health = Health(service, readiness)
     renderers: dict[web.AbstractResource, ErrorRenderer] = {}
     policies: dict[web.AbstractResource, Cors] = {}
-    middlewares = [_identification, _observation(telemetry, proxies), _error_rendering(telemetry, renderers)]
+    middlewares = [
+        _request_id_middleware,
+        _access_log_middleware(telemetry, proxies),
+        _error_middleware(telemetry, renderers),
+    ]
     if any(route.cors for route in routes):
-        middlewares.insert(1, marking(policies))
+        middlewares.insert(1, cors_middleware(policies))
     app = web.Application(middlewares=middlewares, client_max_size=MAX_DEFAULT_BODY)
     app[HEALTH] = health
-    app[ADMISSION] = admission
-    app[GATES] = {f"{route.method} {route.path}".encode(): route.gate for route in routes if route.gate is not None}
-    app.cleanup_ctx.extend([*telemetry.resources(), *resources])
+    app[RATE_LIMITS] = admission
+    app[PRE_PARSE_FILTERS] = {
+        f"{route.method} {route.path}".encode(): route.pre_parse_filter
+        for route in routes
+        if route.pre_parse_filter is not None
+    }
+    app.cleanup_ctx.extend([*telemetry.cleanup_contexts(), *cleanup_contexts])
     resources_by_path: dict[str, web.Resource] = {}
-    every = [*routes, *_own_routes(health, telemetry, settings, proxies)]
-    app[REFERENCE] = _reference(service, every, whole_interface)
+    every = [*routes, *_system_routes(health, telemetry, settings, proxies)]
+    app[API_DOCS] = _add_docs_routes(service, every, full_document)
     for route in every:
         resource = resources_by_path.get(route.path) or app.router.add_resource(route.path)
         resources_by_path[route.path] = resource
-        handler = _prepared(route, guarded(route.access, route.handler, guards or Guards(), admission, route.limit))
-        resource.add_route(route.method, handler, expect_handler=defer_continue)
-        renderers.setdefault(resource, route.render_error or render_json)
+        handler = _with_preparse(
+            route, with_access_check(route.access, route.handler, guards or Guards(), admission, route.limit)
+        )
+        resource.add_route(route.method, handler, expect_handler=delay_100_continue)
+        renderers.setdefault(resource, route.render_error or render_json_error)
         if route.cors is not None:
             policies[resource] = route.cors
     add_catch_all(app, list(renderers))
     return app
 
 
-def _prepared(route: Route, handler: Handler) -> Handler:
+def _with_preparse(route: Route, handler: Handler) -> Handler:
     """Mark the request for the connection (`chassis.connections`), which sees the client go; turn it away where its
     gate does.
     """
     cancel = route.method == "GET" if route.cancel_on_disconnect is None else route.cancel_on_disconnect
-    gate = route.gate
+    gate = route.pre_parse_filter
 
     async def prepared(request: web.Request) -> web.StreamResponse:
         request[CANCEL_ON_DISCONNECT] = cancel
         if gate is not None:
-            require_place(request, gate)
+            require_slot(request, gate)
         return await handler(request)
 
     return prepared
 
 
 @web.middleware
-async def _identification(request: web.Request, handler: AiohttpHandler) -> web.StreamResponse:
+async def _request_id_middleware(request: web.Request, handler: AiohttpHandler) -> web.StreamResponse:
     """Give the request its id, in the logs and on whatever is answered; say there how its limit stands."""
-    rid = request_id_for(request.headers.get("X-Request-Id", ""))
+    rid = resolve_request_id(request.headers.get("X-Request-Id", ""))
     request[REQUEST_ID] = rid
     structlog.contextvars.bind_contextvars(request_id=rid)
     answer = await handler(request)
@@ -215,64 +225,66 @@ async def _identification(request: web.Request, handler: AiohttpHandler) -> web.
     return answer
 
 
-def request_id_for(proposed: str) -> str:
+def resolve_request_id(proposed: str) -> str:
     """The id a client proposes when it is harmless (`[A-Za-z0-9._-]{1,64}`), else a fresh one."""
-    return proposed if _KEPT_REQUEST_ID.fullmatch(proposed) else new_request_id()
+    return proposed if _ACCEPTED_REQUEST_ID.fullmatch(proposed) else new_request_id()
 
 
-def _observation(telemetry: Telemetry, proxies: Proxies) -> Middleware:
+def _access_log_middleware(telemetry: Telemetry, proxies: TrustedProxies) -> Middleware:
     @web.middleware
     async def observe(request: web.Request, handler: AiohttpHandler) -> web.StreamResponse:
         started = time.perf_counter()
-        status = CLIENT_GONE
+        status = CLIENT_CLOSED_REQUEST
         try:
             answer = await handler(request)
             status = answer.status
             return answer
         finally:
-            telemetry.answered(
+            telemetry.record_request(
                 route=route_name(request),
                 method=request.method if request.method in KNOWN_METHODS else "other",
                 path=request.path,
                 status=status,
                 seconds=time.perf_counter() - started,
-                remote=proxies.client(request),
+                remote=proxies.client_address(request),
                 rid=request[REQUEST_ID],
             )
 
     return observe
 
 
-def _error_rendering(telemetry: Telemetry, renderers: Mapping[web.AbstractResource, ErrorRenderer]) -> Middleware:
+def _error_middleware(telemetry: Telemetry, renderers: Mapping[web.AbstractResource, ErrorRenderer]) -> Middleware:
     @web.middleware
     async def render(request: web.Request, handler: AiohttpHandler) -> web.StreamResponse:
         try:
-            refuse_unreadable(request)
+            reject_malformed(request)
             return await handler(request)
         except ApiError as refusal:
             error = refusal
         except web.HTTPException as raised:
-            error = _from_aiohttp(raised)
+            error = _to_api_error(raised)
         except Exception as fault:
             if isinstance(fault, ConnectionError) and request.transport is None:
-                return web.Response(status=CLIENT_GONE)
+                return web.Response(status=CLIENT_CLOSED_REQUEST)
             telemetry.log.exception("request failed", method=request.method, path=request.path)
             error = InternalError()
-        renderer = await _renderer(request, renderers)
-        return _with_headers(renderer(request, error, request[REQUEST_ID]), error)
+        renderer = await _find_renderer(request, renderers)
+        return _with_error_headers(renderer(request, error, request[REQUEST_ID]), error)
 
     return render
 
 
-async def _renderer(request: web.Request, renderers: Mapping[web.AbstractResource, ErrorRenderer]) -> ErrorRenderer:
+async def _find_renderer(
+    request: web.Request, renderers: Mapping[web.AbstractResource, ErrorRenderer]
+) -> ErrorRenderer:
     """That of the path, also when the path has other methods only."""
     resource = request.match_info.route.resource
     if resource not in renderers:
-        resource, _ = await at_path(request, renderers)
-    return render_json if resource is None else renderers[resource]
+        resource, _ = await resolve_path(request, renderers)
+    return render_json_error if resource is None else renderers[resource]
 
 
-def _from_aiohttp(raised: web.HTTPException) -> ApiError:
+def _to_api_error(raised: web.HTTPException) -> ApiError:
     """What aiohttp itself refuses, in our words."""
     if raised.status == web.HTTPNotFound.status_code:
         return NotFound()
@@ -281,7 +293,7 @@ def _from_aiohttp(raised: web.HTTPException) -> ApiError:
     return BadRequest("The request cannot be understood.") if raised.status < 500 else InternalError()
 
 
-def _with_headers(answer: web.Response, error: ApiError) -> web.Response:
+def _with_error_headers(answer: web.Response, error: ApiError) -> web.Response:
     answer.headers.update(error.headers)
     if error.retry_after is not None:
         answer.headers["Retry-After"] = str(error.retry_after)
@@ -290,7 +302,9 @@ def _with_headers(answer: web.Response, error: ApiError) -> web.Response:
     return answer
 
 
-def _own_routes(health: Health, telemetry: Telemetry, settings: ChassisSettings, proxies: Proxies) -> list[Route]:
+def _system_routes(
+    health: Health, telemetry: Telemetry, settings: ChassisSettings, proxies: TrustedProxies
+) -> list[Route]:
     async def livez(_request: web.Request) -> web.StreamResponse:
         """Whether the process is alive."""
         return json_response({"status": "alive", "service": health.service})
@@ -298,7 +312,7 @@ def _own_routes(health: Health, telemetry: Telemetry, settings: ChassisSettings,
     async def readyz(request: web.Request) -> web.StreamResponse:
         """Whether the process can do its work, and which dependency is away."""
         probes = await health.probes()
-        reason = health.obstacle(probes)
+        reason = health.not_ready_reason(probes)
         if reason is None:
             return json_response({"status": "ready", "service": health.service, "dependencies": probes})
         away = [probe for probe in probes if probe.required and not probe.ok]
@@ -306,12 +320,14 @@ def _own_routes(health: Health, telemetry: Telemetry, settings: ChassisSettings,
             f"Not ready, {reason}.", details=[Issue(probe.name, probe.error or "", "unavailable") for probe in away]
         )
         body = {"status": "unavailable", "service": health.service, "dependencies": probes}
-        return _with_headers(json_response(body | envelope(error, request_id(request)), status=error.status), error)
+        return _with_error_headers(
+            json_response(body | envelope(error, request_id(request)), status=error.status), error
+        )
 
     async def metrics(request: web.Request) -> web.StreamResponse:
         """Prometheus metrics, for loopback or the configured token."""
         _require_metrics_access(request, settings.metrics_token, proxies)
-        return web.Response(body=await telemetry.expositions(), headers={"Content-Type": METRICS_TYPE})
+        return web.Response(body=await telemetry.merged_exposition(), headers={"Content-Type": METRICS_TYPE})
 
     return [
         *(Route(method, "/livez", livez, public(), operation=process.LIVEZ) for method in PROBE_METHODS),
@@ -320,23 +336,23 @@ def _own_routes(health: Health, telemetry: Telemetry, settings: ChassisSettings,
     ]
 
 
-def _reference(service: str, every: list[Route], whole: Callable[[], dict[str, Any]] | None) -> Reference:
+def _add_docs_routes(service: str, routes: list[Route], full_document: Callable[[], dict[str, Any]] | None) -> ApiDocs:
     """What describes every route; adds its own two."""
-    reference = Reference(
+    reference = ApiDocs(
         f"Sluice {service}" if service != "sluice" else "Sluice",
         lambda: [
             Endpoint(route.method, route.path, route.access, route.handler.__doc__ or "", route.operation)
-            for route in every
+            for route in routes
             if route.operation is not None
         ],
-        whole,
+        full_document,
     )
-    every.append(Route("GET", "/openapi.json", reference.openapi, public(), operation=process.OPENAPI))
-    every.append(Route("GET", "/docs", reference.docs, public(), operation=process.DOCS))
+    routes.append(Route("GET", "/openapi.json", reference.openapi, public(), operation=process.OPENAPI))
+    routes.append(Route("GET", "/docs", reference.docs, public(), operation=process.DOCS))
     return reference
 
 
-def _require_metrics_access(request: web.Request, token: str, proxies: Proxies) -> None:
+def _require_metrics_access(request: web.Request, token: str, proxies: TrustedProxies) -> None:
     """Loopback, or the configured token; the numbers tell an outsider how busy and how broken we are."""
     given = request.headers.get("Authorization", "")
     if token and hmac.compare_digest(given.encode("utf-8", "surrogateescape"), f"Bearer {token}".encode()):

@@ -2,52 +2,55 @@
 
 from prometheus_client import CollectorRegistry
 
-from chassis.cursor import cursor_signer
-from chassis.identity.checks import Checks
+from chassis.cursor import load_cursor_signer
+from chassis.identity.checks import AuthGuards
 from chassis.identity.tables import metadata
-from chassis.ringkeeper import RingKeeper
-from chassis.sealing import KeyFile, Sealer, configured_keys
+from chassis.ringkeeper import KeyringWatcher
+from chassis.sealing import KeyFile, SecretBox, load_key_source
 from chassis.settings import ChassisSettings
 from chassis.web import Service
-from control.approvals.expiry import Expiry
+from control.approvals.expiry import ExpiryTask
 from control.approvals.requests import ApprovalRequests
-from control.approvals.telling import Links
+from control.approvals.telling import LinkBuilder
 from control.audit.events import Audit
 from control.channels.channels import Channels
-from control.deliveries.assembly import assemble
+from control.deliveries.assembly import build_deliveries
 from control.deliveries.deliveries import Deliveries
-from control.desk import Desk
-from control.identity.routes import assemble as assemble_identity
+from control.desk import HandlerContext
+from control.identity.routes import build_identity_routes as assemble_identity
 from control.keys import Keys
 from control.organizations import Organizations
 from control.policies.policies import Policies
 from control.projects import Projects
 from control.settings import ControlSettings
-from control.sight import sighted
+from control.sight import with_existence_checks
 
 
 def service(
-    settings: ControlSettings, chassis: ChassisSettings, checks: Checks, metrics: CollectorRegistry | None = None
+    settings: ControlSettings, chassis: ChassisSettings, guards: AuthGuards, metrics: CollectorRegistry | None = None
 ) -> Service:
     """Routes, what runs beside them and what readiness depends on; `checks` is started and closed by whoever made it.
 
     Raises StartupError when the cursor key, the signing key or the key ring in the data directory cannot be used.
     """
-    cursors = cursor_signer(settings.cursor_key, chassis.data_dir / "cursor.key")
-    sealing = configured_keys(settings.sealing_keys, chassis.data_dir / "sealing.keys")
-    sealer = Sealer(sealing)
-    telling = assemble(settings, checks.database, sealer, metrics)
-    desk = Desk(checks, cursors, settings.max_body_bytes, chassis.body_timeout_s)
+    cursors = load_cursor_signer(settings.cursor_key, chassis.data_dir / "cursor.key")
+    sealing = load_key_source(settings.sealing_keys, chassis.data_dir / "sealing.keys")
+    sealer = SecretBox(sealing)
+    telling = build_deliveries(settings, guards.database, sealer, metrics)
+    desk = HandlerContext(guards, cursors, settings.max_body_bytes, chassis.body_timeout_s)
     projects, keys = Projects(desk), Keys(desk, chassis.base_url, chassis.otlp_rate)
-    links = Links(chassis.base_url, settings.page_url.rstrip("/"))
+    links = LinkBuilder(chassis.base_url, settings.page_url.rstrip("/"))
     approvals = ApprovalRequests(desk, telling.sender, links)
     policies, audit = Policies(desk), Audit(desk)
     channels, deliveries = Channels(desk, sealer, telling.sender, settings.channel_rules), Deliveries(desk)
     routes, beside = assemble_identity(desk, sealer, chassis.data_dir)
     routes += [*Organizations(desk).routes(), *projects.routes(), *keys.routes()]
     routes += [*approvals.routes(), *policies.routes(), *channels.routes(), *deliveries.routes(), *audit.routes()]
-    keeper = [RingKeeper(sealing, checks.database, metadata).running] if isinstance(sealing, KeyFile) else []
-    resources = [*beside, *keeper, *telling.resources, Expiry(checks.database, links).running]
+    keeper = [KeyringWatcher(sealing, guards.database, metadata).running] if isinstance(sealing, KeyFile) else []
+    resources = [*beside, *keeper, *telling.resources, ExpiryTask(guards.database, links).running]
     return Service(
-        name="control", routes=sighted(checks.database, routes), resources=resources, readiness=[checks.database]
+        name="control",
+        routes=with_existence_checks(guards.database, routes),
+        cleanup_contexts=resources,
+        readiness=[guards.database],
     )

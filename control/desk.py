@@ -9,21 +9,21 @@ from typing import Any, TypeVar
 from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.access import grant_again, reach_again
+from chassis.access import reauthenticate, reauthorize
 from chassis.cursor import CursorSigner
-from chassis.identity.checks import Checks
-from chassis.identity.model import Grant, Reach
+from chassis.identity.checks import AuthGuards
+from chassis.identity.model import AuthenticatedCredential, AuthorizationContext
 from chassis.relational import Database
-from chassis.validation import Issues, decode_mended, read_json, read_json_bytes
+from chassis.validation import Issues, decode_with_placeholders, read_json, read_json_bytes
 
 B = TypeVar("B")
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class HandlerContext:
     """The store with its guards, cursors for pages, and the bounds of a request's body: bytes and seconds."""
 
-    checks: Checks
+    guards: AuthGuards
     cursors: CursorSigner
     max_body_bytes: int
     body_timeout_s: float
@@ -31,29 +31,33 @@ class Desk:
     @property
     def database(self) -> Database:
         """The relational store."""
-        return self.checks.database
+        return self.guards.database
 
-    async def read(self, request: web.Request, shape: type[B]) -> B:
+    async def read_body(self, request: web.Request, body_type: type[B]) -> B:
         """The request's JSON body. Raises UnsupportedMediaType, PayloadTooLarge, BadRequest, in this order."""
-        return await read_json(request, shape, max_bytes=self.max_body_bytes, timeout_s=self.body_timeout_s)
+        return await read_json(request, body_type, max_bytes=self.max_body_bytes, timeout_s=self.body_timeout_s)
 
-    async def read_mended(
-        self, request: web.Request, shape: type[B], stand_ins: Mapping[str, Any], issues: Issues
+    async def read_partial_body(
+        self, request: web.Request, body_type: type[B], placeholders: Mapping[str, Any], issues: Issues
     ) -> B | None:
         """The same, where a body has faults that types cannot tell: `chassis.validation.decode_mended`."""
         raw = await read_json_bytes(request, max_bytes=self.max_body_bytes, timeout_s=self.body_timeout_s)
-        return decode_mended(shape, raw, stand_ins, issues)
+        return decode_with_placeholders(body_type, raw, placeholders, issues)
 
     @asynccontextmanager
-    async def change(self, request: web.Request) -> AsyncIterator[tuple[AsyncConnection, Reach]]:
+    async def write_transaction(
+        self, request: web.Request
+    ) -> AsyncIterator[tuple[AsyncConnection, AuthorizationContext]]:
         """A transaction of a `bearer` route, and what its caller may do as of it: what the guard found before the body
         came, or remembered, may have been taken away since. Raises what the guard would raise; DatabaseUnavailable.
         """
         async with self.database.write() as connection:
-            yield connection, await reach_again(request, connection, datetime.now(UTC))
+            yield connection, await reauthorize(request, connection, datetime.now(UTC))
 
     @asynccontextmanager
-    async def change_own(self, request: web.Request) -> AsyncIterator[tuple[AsyncConnection, Grant]]:
+    async def session_transaction(
+        self, request: web.Request
+    ) -> AsyncIterator[tuple[AsyncConnection, AuthenticatedCredential]]:
         """The same on a `session` route: a transaction, and whose session it is as of it."""
         async with self.database.write() as connection:
-            yield connection, await grant_again(request, connection, datetime.now(UTC))
+            yield connection, await reauthenticate(request, connection, datetime.now(UTC))

@@ -10,18 +10,18 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.access import bearer, reach
+from chassis.access import authorization_context, bearer
 from chassis.errors import Conflict, NotFound
 from chassis.identity import telemetry_keys
-from chassis.identity.model import Reach
-from chassis.operation import Answer, Body, Operation, Parameter, Tag, json_content
+from chassis.identity.model import AuthorizationContext
+from chassis.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
 from chassis.relational import format_time
 from chassis.validation import Issues
 from chassis.web import Route, json_response, request_id
 from control.audit.record import record
-from control.desk import Desk
-from control.names import Moment, Name
-from control.paging import PAGE, NextCursor, page_body, requested_page
+from control.desk import HandlerContext
+from control.names import Name, Timestamp
+from control.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
 from proto.identity import MAX_KEY_RATE, Scope, format_dsn
 
 DAY_MINUTES: Final = 24 * 60
@@ -66,8 +66,8 @@ class ProjectKey(msgspec.Struct, frozen=True, rename="camel"):
         int | None,
         Meta(description="Requests per second. Null: that of the settings, 0: no limit, which the operator gives."),
     ]
-    created_at: Moment
-    revoked_at: Annotated[Moment | None, Meta(description="It works until then, which may be a time to come.")]
+    created_at: Timestamp
+    revoked_at: Annotated[Timestamp | None, Meta(description="It works until then, which may be a time to come.")]
 
 
 class MadeKey(ProjectKey, frozen=True, rename="camel"):
@@ -86,31 +86,31 @@ class KeyPage(msgspec.Struct, rename="camel"):
 
 
 TAG: Final = Tag("keys", "Keys that programs send telemetry with.")
-LIST: Final = Operation("listKeys", TAG, (Answer("A page.", json_content(KeyPage)),), PAGE)
+LIST: Final = Operation("listKeys", TAG, (ResponseSpec("A page.", json_content(KeyPage)),), PAGE_PARAMETERS)
 CREATE: Final = Operation(
     "createKey",
     TAG,
-    (Answer("The key, with its secret.", json_content(MadeKey), 201),),
+    (ResponseSpec("The key, with its secret.", json_content(MadeKey), 201),),
     body=Body(json_content(NewKey), example={"name": "checkout in production"}),
-    refused=(409,),
+    error_statuses=(409,),
 )
 _ID: Final = Parameter("keyId", "path", Annotated[str, Meta(min_length=1)], "The key.")
 CHANGE: Final = Operation(
     "changeKey",
     TAG,
-    (Answer("The key as it is now.", json_content(ProjectKey)),),
+    (ResponseSpec("The key as it is now.", json_content(ProjectKey)),),
     (_ID,),
     body=Body(json_content(KeyChange), example={"enabled": False}),
 )
 ROTATE: Final = Operation(
     "rotateKey",
     TAG,
-    (Answer("The key that takes its place, with its secret.", json_content(MadeKey), 201),),
+    (ResponseSpec("The key that takes its place, with its secret.", json_content(MadeKey), 201),),
     (_ID,),
     body=Body(json_content(Rotation), example={"graceMinutes": 60}),
-    refused=(409,),
+    error_statuses=(409,),
 )
-REVOKE: Final = Operation("revokeKey", TAG, (Answer("It is revoked.", status=204),), (_ID,))
+REVOKE: Final = Operation("revokeKey", TAG, (ResponseSpec("It is revoked.", status=204),), (_ID,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +119,9 @@ class Keys:
     a key has by the settings (0: no limit).
     """
 
-    desk: Desk
+    context: HandlerContext
     base_url: str
-    most: int = 0
+    default_rate: int = 0
 
     def routes(self) -> list[Route]:
         """Every route of this resource with its scope."""
@@ -139,26 +139,26 @@ class Keys:
 
     async def list(self, request: web.Request) -> web.StreamResponse:
         """List keys, newest first, revoked ones among them."""
-        project_id = _project_id(reach(request))
+        project_id = _project_id(authorization_context(request))
         binding = f"keys of {project_id}".encode()
-        page = requested_page(request, self.desk.cursors, binding)
-        async with self.desk.database.read() as connection:
+        page = parse_page_request(request, self.context.cursors, binding)
+        async with self.context.database.read() as connection:
             found = await telemetry_keys.list_project_keys(connection, project_id, page.after, page.limit + 1)
-        return json_response(page_body(found, page, key_body, lambda one: one.id, self.desk.cursors, binding))
+        return json_response(page_body(found, page, key_body, lambda one: one.id, self.context.cursors, binding))
 
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Create a key.
 
         Its secret is in this answer and nowhere after. 409 where as many keys of the project work as may.
         """
-        body = await self.desk.read(request, NewKey)
-        async with self.desk.change(request) as (connection, caller):
-            await telemetry_keys.require_room(connection, _project_id(caller), MAX_KEYS)
+        body = await self.context.read_body(request, NewKey)
+        async with self.context.write_transaction(request) as (connection, caller):
+            await telemetry_keys.check_key_limit(connection, _project_id(caller), MAX_KEYS)
             made = await telemetry_keys.create_project_key(
                 connection, caller.org_id, _project_id(caller), body.name, caller.principal_id
             )
-            await record(connection, caller, "key.create", made.key.id, _told(made.key), request_id(request))
-        return self._made(made)
+            await record(connection, caller, "key.create", made.key.id, _audit_data(made.key), request_id(request))
+        return self._created_response(made)
 
     async def change(self, request: web.Request) -> web.StreamResponse:
         """Change a key.
@@ -166,14 +166,14 @@ class Keys:
         One that is switched off, or has another rate, is so in this process at once, in others within five seconds. A
         rate beyond that of the settings is given by the operator alone.
         """
-        body = await self._read_change(request, (await self._see(request)).rate)
-        async with self.desk.change(request) as (connection, caller):
-            key = await _existing(connection, request)
-            key_hash = await _change(connection, caller, key, body)
-            changed = await _existing(connection, request)
-            await record(connection, caller, "key.update", key.id, _told(changed), request_id(request))
+        body = await self._read_change(request, (await self._load_key(request)).rate)
+        async with self.context.write_transaction(request) as (connection, caller):
+            key = await _get_key(connection, request)
+            key_hash = await _apply_change(connection, caller, key, body)
+            changed = await _get_key(connection, request)
+            await record(connection, caller, "key.update", key.id, _audit_data(changed), request_id(request))
         if key_hash is not None:
-            self.desk.checks.forget_key(key_hash)
+            self.context.guards.invalidate_key(key_hash)
         return json_response(key_body(changed))
 
     async def rotate(self, request: web.Request) -> web.StreamResponse:
@@ -182,66 +182,68 @@ class Keys:
         The other has its name and its rate; this one works until `graceMinutes` have passed, a day unless said
         otherwise, and so long there is time to bring the other to every program.
         """
-        await self._see(request)
-        body = await self.desk.read(request, Rotation)
+        await self._load_key(request)
+        body = await self.context.read_body(request, Rotation)
         now = datetime.now(UTC)
-        async with self.desk.change(request) as (connection, caller):
-            key = await _existing(connection, request)
+        async with self.context.write_transaction(request) as (connection, caller):
+            key = await _get_key(connection, request)
             if key.revoked_at is not None:
                 raise Conflict("The key is revoked, or rotated already.")
             if body.grace_minutes:
-                await telemetry_keys.require_room(connection, key.project_id, 2 * MAX_KEYS)
+                await telemetry_keys.check_key_limit(connection, key.project_id, 2 * MAX_KEYS)
             ends_at = now + timedelta(minutes=body.grace_minutes)
             key_hash = await telemetry_keys.revoke_project_key(connection, key.project_id, key.id, ends_at)
             made = await telemetry_keys.create_project_key(
                 connection, caller.org_id, key.project_id, key.name, caller.principal_id, key.rate
             )
-            told = _told(made.key) | {"replaces": key.id, "until": format_time(ends_at)}
+            told = _audit_data(made.key) | {"replaces": key.id, "until": format_time(ends_at)}
             await record(connection, caller, "key.rotate", made.key.id, told, request_id(request))
         if key_hash is not None:
-            self.desk.checks.forget_key(key_hash)
-        return self._made(made)
+            self.context.guards.invalidate_key(key_hash)
+        return self._created_response(made)
 
     async def revoke(self, request: web.Request) -> web.StreamResponse:
         """Revoke a key.
 
         It stops working in this process at once, in others within five seconds. Again: the same answer.
         """
-        async with self.desk.change(request) as (connection, caller):
-            key = await _existing(connection, request)
+        async with self.context.write_transaction(request) as (connection, caller):
+            key = await _get_key(connection, request)
             key_hash = await telemetry_keys.revoke_project_key(connection, key.project_id, key.id)
-            if (await _existing(connection, request)).revoked_at != key.revoked_at:
+            if (await _get_key(connection, request)).revoked_at != key.revoked_at:
                 await record(connection, caller, "key.revoke", key.id, {"name": key.name}, request_id(request))
         if key_hash is not None:
-            self.desk.checks.forget_key(key_hash)
+            self.context.guards.invalidate_key(key_hash)
         return web.Response(status=204)
 
-    async def _see(self, request: web.Request) -> telemetry_keys.ProjectKey:
+    async def _load_key(self, request: web.Request) -> telemetry_keys.StoredProjectKey:
         """A key that is none is said before what is wrong with the body. Raises NotFound."""
-        async with self.desk.database.read() as connection:
-            return await _existing(connection, request)
+        async with self.context.database.read() as connection:
+            return await _get_key(connection, request)
 
     async def _read_change(self, request: web.Request, present: int | None) -> KeyChange:
         """Raises BadRequest, for a rate that only the operator gives, too: what he gave may be sent back as it is."""
         issues = Issues()
-        body = await self.desk.read_mended(request, KeyChange, {}, issues)
+        body = await self.context.read_partial_body(request, KeyChange, {}, issues)
         if body is not None and isinstance(body.rate, int) and body.rate != present:
             if not body.rate:
                 issues.add("body.rate", "Must be at least 1.", "too_small")
-            if 0 < self.most < body.rate:
-                issues.add("body.rate", f"Must be at most {self.most}, as keys have by the settings.", "too_large")
+            if 0 < self.default_rate < body.rate:
+                issues.add(
+                    "body.rate", f"Must be at most {self.default_rate}, as keys have by the settings.", "too_large"
+                )
         issues.raise_if_any("The request body is not valid.")
         if body is None:
             raise TypeError("a body that is none has issues")
         return body
 
-    def _made(self, made: telemetry_keys.NewProjectKey) -> web.Response:
+    def _created_response(self, made: telemetry_keys.IssuedProjectKey) -> web.Response:
         shown = msgspec.structs.asdict(key_body(made.key))
         dsn = format_dsn(self.base_url, made.secret, made.key.project_id)
         return json_response(MadeKey(**shown, key=made.secret, dsn=dsn), status=201)
 
 
-def key_body(key: telemetry_keys.ProjectKey) -> ProjectKey:
+def key_body(key: telemetry_keys.StoredProjectKey) -> ProjectKey:
     """As the API shows it."""
     return ProjectKey(
         id=key.id,
@@ -254,19 +256,19 @@ def key_body(key: telemetry_keys.ProjectKey) -> ProjectKey:
     )
 
 
-async def _existing(connection: AsyncConnection, request: web.Request) -> telemetry_keys.ProjectKey:
+async def _get_key(connection: AsyncConnection, request: web.Request) -> telemetry_keys.StoredProjectKey:
     """The key of the path. Raises NotFound."""
     key_id = request.match_info["keyId"]
     if _KEY_ID.fullmatch(key_id) is None:  # a path may hold what no database column takes
         raise NotFound
-    found = await telemetry_keys.find_project_key(connection, _project_id(reach(request)), key_id)
+    found = await telemetry_keys.find_project_key(connection, _project_id(authorization_context(request)), key_id)
     if found is None:
         raise NotFound
     return found
 
 
-async def _change(
-    connection: AsyncConnection, caller: Reach, key: telemetry_keys.ProjectKey, body: KeyChange
+async def _apply_change(
+    connection: AsyncConnection, caller: AuthorizationContext, key: telemetry_keys.StoredProjectKey, body: KeyChange
 ) -> bytes | None:
     """Its hash when guards have something to forget."""
     key_hash = None
@@ -279,13 +281,13 @@ async def _change(
     return key_hash
 
 
-def _told(key: telemetry_keys.ProjectKey) -> dict[str, object]:
+def _audit_data(key: telemetry_keys.StoredProjectKey) -> dict[str, object]:
     """For the audit."""
     told: dict[str, object] = {"name": key.name, "enabled": key.enabled, "projectId": str(key.project_id)}
     return told if key.rate is None else told | {"rate": key.rate}
 
 
-def _project_id(caller: Reach) -> int:
+def _project_id(caller: AuthorizationContext) -> int:
     if caller.project_id is None:
         raise TypeError("keys are below a project")
     return caller.project_id

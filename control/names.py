@@ -25,7 +25,7 @@ Name = Annotated[
         description="Must consist of printable characters, without spaces at its ends.",
     ),
 ]
-Moment = Annotated[
+Timestamp = Annotated[
     str,
     msgspec.Meta(
         pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$",

@@ -9,15 +9,15 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.access import bearer, reach
+from chassis.access import authorization_context, bearer
 from chassis.errors import NotFound
 from chassis.identity import registry, usage
-from chassis.operation import Answer, Body, Operation, Tag, json_content
+from chassis.operation import Body, Operation, ResponseSpec, Tag, json_content
 from chassis.relational import format_time
 from chassis.web import Route, json_response, request_id
 from control.audit.record import record
-from control.desk import Desk
-from control.names import Moment, Name, Slug
+from control.desk import HandlerContext
+from control.names import Name, Slug, Timestamp
 from proto.identity import Scope
 
 
@@ -37,15 +37,15 @@ class Organization(msgspec.Struct, frozen=True, rename="camel"):
         int, Meta(description="Spans and log records that its projects may send in a month (UTC). 0: any number.")
     ]
     used_items: Annotated[int, Meta(description="Of this month, as gateways have told so far.")]
-    created_at: Moment
+    created_at: Timestamp
 
 
 TAG: Final = Tag("organizations", "The organization itself.")
-SHOW: Final = Operation("showOrganization", TAG, (Answer("The organization.", json_content(Organization)),))
+SHOW: Final = Operation("showOrganization", TAG, (ResponseSpec("The organization.", json_content(Organization)),))
 CHANGE: Final = Operation(
     "changeOrganization",
     TAG,
-    (Answer("The organization as it is now.", json_content(Organization)),),
+    (ResponseSpec("The organization as it is now.", json_content(Organization)),),
     body=Body(json_content(OrganizationChange), example={"name": "Acme"}),
 )
 
@@ -54,7 +54,7 @@ CHANGE: Final = Operation(
 class Organizations:
     """The handlers, with what they need."""
 
-    desk: Desk
+    context: HandlerContext
 
     def routes(self) -> list[Route]:
         """Every route of this resource with its scope."""
@@ -66,25 +66,25 @@ class Organizations:
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Show the organization, with its quota and what is used of it."""
-        async with self.desk.database.read() as connection:
-            return json_response(await _shown(connection, reach(request).org_slug))
+        async with self.context.database.read() as connection:
+            return json_response(await _load_organization(connection, authorization_context(request).org_slug))
 
     async def change(self, request: web.Request) -> web.StreamResponse:
         """Rename the organization.
 
         Its slug stays, as addresses have it. Its quota is set by who runs the service: `sluice limits`.
         """
-        body = await self.desk.read(request, OrganizationChange)
-        async with self.desk.change(request) as (connection, caller):
+        body = await self.context.read_body(request, OrganizationChange)
+        async with self.context.write_transaction(request) as (connection, caller):
             await registry.rename_organization(connection, caller.org_id, body.name)
             await record(
                 connection, caller, "organization.update", caller.org_id, {"name": body.name}, request_id(request)
             )
-            changed = await _shown(connection, caller.org_slug)
+            changed = await _load_organization(connection, caller.org_slug)
         return json_response(changed)
 
 
-async def _shown(connection: AsyncConnection, slug: str) -> Organization:
+async def _load_organization(connection: AsyncConnection, slug: str) -> Organization:
     found = await registry.find_organization(connection, slug)
     if found is None:
         raise NotFound

@@ -13,7 +13,7 @@ from chassis.validation import Issues, bounded_int, bounded_text
 DEFAULT_LIMIT: Final = 25
 MAX_LIMIT: Final = 100
 
-PAGE: Final = (
+PAGE_PARAMETERS: Final = (
     Parameter("limit", "query", Annotated[int, Meta(ge=1, le=MAX_LIMIT)], "Items of a page.", default=DEFAULT_LIMIT),
     Parameter(
         "cursor",
@@ -27,26 +27,26 @@ NextCursor = Annotated[str | None, Meta(description="Ask with it as `cursor` for
 T = TypeVar("T")
 
 
-class Page(NamedTuple):
+class PageRequest(NamedTuple):
     """Which part of a list is wanted: at most `limit` items behind the one with key `after` (None: from the start)."""
 
     limit: int
     after: str | None
 
 
-def requested_page(request: web.Request, cursors: CursorSigner, binding: bytes) -> Page:
+def parse_page_request(request: web.Request, cursors: CursorSigner, binding: bytes) -> PageRequest:
     """Raises BadRequest for a limit out of bounds and a cursor of another list."""
     issues = Issues()
     limit = bounded_int(request.query, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT, issues)
     cursor = bounded_text(request.query, "cursor", 0, MAX_CURSOR_LENGTH, issues)
     issues.raise_if_any("The query is not valid.")
-    return Page(limit, None if not cursor else cursors.open(cursor, binding, tuple[str])[0])
+    return PageRequest(limit, None if not cursor else cursors.open(cursor, binding, tuple[str])[0])
 
 
 def page_body(
     found: Sequence[T],
-    page: Page,
-    shape: Callable[[T], Any],
+    page: PageRequest,
+    to_body: Callable[[T], Any],
     key: Callable[[T], str | int],
     cursors: CursorSigner,
     binding: bytes,
@@ -55,7 +55,7 @@ def page_body(
     items = found[: page.limit]
     has_more = len(found) > page.limit
     return {
-        "data": [shape(item) for item in items],
+        "data": [to_body(item) for item in items],
         "nextCursor": cursors.sign((key(items[-1]),), binding) if has_more else None,
         "hasMore": has_more,
     }

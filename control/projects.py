@@ -7,17 +7,17 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta
 
-from chassis.access import bearer, reach
+from chassis.access import authorization_context, bearer
 from chassis.errors import NotFound
 from chassis.identity import registry
 from chassis.identity.registry import MAX_SENSITIVE_WORDS
-from chassis.operation import Answer, Body, Operation, Tag, json_content
+from chassis.operation import Body, Operation, ResponseSpec, Tag, json_content
 from chassis.relational import format_time
 from chassis.web import Route, json_response, request_id
 from control.audit.record import record
-from control.desk import Desk
-from control.names import Moment, Name, SensitiveWord, Slug
-from control.paging import PAGE, NextCursor, page_body, requested_page
+from control.desk import HandlerContext
+from control.names import Name, SensitiveWord, Slug, Timestamp
+from control.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
 from proto.identity import Scope
 
 
@@ -47,7 +47,7 @@ class Project(msgspec.Struct, frozen=True, rename="camel"):
         tuple[SensitiveWord, ...],
         Meta(description="Parts of attribute keys whose values are scrubbed, besides those that always are."),
     ]
-    created_at: Moment
+    created_at: Timestamp
 
 
 class ProjectPage(msgspec.Struct, rename="camel"):
@@ -59,19 +59,19 @@ class ProjectPage(msgspec.Struct, rename="camel"):
 
 
 TAG: Final = Tag("projects", "Projects of an organization.")
-LIST: Final = Operation("listProjects", TAG, (Answer("A page.", json_content(ProjectPage)),), PAGE)
+LIST: Final = Operation("listProjects", TAG, (ResponseSpec("A page.", json_content(ProjectPage)),), PAGE_PARAMETERS)
 CREATE: Final = Operation(
     "createProject",
     TAG,
-    (Answer("The project.", json_content(Project), 201),),
+    (ResponseSpec("The project.", json_content(Project), 201),),
     body=Body(json_content(NewProject), example={"slug": "checkout", "name": "Checkout"}),
-    refused=(409,),
+    error_statuses=(409,),
 )
-SHOW: Final = Operation("showProject", TAG, (Answer("The project.", json_content(Project)),))
+SHOW: Final = Operation("showProject", TAG, (ResponseSpec("The project.", json_content(Project)),))
 CHANGE: Final = Operation(
     "changeProject",
     TAG,
-    (Answer("The project as it is now.", json_content(Project)),),
+    (ResponseSpec("The project as it is now.", json_content(Project)),),
     body=Body(json_content(ProjectChange), example={"sensitiveWords": ["iban"]}),
 )
 
@@ -80,7 +80,7 @@ CHANGE: Final = Operation(
 class Projects:
     """The handlers, with what they need."""
 
-    desk: Desk
+    context: HandlerContext
 
     def routes(self) -> list[Route]:
         """Every route of this resource with its scope."""
@@ -94,37 +94,39 @@ class Projects:
 
     async def list(self, request: web.Request) -> web.StreamResponse:
         """List projects, by slug."""
-        org_id = reach(request).org_id
+        org_id = authorization_context(request).org_id
         binding = f"projects of {org_id}".encode()
-        page = requested_page(request, self.desk.cursors, binding)
-        async with self.desk.database.read() as connection:
+        page = parse_page_request(request, self.context.cursors, binding)
+        async with self.context.database.read() as connection:
             found = await registry.list_projects(connection, org_id, page.after or "", page.limit + 1)
-        return json_response(page_body(found, page, project_body, lambda one: one.slug, self.desk.cursors, binding))
+        return json_response(page_body(found, page, project_body, lambda one: one.slug, self.context.cursors, binding))
 
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Create a project.
 
         409 when the organization has one of this slug.
         """
-        body = await self.desk.read(request, NewProject)
-        async with self.desk.change(request) as (connection, caller):
+        body = await self.context.read_body(request, NewProject)
+        async with self.context.write_transaction(request) as (connection, caller):
             made = await registry.create_project(connection, caller.org_id, body.slug, body.name)
             told = {"slug": made.slug, "name": made.name}
             await record(connection, caller, "project.create", str(made.id), told, request_id(request))
-        self.desk.checks.forget_bearers(caller.org_id)  # it may remember that there was no such project
+        self.context.guards.invalidate_bearers(caller.org_id)  # it may remember that there was no such project
         return json_response(project_body(made), status=201)
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Show a project."""
-        async with self.desk.database.read() as connection:
-            found = await registry.find_project(connection, reach(request).org_id, request.match_info["projectSlug"])
-        return json_response(project_body(_existing(found)))
+        async with self.context.database.read() as connection:
+            found = await registry.find_project(
+                connection, authorization_context(request).org_id, request.match_info["projectSlug"]
+            )
+        return json_response(project_body(_require_project(found)))
 
     async def change(self, request: web.Request) -> web.StreamResponse:
         """Change a project."""
-        body = await self.desk.read(request, ProjectChange)
-        async with self.desk.change(request) as (connection, caller):
-            changed = _existing(
+        body = await self.context.read_body(request, ProjectChange)
+        async with self.context.write_transaction(request) as (connection, caller):
+            changed = _require_project(
                 await registry.change_project(
                     connection,
                     caller.org_id,
@@ -135,11 +137,11 @@ class Projects:
             )
             told = {"name": changed.name, "sensitiveWords": list(changed.sensitive_words)}
             await record(connection, caller, "project.update", str(changed.id), told, request_id(request))
-        self.desk.checks.forget_project(changed.id)  # its keys carry the words
+        self.context.guards.invalidate_project(changed.id)  # its keys carry the words
         return json_response(project_body(changed))
 
 
-def project_body(project: registry.Project) -> Project:
+def project_body(project: registry.StoredProject) -> Project:
     """As the API shows it."""
     return Project(
         id=str(project.id),
@@ -150,7 +152,7 @@ def project_body(project: registry.Project) -> Project:
     )
 
 
-def _existing(project: registry.Project | None) -> registry.Project:
+def _require_project(project: registry.StoredProject | None) -> registry.StoredProject:
     if project is None:
         raise NotFound
     return project

@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from chassis.configuration import Settings, SettingsError, setting
-from chassis.destinations import Policy, parse_url
+from chassis.destinations import EgressPolicy, parse_url
 from control.channels.config import MailAddress
-from control.channels.rules import Rules
+from control.channels.rules import ChannelRules
 from control.deliveries.kinds.mail_server import MailServer
 
 
@@ -105,7 +105,7 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
             raise SettingsError(f"{self.prefix}EGRESS_PORTS: ports are from 1 to 65535.")
         if self.page_url:
             try:
-                parse_url(self.page_url, http=True)
+                parse_url(self.page_url, allow_http=True)
             except ValueError as error:
                 raise SettingsError(f"{self.prefix}PAGE_URL: {error}") from None
         try:
@@ -118,22 +118,24 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
             raise SettingsError(f"{self.prefix}SMTP_URL {error}.") from None
 
     @property
-    def egress_policy(self) -> Policy:
+    def egress_policy(self) -> EgressPolicy:
         """Where channels may deliver to."""
         allowed = tuple(ip_network(text, strict=False) for text in self.egress_allow)
-        return Policy(allowed, frozenset(self.egress_ports) | ({80} if self.egress_http else set()), self.egress_http)
+        return EgressPolicy(
+            allowed, frozenset(self.egress_ports) | ({80} if self.egress_http else set()), self.egress_http
+        )
 
     @property
-    def mail_policy(self) -> Policy:
+    def mail_policy(self) -> EgressPolicy:
         """Where the mail server may be."""
         server = self.mail_server()
         allowed = tuple(ip_network(text, strict=False) for text in self.smtp_allow)
-        return Policy(allowed, frozenset() if server is None else frozenset({server.port}))
+        return EgressPolicy(allowed, frozenset() if server is None else frozenset({server.port}))
 
     @property
-    def channel_rules(self) -> Rules:
+    def channel_rules(self) -> ChannelRules:
         """What configs of channels are held to."""
-        return Rules(self.egress_policy, self.chat_hosts)
+        return ChannelRules(self.egress_policy, self.chat_hosts)
 
     def mail_server(self) -> MailServer | None:
         """The configured one. ValueError for a URL that is none."""

@@ -7,25 +7,25 @@ from aiohttp import web
 
 from chassis.access import PROJECT
 from chassis.errors import ApiError, Issue, UnsupportedMediaType, envelope
-from gateway.outcomes import NO_PROJECT, Ledger
+from gateway.outcomes import NO_PROJECT, OutcomeCounters
 from gateway.shedding import OVERLOADED, Overloaded
 from proto.errors import ErrorCode
-from proto.otlp.policy import Decoded, DecodeError, Refusal, Signal
+from proto.otlp.policy import DecodedPayload, DecodeError, RequestRejection, Signal
 from proto.otlp.responses import CONTENT_TYPES, Media, Violation, export_response, status_json, status_protobuf
 
 WIRE_BYTES: Final = web.RequestKey("wire_bytes", int)  # of the body, once it is read
 ITEMS: Final = web.RequestKey("items", int)  # spans or log records in it, once it is decoded
 
 _MEDIA: Final[Mapping[str, Media]] = {content_type: media for media, content_type in CONTENT_TYPES.items()}
-_BAD: Final = frozenset((Refusal.MALFORMED, Refusal.TOO_DEEP))
+_BAD_REQUEST_REASONS: Final = frozenset((RequestRejection.MALFORMED, RequestRejection.TOO_DEEP))
 
 
-class Undecodable(ApiError):
+class DecodeRejected(ApiError):
     """The decoder refuses the request: 400 for what is malformed, 413 for what is over a limit."""
 
     def __init__(self, error: DecodeError, details: list[Issue] | None = None) -> None:
         """`details`: an issue per wrong field, where fields are wrong."""
-        code = ErrorCode.BAD_REQUEST if error.reason in _BAD else ErrorCode.PAYLOAD_TOO_LARGE
+        code = ErrorCode.BAD_REQUEST if error.reason in _BAD_REQUEST_REASONS else ErrorCode.PAYLOAD_TOO_LARGE
         super().__init__(code, error.message, details=details, close=code is ErrorCode.PAYLOAD_TOO_LARGE)
         self.reason = error.reason
 
@@ -43,37 +43,37 @@ def _media(request: web.Request) -> Media | None:
     return _MEDIA.get(content_type) or _MEDIA.get(content_type.partition(";")[0].strip().lower())
 
 
-def _forget_frames(error: ApiError) -> None:
+def _drop_traceback(error: ApiError) -> None:
     """The frames that an error passed hold the body and its columns, and live until the next collection of cycles."""
     error.__traceback__ = error.__cause__ = error.__context__ = None
 
 
-class Answers:
+class OtlpResponses:
     """Renders what the OTLP paths answer, and counts what is refused."""
 
     def __init__(
         self,
-        ledger: Ledger,
-        refused: Callable[[web.Request, ApiError], None] = lambda _request, _error: None,
+        outcomes: OutcomeCounters,
+        on_refused: Callable[[web.Request, ApiError], None] = lambda _request, _error: None,
     ) -> None:
         """`refused` is told of every refused export."""
-        self._ledger = ledger
-        self._refused = refused
+        self._outcomes = outcomes
+        self._on_refused = on_refused
 
-    def success(self, media: Media, decoded: Decoded, seconds: float) -> web.Response:
+    def success(self, media: Media, decoded: DecodedPayload, seconds: float) -> web.Response:
         """200: an empty export response, or one that says how many items were rejected and why. `seconds` since the
         head of the request. Who took the request has counted it.
         """
-        self._ledger.timed(decoded.signal, seconds)
+        self._outcomes.observe_latency(decoded.signal, seconds)
         body = export_response(decoded.signal, media, decoded.rejected, decoded.first_fault)
         return _response(200, CONTENT_TYPES[media], body)
 
-    def refusal(self, request: web.Request, error: ApiError, request_id: str) -> web.Response:
+    def error(self, request: web.Request, error: ApiError, request_id: str) -> web.Response:
         """Any other status, counted."""
-        _forget_frames(error)
+        _drop_traceback(error)
         if request.method == "POST":
-            self._count(request, error)
-            self._refused(request, error)
+            self._count_refused(request, error)
+            self._on_refused(request, error)
         return self.status(request, error, request_id)
 
     def status(self, request: web.Request, error: ApiError, request_id: str) -> web.Response:
@@ -86,15 +86,15 @@ class Answers:
         body = status_json(error.status, error.message, violations, inner)
         return _response(error.status, CONTENT_TYPES["json"], body)
 
-    def _count(self, request: web.Request, error: ApiError) -> None:
+    def _count_refused(self, request: web.Request, error: ApiError) -> None:
         signal: Signal = "logs" if request.path.endswith("/logs") else "traces"
         reason = OVERLOADED if isinstance(error, Overloaded) else error.code.value
-        if isinstance(error, Undecodable):
+        if isinstance(error, DecodeRejected):
             reason = error.reason.value
         project = request.get(PROJECT)
         project_id = project.project_id if project is not None else NO_PROJECT
         came = request.content.total_bytes  # and not what a Content-Length says, which nobody has to make good on
-        self._ledger.refused(signal, reason, project_id, came, request.get(ITEMS) or 0)
+        self._outcomes.refused(signal, reason, project_id, came, request.get(ITEMS) or 0)
 
 
 def _response(status: int, content_type: str, body: bytes) -> web.Response:

@@ -11,27 +11,27 @@ from aiohttp import web
 
 from chassis.access import project_key, public
 from chassis.cors import RATE_HEADERS, Cors
-from chassis.gate import Gate
+from chassis.gate import PreParseFilter
 from chassis.memory_limit import available_bytes
 from chassis.redis import Redis
 from chassis.relational import Database
 from chassis.route import Route, cross_origin
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
-from chassis.trimming import trimming
+from chassis.trimming import trim_task
 from chassis.web import Service
 from gateway import operations
-from gateway.answers import Answers
-from gateway.budget import Budget
+from gateway.answers import OtlpResponses
+from gateway.budget import MemoryBudget
 from gateway.decoding import Decoder
-from gateway.handlers import Exporter, no_metrics
-from gateway.large_origins import LargeOrigins
-from gateway.outcomes import Ledger, Metrics
-from gateway.quota.metering import Metering
+from gateway.handlers import ExportHandlers, reject_metrics
+from gateway.large_origins import LargeResourceBudget
+from gateway.outcomes import Metrics, OutcomeCounters
+from gateway.quota.metering import QuotaService
 from gateway.settings import GatewaySettings
-from gateway.shedding import Shedding, target_of
-from gateway.storing import Store, Storing, intake_of
-from gateway.turnstile import Turnstile
+from gateway.shedding import ConcurrencyLimiter, target_latency_s
+from gateway.storing import StoragePipeline, TelemetryStore, build_ingest
+from gateway.turnstile import RefusalCache
 
 TRACES: Final = "/v1/traces"
 LOGS: Final = "/v1/logs"
@@ -42,7 +42,7 @@ MAX_THREADS: Final = 4
 def service(
     chassis: ChassisSettings,
     settings: GatewaySettings,
-    clickhouse: Store,
+    clickhouse: TelemetryStore,
     telemetry: Telemetry,
     *,
     database: Database,
@@ -57,28 +57,28 @@ def service(
     settings = settings.within(available_bytes())
     log: structlog.stdlib.BoundLogger = structlog.get_logger("gateway")
     metrics = Metrics(telemetry.registry)
-    ledger = Ledger(metrics)
+    ledger = OutcomeCounters(metrics)
     threads = ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1), thread_name_prefix="gateway")
-    storing = Storing(settings, clickhouse, metrics, ledger, log, threads, clock)
-    intake = intake_of(storing, chassis, telemetry)
+    storing = StoragePipeline(settings, clickhouse, metrics, ledger, log, threads, clock)
+    intake = build_ingest(storing, chassis, telemetry)
     cors = _cors(settings)
-    shedding = _shedding(chassis, settings, metrics, ledger, vary=cors.varies)
-    turnstile = Turnstile(shedding, ledger, telemetry.rate_limited, time.monotonic_ns, vary=cors.varies)
-    answers = Answers(ledger, turnstile.remember)
-    metering = Metering.over(
+    shedding = _concurrency_limiter(chassis, settings, metrics, ledger, vary=cors.varies_by_origin)
+    turnstile = RefusalCache(shedding, ledger, telemetry.rate_limited, time.monotonic_ns, vary=cors.varies_by_origin)
+    answers = OtlpResponses(ledger, turnstile.add)
+    metering = QuotaService.build(
         database, clickhouse, redis, telemetry.registry, sync_s=settings.quota_sync_s, clock=clock, log=log
     )
-    exporter = Exporter(
+    exporter = ExportHandlers(
         settings,
         body_timeout_s=chassis.body_timeout_s,
         body_min_rate=chassis.body_min_rate,
-        answers=answers,
-        ledger=ledger,
+        responses=answers,
+        outcomes=ledger,
         quota=metering.quota,
-        budget=Budget(settings.max_inflight_bytes, settings.max_inflight_items, metrics),
+        budget=MemoryBudget(settings.max_inflight_bytes, settings.max_inflight_items, metrics),
         decoder=Decoder(settings, chassis.retention_days, threads),
-        intake=intake,
-        large_origins=LargeOrigins(settings.large_origins_bytes),
+        ingest=intake,
+        large_resources=LargeResourceBudget(settings.large_origins_bytes),
         clock=clock,
     )
 
@@ -93,17 +93,19 @@ def service(
         threads.shutdown(wait=True)
 
     routes = cross_origin(_routes(exporter, answers, turnstile), cors)
-    resources = (run, trimming) if shedding is None else (run, trimming, shedding.looking)
+    resources = (run, trim_task) if shedding is None else (run, trim_task, shedding.task)
     return Service("gateway", routes, resources, tuple(intake.dependencies()))
 
 
-def _shedding(
-    chassis: ChassisSettings, settings: GatewaySettings, metrics: Metrics, ledger: Ledger, *, vary: bool
-) -> Shedding | None:
+def _concurrency_limiter(
+    chassis: ChassisSettings, settings: GatewaySettings, metrics: Metrics, ledger: OutcomeCounters, *, vary: bool
+) -> ConcurrencyLimiter | None:
     """The gate of the exports."""
     if not settings.target_delay_s:
         return None
-    return Shedding(target_of(settings, chassis.durability), metrics, ledger, time.monotonic, vary=vary)
+    return ConcurrencyLimiter(
+        target_latency_s(settings, chassis.durability), metrics, ledger, time.monotonic, vary=vary
+    )
 
 
 def _cors(settings: GatewaySettings) -> Cors:
@@ -115,14 +117,16 @@ def _cors(settings: GatewaySettings) -> Cors:
     )
 
 
-def _routes(exporter: Exporter, answers: Answers, gate: Gate) -> list[Route]:
+def _routes(exporter: ExportHandlers, answers: OtlpResponses, gate: PreParseFilter) -> list[Route]:
     routes = [
-        Route("POST", path, handler, project_key(), render_error=answers.refusal, operation=operation, gate=gate)
+        Route(
+            "POST", path, handler, project_key(), render_error=answers.error, operation=operation, pre_parse_filter=gate
+        )
         for path, handler, operation in (
-            (TRACES, exporter.traces, operations.EXPORT_TRACES),
-            (LOGS, exporter.logs, operations.EXPORT_LOGS),
+            (TRACES, exporter.export_traces, operations.EXPORT_TRACES),
+            (LOGS, exporter.export_logs, operations.EXPORT_LOGS),
         )
     ]
     # No part of the interface, but where exporters send unless they are told otherwise. Nobody's key is looked at.
-    routes.append(Route("POST", METRICS, no_metrics, public(), render_error=answers.status))
+    routes.append(Route("POST", METRICS, reject_metrics, public(), render_error=answers.status))
     return routes

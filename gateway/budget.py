@@ -7,20 +7,20 @@ from typing import Final, Self
 
 from chassis.errors import ServiceUnavailable
 from gateway.outcomes import Metrics
-from gateway.shares import Shares
+from gateway.shares import FairShare
 
 _READING: Final = -1  # holds, in the place of a project, what bodies take while they are read
 
 
-class Budget:
+class MemoryBudget:
     """Bytes and items in flight, with a limit on both, and a share for each project (`Shares`): what one project sends
     fills half of it, and there is room for the others. A request that is alone is admitted whatever its size.
     """
 
     def __init__(self, max_bytes: int, max_items: int, metrics: Metrics) -> None:
         self._requests = 0
-        self._bytes: Shares[int] = Shares(max_bytes)
-        self._items: Shares[int] = Shares(max_items)
+        self._bytes: FairShare[int] = FairShare(max_bytes)
+        self._items: FairShare[int] = FairShare(max_items)
         metrics.inflight_bytes.set_function(lambda: self._bytes.taken)
         metrics.inflight_items.set_function(lambda: self._items.taken)
 
@@ -28,9 +28,9 @@ class Budget:
         """What one request of a project takes; nothing until it is set."""
         return Lease(self, project_id)
 
-    def enter(self, entering: int) -> None:
+    def track(self, delta: int) -> None:
         """A request begins (1) or ends (-1)."""
-        self._requests += entering
+        self._requests += delta
 
     def change(self, project_id: int, nbytes: int, items: int) -> None:
         """Add to what is in flight; ServiceUnavailable, and nothing changed, when that is too much for all or for the
@@ -49,7 +49,7 @@ class Lease:
 
     __slots__ = ("_budget", "_bytes", "_items", "_project_id")
 
-    def __init__(self, budget: Budget, project_id: int) -> None:
+    def __init__(self, budget: MemoryBudget, project_id: int) -> None:
         self._budget = budget
         self._project_id = project_id
         self._bytes = 0
@@ -75,11 +75,11 @@ class Lease:
             self._budget.change(_READING, -nbytes, 0)
 
     def __enter__(self) -> Self:
-        self._budget.enter(1)
+        self._budget.track(1)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.set(0)
-        self._budget.enter(-1)
+        self._budget.track(-1)

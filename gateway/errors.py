@@ -9,9 +9,9 @@ import hashlib
 from collections.abc import Sequence
 from typing import Final
 
-from gateway.frames import own_frames, stable_text
+from gateway.frames import in_app_frames, normalize_message
 from proto.otlp.native import write_block
-from proto.otlp.policy import NANOS_PER_DAY, Block, Decoded, RaisedException
+from proto.otlp.policy import NANOS_PER_DAY, Block, DecodedPayload, RaisedException
 from proto.storage.tables import ERROR_OCCURRENCES
 
 FINGERPRINT_BYTES: Final = 16
@@ -21,12 +21,12 @@ _SOURCES: Final = {"traces": "span", "logs": "log"}
 
 def fingerprint(kind: str, message: str, stacktrace: str) -> bytes:
     """16 bytes that are the same for the same error, whatever the release. Costs at most a few hundred microseconds."""
-    frames = own_frames(stacktrace)[:FINGERPRINT_FRAMES]
-    parts = [kind.strip(), *frames] if frames else [kind.strip(), "", stable_text(message)]
+    frames = in_app_frames(stacktrace)[:FINGERPRINT_FRAMES]
+    parts = [kind.strip(), *frames] if frames else [kind.strip(), "", normalize_message(message)]
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=FINGERPRINT_BYTES).digest()
 
 
-def occurrence_blocks(decoded: Sequence[Decoded], batch_id: int) -> list[Block]:
+def occurrence_blocks(decoded: Sequence[DecodedPayload], batch_id: int) -> list[Block]:
     """The exceptions of a batch as blocks of `error_occurrences`, one per day of their own time, rows numbered."""
     days: dict[int, list[tuple[object, ...]]] = {}
     known: dict[tuple[str, str, str], bytes] = {}  # the same error tends to come many times in a batch
@@ -48,13 +48,13 @@ def occurrence_blocks(decoded: Sequence[Decoded], batch_id: int) -> list[Block]:
 
 
 def occurrence_row(
-    project_id: int, raised: RaisedException, print_: bytes, source: str, batch_id: int, number: int
+    project_id: int, raised: RaisedException, digest: bytes, source: str, batch_id: int, number: int
 ) -> tuple[object, ...]:
     """The cells of `error_occurrences` for an exception; `number` is its own in the batch."""
     return (
         project_id,
         raised.time_ns,
-        print_,
+        digest,
         raised.type,
         raised.message,
         raised.stacktrace,

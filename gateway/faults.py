@@ -8,18 +8,20 @@ import msgspec
 from chassis.errors import Issue
 from chassis.validation import Issues, decode_json
 from proto.otlp.json import FieldError
-from proto.otlp.json.shapes import WholeLogsRequest, WholeTracesRequest
+from proto.otlp.json.shapes import FullLogsRequest, FullTracesRequest
 from proto.otlp.policy import Signal
 
-MAX_BYTES: Final = 64 * 2**10  # of a larger body the first fault is enough: to look for all takes several times as long
+MAX_CHECKED_BYTES: Final = (
+    64 * 2**10
+)  # of a larger body the first fault is enough: to look for all takes several times as long
 
-_SHAPES: Final[Mapping[Signal, type[msgspec.Struct]]] = {"traces": WholeTracesRequest, "logs": WholeLogsRequest}
+_SHAPES: Final[Mapping[Signal, type[msgspec.Struct]]] = {"traces": FullTracesRequest, "logs": FullLogsRequest}
 
 
-def faults(signal: Signal, body: bytes, first: FieldError) -> list[Issue]:
+def find_field_errors(signal: Signal, body: bytes, first: FieldError) -> list[Issue]:
     """One issue per wrong field, as many as an answer holds; `first` among them, which may be about more than types."""
     issues = Issues()
-    if len(body) <= MAX_BYTES:
+    if len(body) <= MAX_CHECKED_BYTES:
         decode_json(_SHAPES[signal], body, "", issues)
     found = [msgspec.structs.replace(issue, path=issue.path.removeprefix(".")) for issue in issues]
     if any(issue.path == first.path for issue in found):

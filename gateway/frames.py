@@ -11,16 +11,16 @@ from typing import Final, NamedTuple
 
 END_CHARS: Final = 4_096
 MAX_LINES: Final = 64
-MAX_LINE: Final = 512
-MAX_MESSAGE: Final = 1_024
+MAX_LINE_CHARS: Final = 512
+MAX_MESSAGE_CHARS: Final = 1_024
 
 
 class Frame(NamedTuple):
     """Where a call was: `place` is a file or class; `own` says that it is code of the application, no library."""
 
-    place: str
+    location: str
     function: str
-    own: bool
+    in_app: bool
 
 
 # What changes between two occurrences of one error, the more specific first.
@@ -38,54 +38,58 @@ _VARIABLE: Final = (
 _SPACES: Final = re.compile(r"\s+")
 
 
-def stable_text(text: str) -> str:
+def normalize_message(text: str) -> str:
     """The first line of a message, with ids, times, addresses, paths, hashes, versions and numbers replaced."""
-    line = text.strip()[:MAX_MESSAGE].split("\n", 1)[0]
+    line = text.strip()[:MAX_MESSAGE_CHARS].split("\n", 1)[0]
     for pattern, name in _VARIABLE:
         line = pattern.sub(name, line)
     return _SPACES.sub(" ", line).strip()
 
 
-def own_frames(stacktrace: str) -> list[str]:
+def in_app_frames(stacktrace: str) -> list[str]:
     """Stable texts of the application's own frames, innermost first; of all frames where none is its own."""
     if not stacktrace:
         return []
-    frames = _python(stacktrace[-END_CHARS:]) if '\n  File "' in stacktrace or stacktrace.startswith('  File "') else []
+    frames = (
+        _parse_python(stacktrace[-END_CHARS:])
+        if '\n  File "' in stacktrace or stacktrace.startswith('  File "')
+        else []
+    )
     if not frames:
-        frames = _innermost_first(stacktrace[:END_CHARS])
-    own = [frame for frame in frames if frame.own] or frames
-    return [_stable(frame) for frame in own]
+        frames = _parse_innermost_first(stacktrace[:END_CHARS])
+    own = [frame for frame in frames if frame.in_app] or frames
+    return [_normalize_frame(frame) for frame in own]
 
 
 _PYTHON: Final = re.compile(r'  File "([^"]+)", line \d+(?:, in (.+))?')
 _PYTHON_LIBRARY: Final = re.compile(r"[/\\](?:site-packages|dist-packages|lib[/\\]python\d)|^<frozen ")
 
 
-def _python(text: str) -> list[Frame]:
+def _parse_python(text: str) -> list[Frame]:
     """Python writes the innermost frame last; of a chain of exceptions the last is the one that was raised."""
     lines = text.rsplit("Traceback (most recent call last)", 1)[-1].splitlines()
     frames = []
     for line in reversed(lines[-2 * MAX_LINES :]):
-        match = _PYTHON.match(line[:MAX_LINE])
+        match = _PYTHON.match(line[:MAX_LINE_CHARS])
         if match:
             frames.append(Frame(match[1], match[2] or "", not _PYTHON_LIBRARY.search(match[1])))
     return frames
 
 
-def _innermost_first(text: str) -> list[Frame]:
+def _parse_innermost_first(text: str) -> list[Frame]:
     """Every other language writes the innermost frame first; one reader's frames are taken, that of the first match."""
-    lines = [line[:MAX_LINE] for line in text.splitlines()[:MAX_LINES]]
+    lines = [line[:MAX_LINE_CHARS] for line in text.splitlines()[:MAX_LINES]]
     for number, line in enumerate(lines):
-        for read in _READERS:
+        for read in _FRAME_PARSERS:
             if read(line, lines[number + 1] if number + 1 < len(lines) else ""):
-                return _section(lines[number:], read)
+                return _parse_section(lines[number:], read)
     return []
 
 
 _NEXT_SECTION: Final = ("Caused by: ", "Suppressed: ", " ---> ", "goroutine ", "[cause]", "caused by: ")
 
 
-def _section(lines: list[str], read: "Reader") -> list[Frame]:
+def _parse_section(lines: list[str], read: "FrameParser") -> list[Frame]:
     """Frames up to the next exception of a chain (or goroutine): the outermost is the one that was reported."""
     frames = []
     for number, line in enumerate(lines):
@@ -97,7 +101,7 @@ def _section(lines: list[str], read: "Reader") -> list[Frame]:
     return frames
 
 
-Reader = Callable[[str, str], Frame | None]
+FrameParser = Callable[[str, str], Frame | None]
 
 # at com.shop.Cart.add(Cart.java:42), with an optional class loader and module in front: app//com.shop@1.2/...
 _JAVA: Final = re.compile(
@@ -134,7 +138,7 @@ _JAVA_GENERATED: Final = re.compile(
 )
 
 
-def _java(line: str, _following: str) -> Frame | None:
+def _parse_java(line: str, _following: str) -> Frame | None:
     match = _JAVA.match(line)
     if not match or "$$Lambda" in match[1]:  # a class that the virtual machine made up
         return None
@@ -150,7 +154,7 @@ _DOTNET_STATE_MACHINE: Final = re.compile(r"[.+]<(\w+)>d(?:__\d+)?(?:`\d+)?$")
 _DOTNET_CLOSURE: Final = re.compile(r"[.+]<>c(?:__DisplayClass[\d_]+)?(?:`\d+)?$")
 
 
-def _dotnet(line: str, _following: str) -> Frame | None:
+def _parse_dotnet(line: str, _following: str) -> Frame | None:
     match = _DOTNET.match(line)
     if not match:
         return None
@@ -174,7 +178,7 @@ _JS_LIBRARY: Final = re.compile(
 )
 
 
-def _javascript(line: str, _following: str) -> Frame | None:
+def _parse_javascript(line: str, _following: str) -> Frame | None:
     match = _V8.match(line) or _GECKO.match(line)
     if not match:
         return None
@@ -188,7 +192,7 @@ _GO_LIBRARY: Final = re.compile(r"/pkg/mod/|/vendor/|/go/src/|/libexec/src/|^run
 _GO_CLOSURE: Final = re.compile(r"\.func\d+(?:\.\d+)*|\.gowrap\d+|-fm$")
 
 
-def _go(line: str, following: str) -> Frame | None:
+def _parse_go(line: str, following: str) -> Frame | None:
     """A function, and below it its file; the file says whether it is the standard library or a module."""
     file = _GO_FILE.match(following)
     match = _GO.match(line) if file else None
@@ -204,7 +208,7 @@ _RUBY: Final = re.compile(r"\s*(?:from )?(\S[^:]*\.rb):\d+:in [`']([^']+)'")
 _RUBY_LIBRARY: Final = re.compile(r"/gems/|/lib/ruby/")
 
 
-def _ruby(line: str, _following: str) -> Frame | None:
+def _parse_ruby(line: str, _following: str) -> Frame | None:
     match = _RUBY.match(line)
     return Frame(match[1], match[2], not _RUBY_LIBRARY.search(match[1])) if match else None
 
@@ -212,14 +216,21 @@ def _ruby(line: str, _following: str) -> Frame | None:
 _PHP: Final = re.compile(r"#\d+ (\S.*?\.php)\(\d+\): ([\w\\:>{}-]+)\(")
 
 
-def _php(line: str, _following: str) -> Frame | None:
+def _parse_php(line: str, _following: str) -> Frame | None:
     match = _PHP.match(line)
     return Frame(match[1], match[2], "/vendor/" not in match[1]) if match else None
 
 
-_READERS: Final[tuple[Reader, ...]] = (_java, _javascript, _dotnet, _go, _ruby, _php)
+_FRAME_PARSERS: Final[tuple[FrameParser, ...]] = (
+    _parse_java,
+    _parse_javascript,
+    _parse_dotnet,
+    _parse_go,
+    _parse_ruby,
+    _parse_php,
+)
 
-_PLACE_PARTS: Final = 2
+_LOCATION_PARTS: Final = 2
 _BUILD: Final = (
     (re.compile(r"(?<![A-Za-z0-9])(?=[0-9a-f]*[0-9])[0-9a-f]{6,}(?![A-Za-z0-9])"), "<hash>"),
     (re.compile(r"v?\d+(?:\.\d+)+"), "<version>"),
@@ -228,9 +239,9 @@ _BUILD: Final = (
 )
 
 
-def _stable(frame: Frame) -> str:
+def _normalize_frame(frame: Frame) -> str:
     """The last two parts of the place: what stands before depends on where it was built or installed."""
-    place = "/".join(re.split(r"[/\\]", frame.place)[-_PLACE_PARTS:])
+    place = "/".join(re.split(r"[/\\]", frame.location)[-_LOCATION_PARTS:])
     text = f"{place}:{frame.function}"
     for pattern, name in _BUILD:
         text = pattern.sub(name, text)

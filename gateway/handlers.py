@@ -9,22 +9,22 @@ from aiohttp import web
 from chassis.access import PROJECT
 from chassis.body import read_body
 from chassis.errors import ApiError
-from gateway.answers import ITEMS, WIRE_BYTES, Answers, request_media
-from gateway.budget import Budget, Lease
+from gateway.answers import ITEMS, WIRE_BYTES, OtlpResponses, request_media
+from gateway.budget import Lease, MemoryBudget
 from gateway.decoding import Decoder
 from gateway.inflate import IDENTITY, content_encoding
-from gateway.intake import Accepted, Intake
-from gateway.journal import Request
-from gateway.large_origins import SMALL, LargeOrigins, without_large_ones
-from gateway.outcomes import Ledger
+from gateway.intake import AcceptedRequest, Ingest
+from gateway.journal import JournaledRequest
+from gateway.large_origins import SMALL_BYTES, LargeResourceBudget, with_small_resource_limits
+from gateway.outcomes import OutcomeCounters
 from gateway.quota.quota import Quota
 from gateway.settings import GatewaySettings
 from proto.errors import ErrorCode
-from proto.otlp.policy import Decoded, Signal
+from proto.otlp.policy import DecodedPayload, Signal
 from proto.otlp.responses import Media
 
 
-async def no_metrics(_request: web.Request) -> NoReturn:
+async def reject_metrics(_request: web.Request) -> NoReturn:
     """404 with what to do about it: exporters send metrics here unless they are told otherwise."""
     raise ApiError(
         ErrorCode.NOT_FOUND,
@@ -33,7 +33,7 @@ async def no_metrics(_request: web.Request) -> NoReturn:
     )
 
 
-class Exporter:
+class ExportHandlers:
     """`POST /v1/traces` and `/v1/logs`. Everything it needs is handed in; it holds no state of its own."""
 
     def __init__(
@@ -42,28 +42,28 @@ class Exporter:
         *,
         body_timeout_s: float,
         body_min_rate: int,
-        answers: Answers,
-        ledger: Ledger,
+        responses: OtlpResponses,
+        outcomes: OutcomeCounters,
         quota: Quota,
-        budget: Budget,
+        budget: MemoryBudget,
         decoder: Decoder,
-        intake: Intake,
-        large_origins: LargeOrigins,
+        ingest: Ingest,
+        large_resources: LargeResourceBudget,
         clock: Callable[[], int],
     ) -> None:
         self._max_wire_bytes = settings.max_wire_bytes
         self._body_timeout_s = body_timeout_s
         self._body_min_rate = body_min_rate
-        self._answers = answers
-        self._ledger = ledger
+        self._responses = responses
+        self._outcomes = outcomes
         self._quota = quota
         self._budget = budget
         self._decoder = decoder
-        self._intake = intake
-        self._large_origins = large_origins
+        self._ingest = ingest
+        self._large_resources = large_resources
         self._clock = clock
 
-    async def traces(self, request: web.Request) -> web.Response:
+    async def export_traces(self, request: web.Request) -> web.Response:
         """Take spans.
 
         Every item is accepted or rejected with a reason, one by one. A 200 means that the accepted ones are on disk;
@@ -73,7 +73,7 @@ class Exporter:
         """
         return await self._export("traces", request)
 
-    async def logs(self, request: web.Request) -> web.Response:
+    async def export_logs(self, request: web.Request) -> web.Response:
         """Take log records.
 
         Every item is accepted or rejected with a reason, one by one. A 200 means that the accepted ones are on disk;
@@ -98,35 +98,35 @@ class Exporter:
         started = time.perf_counter()
         project = request[PROJECT]
         await self._quota.admit(request)
-        self._intake.admit()
+        self._ingest.admit()
         with self._budget.lease(project.project_id) as lease:
             media, encoding = request_media(request), content_encoding(request.headers.getall("Content-Encoding", []))
-            wire = await self._read(request, media, encoding, lease)
+            wire = await self._read_body(request, media, encoding, lease)
             wire_bytes = request[WIRE_BYTES] = len(wire)
-            body = await self._decoder.inflated(encoding, wire, self._decoder.limits[media])
-            kept = wire if self._intake.keeps_bodies else b""
+            body = await self._decoder.decompress(encoding, wire, self._decoder.limits[media])
+            kept = wire if self._ingest.needs_raw_body else b""
             del wire
             lease.set((len(kept) if kept is not body else 0) + len(body))
             policy, now_ns = self._decoder.policy(project.sensitive_words), self._clock()
-            decoded = await self._decoder.decoded(signal, media, body, project.project_id, policy, now_ns, lease)
-            if not self._large_origins.admit(project.project_id, decoded.days, decoded.large_origins(SMALL)):
+            decoded = await self._decoder.decode(signal, media, body, project.project_id, policy, now_ns, lease)
+            if not self._large_resources.admit(project.project_id, decoded.days, decoded.large_origins(SMALL_BYTES)):
                 del decoded  # not two of them in memory
-                policy = without_large_ones(policy)  # which the journal keeps: read again, it is cut likewise
-                decoded = await self._decoder.decoded(signal, media, body, project.project_id, policy, now_ns, lease)
+                policy = with_small_resource_limits(policy)  # which the journal keeps: read again, it is cut likewise
+                decoded = await self._decoder.decode(signal, media, body, project.project_id, policy, now_ns, lease)
             del body
-            self._count(request, decoded)
+            self._count_received(request, decoded)
             lease.set(len(kept) + decoded.nbytes, decoded.accepted)
             if decoded.accepted:
-                as_it_came = Request(
+                as_it_came = JournaledRequest(
                     project.project_id, signal, media, encoding, now_ns, decoded.accepted, policy, kept
                 )
-                with self._quota.charge(request, decoded.accepted):
-                    await self._intake.take(Accepted(as_it_came, decoded, wire_bytes))
+                with self._quota.reserve(request, decoded.accepted):
+                    await self._ingest.submit(AcceptedRequest(as_it_came, decoded, wire_bytes))
             else:
-                self._ledger.answered(decoded, wire_bytes)
-            return self._answers.success(media, decoded, time.perf_counter() - started)
+                self._outcomes.answered(decoded, wire_bytes)
+            return self._responses.success(media, decoded, time.perf_counter() - started)
 
-    async def _read(self, request: web.Request, media: Media, encoding: str, lease: Lease) -> bytes:
+    async def _read_body(self, request: web.Request, media: Media, encoding: str, lease: Lease) -> bytes:
         """The body as it came, paid for in memory before it is there."""
         announced = min(request.content_length or 0, self._max_wire_bytes)
         lease.set(announced)
@@ -137,12 +137,12 @@ class Exporter:
             request,
             wire_cap,
             self._body_timeout_s,
-            grown=lambda size: lease.set(max(size, announced)),
+            on_growth=lambda size: lease.set(max(size, announced)),
             min_rate=self._body_min_rate,
         )
         lease.set(len(wire))
         return wire
 
-    def _count(self, request: web.Request, decoded: Decoded) -> None:
+    def _count_received(self, request: web.Request, decoded: DecodedPayload) -> None:
         request[ITEMS] = decoded.accepted + sum(decoded.rejected.values())
-        self._ledger.received(decoded)
+        self._outcomes.received(decoded)

@@ -21,7 +21,9 @@ IDENTITY: Final = "identity"
 ENCODINGS: Final = ("gzip", "deflate", "zstd")
 
 _ALIASES: Final[Mapping[str, str]] = {"": IDENTITY, "x-gzip": "gzip"}
-_STEP: Final = 64 * 2**10  # a member after the first gets its input in steps: what it leaves over is copied each time
+_INPUT_STEP_BYTES: Final = (
+    64 * 2**10
+)  # a member after the first gets its input in steps: what it leaves over is copied each time
 _ZSTD_FRAME: Final = b"\x28\xb5\x2f\xfd"
 
 
@@ -38,11 +40,11 @@ _zlib: Final = _fastest_zlib()
 _ERRORS: Final[tuple[type[Exception], ...]] = (zlib.error, zstd.ZstdError, _zlib.error)
 
 
-class InflateLimits(NamedTuple):
+class DecompressionLimits(NamedTuple):
     """Bytes that may come out, members that may go in, and the largest zstd window."""
 
     max_bytes: int
-    max_members: int
+    max_frames: int
     max_window_bytes: int
 
 
@@ -63,7 +65,7 @@ def content_encoding(values: list[str]) -> str:
     raise UnsupportedMediaType(f"Content-Encoding must be one of gzip, deflate, zstd or identity, not {name[:64]!r}.")
 
 
-def inflate(encoding: str, body: bytes, limits: InflateLimits) -> bytes:
+def decompress(encoding: str, body: bytes, limits: DecompressionLimits) -> bytes:
     """`body` without its encoding. BadRequest when it is corrupt, truncated or followed by something else;
     PayloadTooLarge beyond a limit. Blocks for about a millisecond per two megabytes of output.
     """
@@ -71,15 +73,15 @@ def inflate(encoding: str, body: bytes, limits: InflateLimits) -> bytes:
         if len(body) > limits.max_bytes:
             raise _too_large(limits)
         return body
-    start = _STARTS[encoding]
+    start = _DECOMPRESSORS[encoding]
     pieces: list[bytes] = []
     left, offset, members = limits.max_bytes, 0, 0
     while offset < len(body) or not members:
         members += 1
-        if members > limits.max_members:
-            raise PayloadTooLarge(f"The {encoding} body has more than {limits.max_members} members.")
+        if members > limits.max_frames:
+            raise PayloadTooLarge(f"The {encoding} body has more than {limits.max_frames} members.")
         try:
-            offset, left = _member(start(body, offset, limits), body, offset, left, pieces)
+            offset, left = _decompress_frame(start(body, offset, limits), body, offset, left, pieces)
         except _ERRORS as error:
             raise BadRequest(f"The body is not valid {encoding}.") from error
         except EOFError as error:
@@ -89,9 +91,11 @@ def inflate(encoding: str, body: bytes, limits: InflateLimits) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _member(member: _Decompressor, body: bytes, offset: int, left: int, pieces: list[bytes]) -> tuple[int, int]:
+def _decompress_frame(
+    member: _Decompressor, body: bytes, offset: int, left: int, pieces: list[bytes]
+) -> tuple[int, int]:
     """Inflate one member into `pieces`; where the next begins, and how much may still come out (negative: too much)."""
-    step = len(body) if offset == 0 else _STEP
+    step = len(body) if offset == 0 else _INPUT_STEP_BYTES
     view = memoryview(body)
     ended = False
     while not ended:
@@ -111,18 +115,18 @@ def _member(member: _Decompressor, body: bytes, offset: int, left: int, pieces: 
     return offset - len(member.unused_data), left
 
 
-def _too_large(limits: InflateLimits) -> PayloadTooLarge:
+def _too_large(limits: DecompressionLimits) -> PayloadTooLarge:
     return PayloadTooLarge(f"The inflated body is larger than {limits.max_bytes} bytes.")
 
 
-def _gzip(body: bytes, offset: int, _limits: InflateLimits) -> _Decompressor:
+def _gzip(body: bytes, offset: int, _limits: DecompressionLimits) -> _Decompressor:
     if len(body) > offset + 3 and body[offset + 3] & 0xE0:  # isal takes reserved flags; RFC 1952 (2.3.1.2) does not
         raise BadRequest("The body is not valid gzip.")
     member: _Decompressor = _zlib.decompressobj(16 + zlib.MAX_WBITS)
     return member
 
 
-def _deflate(body: bytes, offset: int, _limits: InflateLimits) -> _Decompressor:
+def _deflate(body: bytes, offset: int, _limits: DecompressionLimits) -> _Decompressor:
     if offset:
         raise BadRequest("The deflate body is followed by something else.")
     # RFC 1950: method 8, and the first two bytes as a number are a multiple of 31.
@@ -131,14 +135,14 @@ def _deflate(body: bytes, offset: int, _limits: InflateLimits) -> _Decompressor:
     return member
 
 
-def _zstd(body: bytes, offset: int, limits: InflateLimits) -> _Decompressor:
+def _zstd(body: bytes, offset: int, limits: DecompressionLimits) -> _Decompressor:
     window_log = limits.max_window_bytes.bit_length() - 1
-    if _window(body, offset) > 1 << window_log:
+    if _zstd_window_bytes(body, offset) > 1 << window_log:
         raise PayloadTooLarge(f"The zstd window is larger than {1 << window_log} bytes.")
     return zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: window_log})
 
 
-def _window(body: bytes, offset: int) -> int:
+def _zstd_window_bytes(body: bytes, offset: int) -> int:
     """Window of the frame at `offset` in bytes (RFC 8878, 3.1.1.1); 0 where the header cannot be read."""
     head = body[offset : offset + 14]
     if len(head) < 6 or head[:4] != _ZSTD_FRAME:
@@ -153,7 +157,7 @@ def _window(body: bytes, offset: int) -> int:
     return int.from_bytes(head[at : at + size], "little") + (256 if size == 2 else 0)
 
 
-_STARTS: Final[Mapping[str, Callable[[bytes, int, InflateLimits], _Decompressor]]] = {
+_DECOMPRESSORS: Final[Mapping[str, Callable[[bytes, int, DecompressionLimits], _Decompressor]]] = {
     "gzip": _gzip,
     "deflate": _deflate,
     "zstd": _zstd,

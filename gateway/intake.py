@@ -9,29 +9,29 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from chassis.health import Dependency
-from gateway.journal import Request
-from proto.otlp.policy import Decoded
+from gateway.journal import JournaledRequest
+from proto.otlp.policy import DecodedPayload
 
 
-class Accepted(NamedTuple):
+class AcceptedRequest(NamedTuple):
     """A request with at least one accepted item: as it came, its columns, and how long its body was on the wire."""
 
-    request: Request
-    decoded: Decoded
+    request: JournaledRequest
+    decoded: DecodedPayload
     wire_bytes: int
 
 
-class Intake(Protocol):
+class Ingest(Protocol):
     """Takes requests under a promise. Both methods raise ApiError when they do not."""
 
     @property
-    def keeps_bodies(self) -> bool:
+    def needs_raw_body(self) -> bool:
         """Whether it wants the body as it came."""
 
     def admit(self) -> None:
         """Refuse a request before its body is read: ServiceUnavailable while none could be taken."""
 
-    async def take(self, accepted: Accepted) -> None:
+    async def submit(self, accepted: AcceptedRequest) -> None:
         """Returns when the promise of a 200 holds."""
 
     def dependencies(self) -> Sequence[Dependency]:

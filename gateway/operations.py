@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from chassis.identity.project_keys import MAX_KEY_LENGTH, MAX_PROJECT_ID_LENGTH
-from chassis.operation import Answer, Body, ErrorBody, Operation, Parameter, Refusals, Tag
+from chassis.operation import Body, ErrorBody, ErrorSpec, Operation, Parameter, ResponseSpec, Tag
 from gateway.inflate import ENCODINGS, IDENTITY
 from proto.otlp.responses import CONTENT_TYPES
 
@@ -58,7 +58,7 @@ UNAVAILABLE: Final = (
     "under way, the journal is full or its disk fails, or the key is one that this process has not seen and the "
     "database is away. In the mode `store` also: ClickHouse is away, or did not take the items in time."
 )
-REFUSALS: Final = Refusals("Otlp", {JSON: OtlpError, PROTOBUF: None}, {503: UNAVAILABLE})
+OTLP_ERRORS: Final = ErrorSpec("Otlp", {JSON: OtlpError, PROTOBUF: None}, {503: UNAVAILABLE})
 _PARAMETERS: Final = (
     Parameter(
         "legacy_key",
@@ -81,11 +81,11 @@ _PARAMETERS: Final = (
 )
 
 
-def _export(id_: str, exported: type[msgspec.Struct]) -> Operation:
-    answer = Answer("Taken, but for what `partialSuccess` counts.", {JSON: exported, PROTOBUF: None})
+def _export_operation(id_: str, response: type[msgspec.Struct]) -> Operation:
+    answer = ResponseSpec("Taken, but for what `partialSuccess` counts.", {JSON: response, PROTOBUF: None})
     body = Body({PROTOBUF: None, JSON: _Encoded}, "The answer comes in the type of the request.")
-    return Operation(id_, INGESTION, (answer,), _PARAMETERS, body, refusals=REFUSALS)
+    return Operation(id_, INGESTION, (answer,), _PARAMETERS, body, error_spec=OTLP_ERRORS)
 
 
-EXPORT_TRACES: Final = _export("exportTraces", ExportedTraces)
-EXPORT_LOGS: Final = _export("exportLogs", ExportedLogs)
+EXPORT_TRACES: Final = _export_operation("exportTraces", ExportedTraces)
+EXPORT_LOGS: Final = _export_operation("exportLogs", ExportedLogs)

@@ -11,19 +11,19 @@ from typing import Final, NamedTuple
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from proto.otlp.native import write_block
-from proto.otlp.policy import Block, Decoded, Signal
+from proto.otlp.policy import Block, DecodedPayload, Signal
 from proto.storage.tables import INGEST_OUTCOMES, TABLES
 
 MILLIS_PER_DAY: Final = 86_400_000
-MAX_LEDGER_KEYS: Final = 20_000  # of projects, signals and reasons; then counts go to project 0
+MAX_OUTCOME_KEYS: Final = 20_000  # of projects, signals and reasons; then counts go to project 0
 NO_PROJECT: Final = 0
 DAMAGED: Final = "damaged"  # in the journal
 REFUSED: Final = "refused"  # by ClickHouse, in a mode without a place to set it aside
 SIGNALS: Final[tuple[Signal, ...]] = ("traces", "logs")
 
-_ROWS: Final = (100, 1_000, 5_000, 10_000, 20_000, 50_000, 100_000, 1_000_000)
-_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-_ACK_SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+_ROW_BUCKETS: Final = (100, 1_000, 5_000, 10_000, 20_000, 50_000, 100_000, 1_000_000)
+_SECOND_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_ACK_SECOND_BUCKETS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
 class Metrics:
@@ -77,7 +77,7 @@ class Metrics:
             "sluice_gateway_ack_seconds",
             "Time from the head of an export request to its 200.",
             ("signal",),
-            buckets=_ACK_SECONDS,
+            buckets=_ACK_SECOND_BUCKETS,
             registry=registry,
         )
         for signal in SIGNALS:  # from the start, so that a first increase is seen as one
@@ -88,10 +88,14 @@ class Metrics:
         for table in TABLES:
             self.lost_rows.labels(table.name)
         self.insert_rows = Histogram(
-            "sluice_gateway_insert_rows", "Rows of a block.", ("table",), buckets=_ROWS, registry=registry
+            "sluice_gateway_insert_rows", "Rows of a block.", ("table",), buckets=_ROW_BUCKETS, registry=registry
         )
         self.insert_seconds = Histogram(
-            "sluice_gateway_insert_seconds", "Time of an insert.", ("table",), buckets=_SECONDS, registry=registry
+            "sluice_gateway_insert_seconds",
+            "Time of an insert.",
+            ("table",),
+            buckets=_SECOND_BUCKETS,
+            registry=registry,
         )
         self.inflight_bytes = gauge("inflight_bytes", "Memory charged to requests that are not answered yet.")
         self.inflight_items = gauge("inflight_items", "Items that are not answered yet.")
@@ -108,7 +112,7 @@ class Metrics:
         )
 
 
-class Counts(NamedTuple):
+class OutcomeCounts(NamedTuple):
     """One row of `ingest_outcomes` without its place in a block."""
 
     project_id: int
@@ -121,7 +125,7 @@ class Counts(NamedTuple):
     modified: Mapping[str, int]
 
 
-class Sums:
+class OutcomeSums:
     """Counts summed over requests by project, signal, outcome and reason."""
 
     def __init__(self) -> None:
@@ -138,7 +142,7 @@ class Sums:
         row[1] += requests
         row[2] += wire_bytes
 
-    def add_answered(self, decoded: Decoded, wire_bytes: int) -> None:
+    def add_answered(self, decoded: DecodedPayload, wire_bytes: int) -> None:
         """An answered request: its row `accepted` carries the request and its bytes, those `rejected` only items."""
         project, signal = decoded.project_id, decoded.signal
         self.add((project, signal, "accepted", ""), decoded.accepted, 1, wire_bytes)
@@ -149,14 +153,14 @@ class Sums:
             for kind, items in decoded.modified.items():
                 modified[kind] = modified.get(kind, 0) + items
 
-    def rows(self) -> Iterable[Counts]:
+    def rows(self) -> Iterable[OutcomeCounts]:
         """What was added, sorted by key."""
         for key, (items, requests, wire_bytes) in sorted(self._sums.items()):
             modified = self._modified.get(key[:2], {}) if key[2] == "accepted" else {}
-            yield Counts(*key, items, requests, wire_bytes, modified)
+            yield OutcomeCounts(*key, items, requests, wire_bytes, modified)
 
 
-def outcome_block(rows: Iterable[Counts], batch_id: int, now_ms: int) -> Block:
+def outcome_block(rows: Iterable[OutcomeCounts], batch_id: int, now_ms: int) -> Block:
     """The block of `ingest_outcomes` for a batch, its rows numbered; all carry the time `now_ms`."""
     cells = [
         (
@@ -177,12 +181,12 @@ def outcome_block(rows: Iterable[Counts], batch_id: int, now_ms: int) -> Block:
     return Block(INGEST_OUTCOMES.name, now_ms // MILLIS_PER_DAY, len(cells), write_block(INGEST_OUTCOMES, cells))
 
 
-class Ledger:
+class OutcomeCounters:
     """Counts every request once, and keeps the sums of those that belong to no batch until they are taken."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._pending = Sums()
+        self._pending = OutcomeSums()
         self._unanswered = 0
         metrics.unanswered_items.set_function(lambda: self._unanswered)
         # What every good request counts, looked up once.
@@ -197,7 +201,7 @@ class Ledger:
         self._received = {signal: metrics.received.labels(signal) for signal in SIGNALS}
         self._ack_seconds = {signal: metrics.ack_seconds.labels(signal) for signal in SIGNALS}
 
-    def received(self, decoded: Decoded) -> None:
+    def received(self, decoded: DecodedPayload) -> None:
         """A request was decoded; what becomes of its items is counted when it is answered."""
         items = _items(decoded)
         self._unanswered += items
@@ -205,7 +209,7 @@ class Ledger:
         if decoded.exceptions_over_limit:
             self._metrics.exceptions_over_limit.inc(decoded.exceptions_over_limit)
 
-    def answered(self, decoded: Decoded, wire_bytes: int) -> None:
+    def answered(self, decoded: DecodedPayload, wire_bytes: int) -> None:
         """The promise of a 200 holds, so its answer is one. A request without an accepted item is in no batch and goes
         to the pending sums.
         """
@@ -222,7 +226,7 @@ class Ledger:
         if not decoded.accepted:
             self._pending.add_answered(decoded, wire_bytes)
 
-    def timed(self, signal: Signal, seconds: float) -> None:
+    def observe_latency(self, signal: Signal, seconds: float) -> None:
         """A 200 goes out, so long after the head of its request was read."""
         self._ack_seconds[signal].observe(seconds)
 
@@ -238,16 +242,16 @@ class Ledger:
         if items:
             self._unanswered -= items
             metrics.items.labels(signal, "refused", reason).inc(items)
-        project = project_id if len(self._pending) < MAX_LEDGER_KEYS else NO_PROJECT
+        project = project_id if len(self._pending) < MAX_OUTCOME_KEYS else NO_PROJECT
         self._pending.add((project, signal, "refused", reason), 0, requests, wire_bytes)
 
-    def take(self, batch_id: int, now_ms: int) -> Block | None:
+    def drain(self, batch_id: int, now_ms: int) -> Block | None:
         """The pending sums as a block, which is then the caller's; None when there are none."""
         if not len(self._pending):
             return None
-        sums, self._pending = self._pending, Sums()
+        sums, self._pending = self._pending, OutcomeSums()
         return outcome_block(sums.rows(), batch_id, now_ms)
 
 
-def _items(decoded: Decoded) -> int:
+def _items(decoded: DecodedPayload) -> int:
     return decoded.accepted + sum(decoded.rejected.values())

@@ -9,14 +9,14 @@ from typing import Final, Protocol
 import structlog
 
 from chassis.clickhouse import QueryLimits
-from chassis.rounds import Rounds
+from chassis.rounds import PeriodicTask
 from gateway.batches.availability import Availability
 from gateway.outcomes import Metrics
 from proto.storage.tables import TABLES
 
-EVERY_S: Final = 30.0
+INTERVAL_S: Final = 30.0
 _LIMITS: Final = QueryLimits(max_seconds=5, max_threads=1)
-_MOST: Final = """SELECT table, max(parts) FROM
+_MAX_PARTS_SQL: Final = """SELECT table, max(parts) FROM
 (
     SELECT table, partition_id, count() AS parts FROM system.parts
     WHERE active AND database = currentDatabase() AND table IN {tables:Array(String)} GROUP BY table, partition_id
@@ -24,7 +24,7 @@ _MOST: Final = """SELECT table, max(parts) FROM
 GROUP BY table"""
 
 
-class Reader(Protocol):
+class PartsReader(Protocol):
     """What is needed of ClickHouse."""
 
     async def query(
@@ -32,12 +32,12 @@ class Reader(Protocol):
     ) -> list[tuple[object, ...]]: ...
 
 
-class Parts:
+class PartMonitor:
     """Asks now and then, while ClickHouse is there; while it is away there is no number."""
 
     def __init__(
         self,
-        store: Reader,
+        store: PartsReader,
         availability: Availability,
         metrics: Metrics,
         log: structlog.stdlib.BoundLogger,
@@ -46,21 +46,25 @@ class Parts:
         self._store = store
         self._availability = availability
         self._gauge = metrics.parts
-        self._rounds = Rounds(self._look, EVERY_S, log, "parts are not counted", at_once=True, sleep=sleep)
+        self._periodic_task = PeriodicTask(
+            self._poll, INTERVAL_S, log, "parts are not counted", run_immediately=True, sleep=sleep
+        )
 
     def start(self) -> None:
         """Begin to ask."""
-        self._rounds.start()
+        self._periodic_task.start()
 
     async def close(self) -> None:
         """Ask no more."""
-        await self._rounds.close()
+        await self._periodic_task.close()
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         rows: list[tuple[object, ...]] = []
         try:
-            if self._availability.up:
-                rows = await self._store.query(_MOST, {"tables": [table.name for table in TABLES]}, limits=_LIMITS)
+            if self._availability.is_up:
+                rows = await self._store.query(
+                    _MAX_PARTS_SQL, {"tables": [table.name for table in TABLES]}, limits=_LIMITS
+                )
         finally:
             self._gauge.clear()
         for table, parts in rows:

@@ -10,8 +10,8 @@ from chassis.cors import check_origins
 from proto.otlp.policy import NANOS_PER_DAY, SENSITIVE_WORDS, Policy
 
 _MIB = 2**20
-LEAST_INFLIGHT_BYTES: Final = 160 * _MIB  # for the largest request alone, with its columns
-_JOURNAL_SPARE: Final = 512 * 2**10  # bytes, what eight of the smallest segments take: begun ones count whole
+MIN_INFLIGHT_BYTES: Final = 160 * _MIB  # for the largest request alone, with its columns
+_JOURNAL_MARGIN_BYTES: Final = 512 * 2**10  # bytes, what eight of the smallest segments take: begun ones count whole
 
 
 class GatewaySettings(Settings, frozen=True, kw_only=True):
@@ -336,7 +336,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
 
     def validate(self) -> None:
         """Refuse a journal that the largest request would never fit in, and origins that no browser sends."""
-        least = self.max_wire_bytes + _JOURNAL_SPARE
+        least = self.max_wire_bytes + _JOURNAL_MARGIN_BYTES
         if 0 < self.journal_max_bytes < least:
             raise SettingsError(
                 f"SLUICE_GATEWAY_JOURNAL_MAX_BYTES must be 0 (no limit) or at least {least}: "
@@ -354,7 +354,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         """
         return msgspec.structs.replace(
             self,
-            max_inflight_bytes=min(self.max_inflight_bytes, max(memory // 8, LEAST_INFLIGHT_BYTES)),
+            max_inflight_bytes=min(self.max_inflight_bytes, max(memory // 8, MIN_INFLIGHT_BYTES)),
             pending_bytes=min(self.pending_bytes, memory // 32),
             batch_bytes=min(self.batch_bytes, memory // 64),
             max_background_bytes=min(self.max_background_bytes, memory // 64),

@@ -6,14 +6,14 @@ from typing import Generic, TypeVar
 H = TypeVar("H", bound=Hashable)
 
 
-class Shares(Generic[H]):
+class FairShare(Generic[H]):
     """`most` of something. Who holds some of it may take as much as is left free: one alone half of it, two a third
     each. Who holds nothing may take what they leave, to the last bit; then the next is refused until some of it is
     given back. While nobody holds anything, any amount may be taken.
     """
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
         self.taken = 0
         self._held: dict[H, int] = {}
 
@@ -22,7 +22,7 @@ class Shares(Generic[H]):
         if amount <= 0 or not self.taken:
             return True
         held = self._held.get(holder, 0)
-        free = self.most - self.taken - amount
+        free = self.capacity - self.taken - amount
         return free >= (held + amount if held else 0)
 
     def held(self, holder: H) -> int:

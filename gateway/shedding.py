@@ -19,12 +19,12 @@ import structlog
 from aiohttp import web
 
 from chassis.errors import MAX_RETRY_SECONDS, ServiceUnavailable, envelope
-from chassis.gate import Glimpse, date_line
+from chassis.gate import RequestPreview, date_line
 from chassis.request_ids import new_request_id
-from chassis.rounds import Rounds
-from gateway.outcomes import NO_PROJECT, SIGNALS, Ledger, Metrics
+from chassis.rounds import PeriodicTask
+from gateway.outcomes import NO_PROJECT, SIGNALS, Metrics, OutcomeCounters
 from gateway.settings import GatewaySettings
-from gateway.shares import Shares
+from gateway.shares import FairShare
 from proto.otlp.policy import Signal
 from proto.otlp.responses import CONTENT_TYPES, status_json, status_protobuf
 
@@ -33,16 +33,16 @@ log = structlog.get_logger(__name__)
 OVERLOADED: Final = "overloaded"  # in metrics and outcomes: why it was refused
 MESSAGE: Final = "The gateway is overloaded; send the request again later."
 
-FEWEST: Final = 64  # places; where these take too long it is for other reasons than their number
-MOST: Final = 2**16
-FIRST: Final = 512
-SHRINK: Final = 0.5  # at once, at most
-GROW: Final = 1.25
+MIN_LIMIT: Final = 64  # places; where these take too long it is for other reasons than their number
+MAX_LIMIT: Final = 2**16
+INITIAL_LIMIT: Final = 512
+SHRINK_FACTOR: Final = 0.5  # at once, at most
+GROWTH_FACTOR: Final = 1.25
 WINDOW_S: Final = 0.25  # between changes: an answer's time shows the change before
-WAITING_IS_FINE: Final = 0.5  # of the ack deadline
-MAX_TIMES: Final = 2_000  # of answers that are looked at in a window
-BEYOND: Final = 64  # places beyond all of them, for senders that hold none
-ARRIVAL_S: Final = 1.0  # a body that takes longer than this to arrive holds no place until it is whole
+STORE_DEADLINE_FRACTION: Final = 0.5  # of the ack deadline
+MAX_SAMPLES: Final = 2_000  # of answers that are looked at in a window
+NEWCOMER_SLOTS: Final = 64  # places beyond all of them, for senders that hold none
+SLOW_UPLOAD_S: Final = 1.0  # a body that takes longer than this to arrive holds no place until it is whole
 
 REQUEST_ID: Final = re.compile(rb"[ \t]*([A-Za-z0-9._-]{1,64})[ \t]*")
 
@@ -54,22 +54,22 @@ class Overloaded(ServiceUnavailable):
 class Window(NamedTuple):
     """What was seen in a stretch of time: seconds from the last byte of a request to its answer, and refusals."""
 
-    times: list[float]
+    latencies_s: list[float]
     refused: int
 
     @property
     def median_s(self) -> float:
         """Half of the answers took longer; 0 without any."""
-        return sorted(self.times)[len(self.times) // 2] if self.times else 0.0
+        return sorted(self.latencies_s)[len(self.latencies_s) // 2] if self.latencies_s else 0.0
 
 
-def target_of(settings: GatewaySettings, durability: str) -> float:
+def target_latency_s(settings: GatewaySettings, durability: str) -> float:
     """The time that is aimed at. In mode store an answer waits for ClickHouse, which is no overload."""
-    waiting_s = settings.ack_deadline_s * WAITING_IS_FINE if durability == "store" else 0.0
+    waiting_s = settings.ack_deadline_s * STORE_DEADLINE_FRACTION if durability == "store" else 0.0
     return max(settings.target_delay_s, waiting_s)
 
 
-def places_after(places: int, before: Window, window: Window, target_s: float) -> int:
+def next_limit(limit: int, previous: Window, window: Window, target_s: float) -> int:
     """How many places there are to be, so that half of the answers come within `target_s`.
 
     Fewer when they took longer in two windows: in one alone it was a stall, which is over, and whoever waited then is
@@ -78,136 +78,142 @@ def places_after(places: int, before: Window, window: Window, target_s: float) -
     """
     median_s = window.median_s
     if not median_s:
-        return places  # nothing was answered: that says nothing
+        return limit  # nothing was answered: that says nothing
     # The root, because what is seen is the time that answers took under earlier numbers of places.
     change = (target_s / median_s) ** 0.5
     if change < 1:
-        return max(FEWEST, int(places * max(change, SHRINK))) if before.median_s > target_s else places
-    most = MOST if window.refused else max(FIRST, places)
-    return min(most, 1 + int(places * min(change, GROW)))
+        return max(MIN_LIMIT, int(limit * max(change, SHRINK_FACTOR))) if previous.median_s > target_s else limit
+    most = MAX_LIMIT if window.refused else max(INITIAL_LIMIT, limit)
+    return min(most, 1 + int(limit * min(change, GROWTH_FACTOR)))
 
 
-class Shedding:
+class ConcurrencyLimiter:
     """The gate of the export routes. `clock` gives monotonic seconds."""
 
     def __init__(
-        self, target_s: float, metrics: Metrics, ledger: Ledger, clock: Callable[[], float], *, vary: bool = False
+        self,
+        target_s: float,
+        metrics: Metrics,
+        outcomes: OutcomeCounters,
+        clock: Callable[[], float],
+        *,
+        vary: bool = False,
     ) -> None:
         self._target_s = target_s
-        self._ledger = ledger
+        self._outcomes = outcomes
         self._clock = clock
-        self._places: Shares[bytes] = Shares(FIRST)
-        self._beyond = 0
-        self._arriving: OrderedDict[_Place, float] = OrderedDict()  # the longest under way first
-        self._before = Window([], 0)
-        self._times: list[float] = []
+        self._slots: FairShare[bytes] = FairShare(INITIAL_LIMIT)
+        self._newcomers = 0
+        self._receiving: OrderedDict[_Slot, float] = OrderedDict()  # the longest under way first
+        self._previous_window = Window([], 0)
+        self._latencies_s: list[float] = []
         self._refused = 0
-        self._uncounted: dict[Signal, list[int]] = {signal: [0, 0] for signal in SIGNALS}  # requests, bytes
-        self._answers = _Answers(b"Vary: Origin\r\n" if vary else b"")
-        metrics.places.set_function(lambda: self._places.most)
-        metrics.places_taken.set_function(lambda: self._places.taken)
+        self._uncounted_refusals: dict[Signal, list[int]] = {signal: [0, 0] for signal in SIGNALS}  # requests, bytes
+        self._response_template = _RawOverloadResponse(b"Vary: Origin\r\n" if vary else b"")
+        metrics.places.set_function(lambda: self._slots.capacity)
+        metrics.places_taken.set_function(lambda: self._slots.taken)
 
-    def enter(self, sender: bytes) -> "_Place | None":
+    def try_acquire(self, client_key: bytes) -> "_Slot | None":
         """A place for a request of `sender`, or None. Where there are suddenly fewer places than are taken, who holds
         none does not wait for those who had them.
         """
-        beyond = not self._places.take(sender, 1)
+        beyond = not self._slots.take(client_key, 1)
         if beyond:
-            if self._beyond >= BEYOND or self._places.held(sender):
+            if self._newcomers >= NEWCOMER_SLOTS or self._slots.held(client_key):
                 self._refused += 1
                 return None
-            self._beyond += 1
-            self._places.change(sender, 1)
-        place = _Place(self, sender, beyond=beyond)
-        self._arriving[place] = self._clock()
+            self._newcomers += 1
+            self._slots.change(client_key, 1)
+        place = _Slot(self, client_key, is_newcomer=beyond)
+        self._receiving[place] = self._clock()
         return place
 
-    def spent(self, _glimpse: Glimpse) -> bytes | None:
+    def cached_refusal(self, _preview: RequestPreview) -> bytes | None:
         """Nothing is known of any."""
         return None
 
-    def refusal(self, glimpse: Glimpse) -> bytes:
+    def overload_response(self, preview: RequestPreview) -> bytes:
         """503 with Retry-After, as `Answers` would give it; counted with others at the end of the window."""
-        counts = self._uncounted["logs" if glimpse.route.endswith(b"/logs") else "traces"]
+        counts = self._uncounted_refusals["logs" if preview.route.endswith(b"/logs") else "traces"]
         counts[0] += 1
-        counts[1] += glimpse.came
-        return self._answers.to(glimpse)
+        counts[1] += preview.received_body_bytes
+        return self._response_template.render(preview)
 
-    def refused(self) -> ServiceUnavailable:
+    def overload_error(self) -> ServiceUnavailable:
         """The same as an error."""
         return Overloaded(MESSAGE)
 
-    def arrived(self, place: "_Place") -> None:
+    def on_body_received(self, slot: "_Slot") -> None:
         """The body of a request is whole."""
-        if self._arriving.pop(place, None) is None:
-            self._places.change(place.sender, 1)  # it was too slow to keep its place
-        place.since = self._clock()
+        if self._receiving.pop(slot, None) is None:
+            self._slots.change(slot.client_key, 1)  # it was too slow to keep its place
+        slot.received_at = self._clock()
 
-    def leave(self, place: "_Place", *, answered: bool) -> None:
+    def release(self, slot: "_Slot", *, succeeded: bool) -> None:
         """A request is over."""
-        if place.beyond:
-            place.beyond = False
-            self._beyond -= 1
-        if self._arriving.pop(place, None) is not None or place.since:
-            self._places.change(place.sender, -1)
-        if answered and place.since and len(self._times) < MAX_TIMES:
-            self._times.append(self._clock() - place.since)
+        if slot.is_newcomer:
+            slot.is_newcomer = False
+            self._newcomers -= 1
+        if self._receiving.pop(slot, None) is not None or slot.received_at:
+            self._slots.change(slot.client_key, -1)
+        if succeeded and slot.received_at and len(self._latencies_s) < MAX_SAMPLES:
+            self._latencies_s.append(self._clock() - slot.received_at)
 
-    def look(self) -> None:
+    def adjust(self) -> None:
         """The end of a window."""
-        window = Window(self._times, self._refused)
-        self._places.most = places_after(self._places.most, self._before, window, self._target_s)
-        self._before, self._times, self._refused = window, [], 0
-        self._forget_slow()
-        self.count()
+        window = Window(self._latencies_s, self._refused)
+        self._slots.capacity = next_limit(self._slots.capacity, self._previous_window, window, self._target_s)
+        self._previous_window, self._latencies_s, self._refused = window, [], 0
+        self._release_slow_uploads()
+        self.flush_refused()
 
-    def count(self) -> None:
+    def flush_refused(self) -> None:
         """Enter in the books who was turned away."""
-        for signal, counts in self._uncounted.items():
+        for signal, counts in self._uncounted_refusals.items():
             if counts[0]:
-                self._ledger.refused(signal, OVERLOADED, NO_PROJECT, counts[1], 0, requests=counts[0])
+                self._outcomes.refused(signal, OVERLOADED, NO_PROJECT, counts[1], 0, requests=counts[0])
                 counts[:] = 0, 0
 
-    async def looking(self, _app: web.Application) -> AsyncIterator[None]:
+    async def task(self, _app: web.Application) -> AsyncIterator[None]:
         """Look at the end of each window for as long as the application runs."""
 
         async def look() -> None:
-            self.look()
+            self.adjust()
 
-        rounds = Rounds(look, WINDOW_S, log, "places cannot be counted")
+        rounds = PeriodicTask(look, WINDOW_S, log, "places cannot be counted")
         rounds.start()
         yield
         await rounds.close()
-        self.count()
+        self.flush_refused()
 
-    def _forget_slow(self) -> None:
+    def _release_slow_uploads(self) -> None:
         """Who sends a body slowly waits for his own line, and must not keep others from a place."""
-        since = self._clock() - ARRIVAL_S
-        while self._arriving and next(iter(self._arriving.values())) < since:
-            place, _ = self._arriving.popitem(last=False)
-            self._places.change(place.sender, -1)
+        since = self._clock() - SLOW_UPLOAD_S
+        while self._receiving and next(iter(self._receiving.values())) < since:
+            place, _ = self._receiving.popitem(last=False)
+            self._slots.change(place.client_key, -1)
 
 
-class _Place:
+class _Slot:
     """That of one request."""
 
-    __slots__ = ("_shedding", "beyond", "sender", "since")
+    __slots__ = ("_limiter", "client_key", "is_newcomer", "received_at")
 
-    def __init__(self, shedding: Shedding, sender: bytes, *, beyond: bool) -> None:
-        self._shedding = shedding
-        self.sender = sender
-        self.beyond = beyond
-        self.since = 0.0  # when its body was whole
+    def __init__(self, limiter: ConcurrencyLimiter, client_key: bytes, *, is_newcomer: bool) -> None:
+        self._limiter = limiter
+        self.client_key = client_key
+        self.is_newcomer = is_newcomer
+        self.received_at = 0.0  # when its body was whole
 
-    def arrived(self) -> None:
-        if not self.since:
-            self._shedding.arrived(self)
+    def on_body_received(self) -> None:
+        if not self.received_at:
+            self._limiter.on_body_received(self)
 
-    def leave(self, *, answered: bool) -> None:
-        self._shedding.leave(self, answered=answered)
+    def release(self, *, succeeded: bool) -> None:
+        self._limiter.release(self, succeeded=succeeded)
 
 
-class _Answers:
+class _RawOverloadResponse:
     """503 in the request's media type, made once but for its id and its time."""
 
     def __init__(self, headers: bytes) -> None:
@@ -217,12 +223,12 @@ class _Answers:
         self._protobuf_head = head % CONTENT_TYPES["protobuf"].encode() + b"Content-Length: %d\r\n" % len(body)
         self._protobuf_body = body
 
-    def to(self, glimpse: Glimpse) -> bytes:
-        kept = REQUEST_ID.fullmatch(glimpse.headers.get(b"x-request-id", b""))
+    def render(self, preview: RequestPreview) -> bytes:
+        kept = REQUEST_ID.fullmatch(preview.headers.get(b"x-request-id", b""))
         rid = kept[1] if kept is not None else new_request_id().encode()
         later = random.randint(1, MAX_RETRY_SECONDS)  # noqa: S311 (jitter)
         told = b"%sX-Request-Id: %s\r\nRetry-After: %d\r\n" % (date_line(), rid, later)
-        media = glimpse.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        media = preview.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if media == CONTENT_TYPES["protobuf"].encode():
             return b"%s%s\r\n%s" % (self._protobuf_head, told, self._protobuf_body)
         body = status_json(503, MESSAGE, (), envelope(ServiceUnavailable(MESSAGE), rid.decode())["error"])

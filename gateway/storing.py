@@ -11,44 +11,44 @@ from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from gateway.batches import availability
 from gateway.batches.availability import Availability
-from gateway.batches.background import Background
-from gateway.batches.batcher import Batcher
+from gateway.batches.background import BlockRetryQueue
+from gateway.batches.batcher import LaneRouter
 from gateway.batches.flushing import OutcomeFlusher
-from gateway.batches.gathering import Gatherer
+from gateway.batches.gathering import DerivedCoalescer
 from gateway.batches.insert import Inserter
-from gateway.batches.stored import StoredIntake
-from gateway.batches.writer import Writer
-from gateway.conveyor.adoption import Adopting, Adoption
-from gateway.conveyor.conveyor import Conveyor
+from gateway.batches.stored import SynchronousIngest
+from gateway.batches.writer import SyncBatchWriter
+from gateway.conveyor.adoption import OrphanRecovery, WithOrphanRecovery
+from gateway.conveyor.conveyor import JournaledIngest
 from gateway.conveyor.health import JournalHealth
-from gateway.conveyor.presence import Presence, Reader
-from gateway.conveyor.restarts import Restarts
-from gateway.conveyor.sink import Sink
-from gateway.conveyor.tally import Tally
-from gateway.intake import Intake
-from gateway.journal import Forgetful, Journal, JournalLimits, JournalMetrics, Log
-from gateway.outcomes import Ledger, Metrics
-from gateway.parts import Parts
+from gateway.conveyor.presence import StoredBlockChecker, TelemetryReader
+from gateway.conveyor.restarts import RestartDetector
+from gateway.conveyor.sink import InsertContext
+from gateway.conveyor.tally import ItemAccounting
+from gateway.intake import Ingest
+from gateway.journal import Journal, JournalLike, JournalLimits, JournalMetrics, NullJournal
+from gateway.outcomes import Metrics, OutcomeCounters
+from gateway.parts import PartMonitor
 from gateway.settings import GatewaySettings
-from proto.otlp.codec import named_keys
+from proto.otlp.codec import new_named_keys
 
 DRAIN_DERIVED_S: Final = 3.0
-DRAIN_BACKGROUND_S: Final = 5.0
+DRAIN_RETRY_QUEUE_S: Final = 5.0
 
 
-class Store(availability.Store, Reader, Protocol):
+class TelemetryStore(availability.InsertStore, TelemetryReader, Protocol):
     """What the gateway needs of ClickHouse."""
 
 
-class Storing:
+class StoragePipeline:
     """What every mode stores through; it also stores the counts of refused requests, which wait in no journal."""
 
     def __init__(
         self,
         settings: GatewaySettings,
-        clickhouse: Store,
+        clickhouse: TelemetryStore,
         metrics: Metrics,
-        ledger: Ledger,
+        outcomes: OutcomeCounters,
         log: structlog.stdlib.BoundLogger,
         threads: Executor,
         clock: Callable[[], int],
@@ -56,90 +56,94 @@ class Storing:
         self.settings = settings
         self.clickhouse = clickhouse
         self.metrics = metrics
-        self.ledger = ledger
+        self.outcomes = outcomes
         self.log = log
         self.threads = threads
         self.clock = clock
         self.availability = Availability(clickhouse, metrics, log)
         self.inserter = Inserter(clickhouse, self.availability, metrics)
-        self.background = Background(self.inserter, self.availability, metrics, log, settings.max_background_bytes)
-        self.named = named_keys(settings.keys_per_batch, settings.keys_per_day)
-        self.builder = ThreadPoolExecutor(1, thread_name_prefix="builder")
-        self.gatherer = Gatherer(self.background, settings.derived_linger_s)
-        self._parts = Parts(clickhouse, self.availability, metrics, log)
-        self._restarts = Restarts(clickhouse, self.availability, log)
-        self._flusher = OutcomeFlusher(ledger, self.gatherer, self.availability, settings.outcomes_flush_s, clock, log)
+        self.retry_queue = BlockRetryQueue(
+            self.inserter, self.availability, metrics, log, settings.max_background_bytes
+        )
+        self.named_keys = new_named_keys(settings.keys_per_batch, settings.keys_per_day)
+        self.block_executor = ThreadPoolExecutor(1, thread_name_prefix="builder")
+        self.coalescer = DerivedCoalescer(self.retry_queue, settings.derived_linger_s)
+        self._part_monitor = PartMonitor(clickhouse, self.availability, metrics, log)
+        self._restart_detector = RestartDetector(clickhouse, self.availability, log)
+        self._flusher = OutcomeFlusher(
+            outcomes, self.coalescer, self.availability, settings.outcomes_flush_s, clock, log
+        )
 
     def start(self) -> None:
         """Begin to work."""
-        self._restarts.start()
-        self.background.start()
-        self.gatherer.start()
+        self._restart_detector.start()
+        self.retry_queue.start()
+        self.coalescer.start()
         self._flusher.start()
-        self._parts.start()
+        self._part_monitor.start()
 
     async def close(self) -> None:
         """Stop each after those that hand something over to it."""
-        await self._parts.close()
+        await self._part_monitor.close()
         await self._flusher.close()
-        await self.gatherer.close(DRAIN_DERIVED_S)
-        await self.background.close(DRAIN_BACKGROUND_S)
-        await self._restarts.close()
+        await self.coalescer.close(DRAIN_DERIVED_S)
+        await self.retry_queue.close(DRAIN_RETRY_QUEUE_S)
+        await self._restart_detector.close()
         await self.availability.close()
-        self.builder.shutdown(wait=True)
+        self.block_executor.shutdown(wait=True)
 
 
-def intake_of(storing: Storing, chassis: ChassisSettings, telemetry: Telemetry) -> Intake:
+def build_ingest(pipeline: StoragePipeline, chassis: ChassisSettings, telemetry: Telemetry) -> Ingest:
     """What a request is taken by, in the configured mode."""
-    sink = Sink(
-        storing.inserter,
-        storing.availability,
-        Presence(storing.clickhouse),
-        Tally(storing.metrics),
-        storing.metrics,
-        storing.log,
-        storing.threads,
-        storing.clock,
-        storing.named,
-        storing.builder,
+    sink = InsertContext(
+        pipeline.inserter,
+        pipeline.availability,
+        StoredBlockChecker(pipeline.clickhouse),
+        ItemAccounting(pipeline.metrics),
+        pipeline.metrics,
+        pipeline.log,
+        pipeline.threads,
+        pipeline.clock,
+        pipeline.named_keys,
+        pipeline.block_executor,
     )
     metrics = JournalMetrics(telemetry.registry)
-    directory = storing.settings.journal_directory(chassis.data_dir)
+    directory = pipeline.settings.journal_directory(chassis.data_dir)
 
-    def convey(journal: Log) -> Conveyor:
-        return Conveyor(journal, sink, storing.ledger, storing.settings, chassis.retention_days)
+    def convey(journal: JournalLike) -> JournaledIngest:
+        return JournaledIngest(journal, sink, pipeline.outcomes, pipeline.settings, chassis.retention_days)
 
     def journal_at(place: Path) -> Journal:
-        return Journal(place, _limits(storing.settings), metrics, storing.log, clock=storing.clock)
+        return Journal(place, _journal_limits(pipeline.settings), metrics, pipeline.log, clock=pipeline.clock)
 
-    adoption = Adoption(directory, journal_at, convey, storing.log)
+    adoption = OrphanRecovery(directory, journal_at, convey, pipeline.log)
     if chassis.durability == "store":
-        return Adopting(_stored(storing), adoption)
+        return WithOrphanRecovery(_build_synchronous(pipeline), adoption)
     if chassis.durability == "memory":
-        storing.log.warning("durability is memory: what is acknowledged and not stored yet is lost with the process")
-        return Adopting(convey(Forgetful(storing.log)), adoption)
+        pipeline.log.warning("durability is memory: what is acknowledged and not stored yet is lost with the process")
+        return WithOrphanRecovery(convey(NullJournal(pipeline.log)), adoption)
     journal = journal_at(directory)
-    return Adopting(convey(journal), adoption, [_health(journal, storing.settings)])
+    return WithOrphanRecovery(convey(journal), adoption, [_journal_health(journal, pipeline.settings)])
 
 
-def _stored(storing: Storing) -> StoredIntake:
-    writer = Writer(
+def _build_synchronous(storing: StoragePipeline) -> SynchronousIngest:
+    writer = SyncBatchWriter(
         storing.inserter,
         storing.availability,
-        storing.background,
-        storing.gatherer,
+        storing.retry_queue,
+        storing.coalescer,
         storing.metrics,
         storing.log,
         storing.threads,
         storing.clock,
-        storing.named,
-        storing.builder,
+        storing.named_keys,
+        storing.block_executor,
     )
-    batcher = Batcher(writer, storing.settings, storing.metrics, storing.log, storing.clock)
-    return StoredIntake(storing.availability, batcher, storing.ledger, storing.metrics)
+    batcher = LaneRouter(writer, storing.settings, storing.metrics, storing.log, storing.clock)
+    return SynchronousIngest(storing.availability, batcher, storing.outcomes, storing.metrics)
 
 
-def _limits(settings: GatewaySettings) -> JournalLimits:
+def _journal_limits(settings: GatewaySettings) -> JournalLimits:
     return JournalLimits(
         segment_bytes=settings.journal_segment_bytes,
         max_bytes=settings.journal_max_bytes,
@@ -149,6 +153,6 @@ def _limits(settings: GatewaySettings) -> JournalLimits:
     )
 
 
-def _health(journal: Journal, settings: GatewaySettings) -> JournalHealth:
+def _journal_health(journal: Journal, settings: GatewaySettings) -> JournalHealth:
     segment = settings.journal_segment_bytes
     return JournalHealth(journal, min(segment, settings.journal_max_bytes // 8 or segment))

@@ -29,19 +29,21 @@ MAX_KEY_RATE: Final = 10_000_000  # requests per second
 
 # What is never seen as itself in a text: control characters (C0, C1), what breaks lines, and what makes the letters
 # that follow run the other way (Unicode TR 36, 2.3), so that a text reads as another one.
-UNSEEN: Final = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
+UNPRINTABLE: Final = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
 # What has no width: format characters (Cf) and default-ignorable ones (Unicode 16, DerivedCoreProperties), and the
 # blank pattern of Braille. Two texts that differ in these alone look the same. Those beyond U+FFFF stand as themselves,
 # for no escape of theirs is both Python's and that of JSON Schema.
-INVISIBLE: Final = (
+ZERO_WIDTH: Final = (
     r"\u00ad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     r"\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
     "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 # `$` alone would let a trailing newline through, hence the look-ahead; both are also valid in JSON Schema.
 SLUG_PATTERN: Final = r"^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?!\n)$"
-NAME_PATTERN: Final = rf"^(?!\s)[^{UNSEEN}]+(?<!\s)(?!\n)$"
-VISIBLE_PATTERN: Final = rf"^(?!\s)[^{UNSEEN}{INVISIBLE}]+(?<!\s)(?!\n)$"  # of what people decide about by its look
+NAME_PATTERN: Final = rf"^(?!\s)[^{UNPRINTABLE}]+(?<!\s)(?!\n)$"
+VISIBLE_PATTERN: Final = (
+    rf"^(?!\s)[^{UNPRINTABLE}{ZERO_WIDTH}]+(?<!\s)(?!\n)$"  # of what people decide about by its look
+)
 
 # What browsers take (HTML, 4.10.5.1.5): ASCII, a domain name of labels, which may be one.
 EMAIL_PATTERN: Final = (
@@ -185,7 +187,7 @@ def is_token(text: str, prefix: str = TOKEN_PREFIX) -> bool:
     return text[-_CHECKSUM_LENGTH:] == _checksum(text[:-_CHECKSUM_LENGTH])
 
 
-def normal_email(text: str) -> str:
+def normalize_email(text: str) -> str:
     """As e-mail addresses are stored and compared: in lower case. What differs in case alone is one mailbox."""
     return text.lower()
 

@@ -58,7 +58,7 @@ def recovery_code(entropy: bytes) -> str:
     return f"{text[:8]}-{text[8:]}"
 
 
-def normal_recovery_code(text: str) -> str | None:
+def normalize_recovery_code(text: str) -> str | None:
     """As it is hashed, however it was typed; None for what is none."""
     if _RECOVERY.search(text) is None:
         return None

@@ -16,18 +16,18 @@ from chassis.memory_limit import available_bytes
 from chassis.route import Route, cross_origin
 from chassis.web import Service
 from query import operations
-from query.answers import Answers
-from query.asking.instant import up_to_second
-from query.errors.handlers import Errors
-from query.handlers import Explore
+from query.answers import QueryScheduler
+from query.asking.instant import ceil_to_second
+from query.errors.handlers import ErrorHandlers
+from query.handlers import ExploreHandlers
 from query.metrics import QueryMetrics
-from query.sending import TRUNCATED
+from query.sending import TRUNCATED_HEADER
 from query.settings import QuerySettings
-from query.store import Stores
+from query.store import ReadStores
 
 SCOPE: Final = "explore:read"
-EXPLORE: Final = "/orgs/{orgSlug}/projects/{projectSlug}/explore"
-ERROR: Final = f"{EXPLORE}/errors/{{fingerprint}}"
+EXPLORE_PATH: Final = "/orgs/{orgSlug}/projects/{projectSlug}/explore"
+ERROR_PATH: Final = f"{EXPLORE_PATH}/errors/{{fingerprint}}"
 
 
 def service(
@@ -46,17 +46,17 @@ def service(
     """
     settings = settings.within(available_bytes())
     counted = QueryMetrics(registry)
-    stores = Stores(clickhouse, settings, counted)
-    answers = Answers(settings, counted, clock, send_min_rate)
+    stores = ReadStores(clickhouse, settings, counted)
+    answers = QueryScheduler(settings, counted, clock, send_min_rate)
 
     def now() -> int:
         """What `now` of a request is: whoever asks within the same second asks the same, and nothing up to now is left
         out.
         """
-        return up_to_second(clock())
+        return ceil_to_second(clock())
 
-    explore = Explore(stores, answers, signer, settings, now)
-    errors = Errors(stores, answers, signer, now)
+    explore = ExploreHandlers(stores, answers, signer, settings, now)
+    errors = ErrorHandlers(stores, answers, signer, now)
 
     async def open_store(_app: web.Application) -> AsyncIterator[None]:
         await clickhouse.start()
@@ -71,19 +71,19 @@ def _cors(settings: QuerySettings) -> Cors:
         frozenset(settings.cors_origins),
         methods=("GET", "POST"),
         headers=("authorization", "content-type", "x-request-id"),
-        exposed=("retry-after", "x-request-id", TRUNCATED.lower(), *RATE_HEADERS),
+        exposed=("retry-after", "x-request-id", TRUNCATED_HEADER.lower(), *RATE_HEADERS),
     )
 
 
-def _routes(explore: Explore, errors: Errors) -> list[Route]:
+def _routes(explore: ExploreHandlers, errors: ErrorHandlers) -> list[Route]:
     read = bearer(SCOPE)
     return [
-        Route("GET", f"{EXPLORE}/attributes", explore.attributes, read, operation=operations.LIST_ATTRIBUTES),
-        Route("GET", f"{EXPLORE}/spans", explore.spans, read, operation=operations.LIST_SPANS),
-        Route("GET", f"{EXPLORE}/logs", explore.logs, read, operation=operations.LIST_LOGS),
+        Route("GET", f"{EXPLORE_PATH}/attributes", explore.attributes, read, operation=operations.LIST_ATTRIBUTES),
+        Route("GET", f"{EXPLORE_PATH}/spans", explore.spans, read, operation=operations.LIST_SPANS),
+        Route("GET", f"{EXPLORE_PATH}/logs", explore.logs, read, operation=operations.LIST_LOGS),
         Route(
             "POST",
-            f"{EXPLORE}/spans/aggregate",
+            f"{EXPLORE_PATH}/spans/aggregate",
             explore.aggregate,
             read,
             limit=LimitClass.ANALYSIS,
@@ -92,7 +92,7 @@ def _routes(explore: Explore, errors: Errors) -> list[Route]:
         ),
         Route(
             "POST",
-            f"{EXPLORE}/spans/compare",
+            f"{EXPLORE_PATH}/spans/compare",
             explore.compare,
             read,
             limit=LimitClass.ANALYSIS,
@@ -101,23 +101,31 @@ def _routes(explore: Explore, errors: Errors) -> list[Route]:
         ),
         Route(
             "GET",
-            f"{EXPLORE}/traces/{{traceId}}/waterfall",
+            f"{EXPLORE_PATH}/traces/{{traceId}}/waterfall",
             explore.waterfall,
             read,
             operation=operations.SHOW_WATERFALL,
         ),
         Route(
-            "GET", f"{EXPLORE}/traces/{{traceId}}/logs", explore.trace_logs, read, operation=operations.LIST_TRACE_LOGS
+            "GET",
+            f"{EXPLORE_PATH}/traces/{{traceId}}/logs",
+            explore.trace_logs,
+            read,
+            operation=operations.LIST_TRACE_LOGS,
         ),
-        Route(
-            "GET", f"{EXPLORE}/traces/{{traceId}}/spans/{{spanId}}", explore.span, read, operation=operations.SHOW_SPAN
-        ),
-        Route("GET", f"{EXPLORE}/errors", errors.groups, read, operation=operations.LIST_ERRORS),
-        Route("GET", ERROR, errors.group, read, operation=operations.SHOW_ERROR),
-        Route("GET", f"{ERROR}/occurrences", errors.occurrences, read, operation=operations.LIST_OCCURRENCES),
         Route(
             "GET",
-            f"{ERROR}/occurrences/{{occurrenceId}}",
+            f"{EXPLORE_PATH}/traces/{{traceId}}/spans/{{spanId}}",
+            explore.span,
+            read,
+            operation=operations.SHOW_SPAN,
+        ),
+        Route("GET", f"{EXPLORE_PATH}/errors", errors.groups, read, operation=operations.LIST_ERRORS),
+        Route("GET", ERROR_PATH, errors.group, read, operation=operations.SHOW_ERROR),
+        Route("GET", f"{ERROR_PATH}/occurrences", errors.occurrences, read, operation=operations.LIST_OCCURRENCES),
+        Route(
+            "GET",
+            f"{ERROR_PATH}/occurrences/{{occurrenceId}}",
             errors.occurrence,
             read,
             operation=operations.SHOW_OCCURRENCE,

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from query.sending import Parcel
+from query.sending import BufferedResponse
 
 
 class Execution:
@@ -13,33 +13,33 @@ class Execution:
     `requests` is how many have entered and not left.
     """
 
-    def __init__(self, making: Coroutine[Any, Any, Parcel]) -> None:
+    def __init__(self, coroutine: Coroutine[Any, Any, BufferedResponse]) -> None:
         self.requests = 0
-        self.task = asyncio.get_running_loop().create_task(making)
-        self.task.add_done_callback(self._made)
+        self.task = asyncio.get_running_loop().create_task(coroutine)
+        self.task.add_done_callback(self._on_done)
 
-    def enter(self, request: asyncio.Task[Any]) -> None:
+    def attach(self, request: asyncio.Task[Any]) -> None:
         """Count a request among those that want the answer, until its task ends."""
         self.requests += 1
-        request.add_done_callback(self._leave)
+        request.add_done_callback(self._on_request_done)
 
-    async def answer(self) -> Parcel:
+    async def result(self) -> BufferedResponse:
         """The answer, or what was raised instead; when this is cancelled the others still get it."""
         return await asyncio.shield(self.task)
 
-    def _leave(self, _request: asyncio.Task[Any]) -> None:
+    def _on_request_done(self, _request: asyncio.Task[Any]) -> None:
         self.requests -= 1
         if self.requests:
             return
         if self.task.done():
-            self._give_back()
+            self._release()
         else:
             self.task.cancel()
 
-    def _made(self, _task: asyncio.Task[Parcel]) -> None:
+    def _on_done(self, _task: asyncio.Task[BufferedResponse]) -> None:
         if not self.requests:
-            self._give_back()
+            self._release()
 
-    def _give_back(self) -> None:
+    def _release(self) -> None:
         if not self.task.cancelled() and self.task.exception() is None:
-            self.task.result().give_back()
+            self.task.result().release()

@@ -11,14 +11,14 @@ STATUS_CODES: Final = ("UNSET", "OK", "ERROR")
 SOURCES: Final = ("span", "log")
 
 
-class Form(Enum):
+class ColumnKind(Enum):
     """How a column holds its value, and so which comparisons it takes."""
 
     TEXT = "text"
-    NAMES = "names"  # a small number that stands for a name
+    ENUM = "names"  # a small number that stands for a name
     INTEGER = "integer"
     DURATION = "duration"  # signed nanoseconds, shown as milliseconds that are not negative
-    INSTANT = "instant"
+    TIMESTAMP = "instant"
     ID = "id"
     BODY = "body"  # text beside a column with its type letter
 
@@ -31,24 +31,24 @@ class Field:
 
     name: str
     column: str
-    form: Form
+    kind: ColumnKind
     optional: bool = False
     names: tuple[str, ...] = ()
-    any_case: bool = False
+    case_insensitive: bool = False
     size: int = 0  # bytes of an id
 
 
 @dataclass(frozen=True, slots=True)
-class Signal:
+class TelemetryTable:
     """A table of telemetry as explore lists it: its name, its time column, its code in trace_index (0: none), its own
     fields, and whether its rows carry `attributes`.
     """
 
-    table: str
-    time: str
-    code: int
+    name: str
+    time_column: str
+    trace_index_code: int
     fields: Mapping[str, Field]
-    attributes: bool = True
+    has_attributes: bool = True
 
 
 def _by_name(*fields: Field) -> Mapping[str, Field]:
@@ -56,69 +56,69 @@ def _by_name(*fields: Field) -> Mapping[str, Field]:
 
 
 _SHARED: Final = (
-    Field("serviceName", "service_name", Form.TEXT, optional=True),
-    Field("environment", "environment", Form.TEXT),
-    Field("release", "release", Form.TEXT, optional=True),
+    Field("serviceName", "service_name", ColumnKind.TEXT, optional=True),
+    Field("environment", "environment", ColumnKind.TEXT),
+    Field("release", "release", ColumnKind.TEXT, optional=True),
 )
 
-SPANS: Final = Signal(
+SPANS: Final = TelemetryTable(
     "spans",
     "start_time",
     1,
     _by_name(
-        Field("name", "name", Form.TEXT),
-        Field("kind", "kind", Form.NAMES, names=SPAN_KINDS, any_case=True),
+        Field("name", "name", ColumnKind.TEXT),
+        Field("kind", "kind", ColumnKind.ENUM, names=SPAN_KINDS, case_insensitive=True),
         *_SHARED,
-        Field("statusCode", "status_code", Form.NAMES, names=STATUS_CODES),
-        Field("statusMessage", "status_message", Form.TEXT, optional=True),
-        Field("durationMs", "duration", Form.DURATION),
-        Field("startTime", "start_time", Form.INSTANT),
-        Field("traceId", "trace_id", Form.ID, size=16),
-        Field("spanId", "span_id", Form.ID, size=8),
-        Field("parentSpanId", "parent_span_id", Form.ID, optional=True, size=8),
+        Field("statusCode", "status_code", ColumnKind.ENUM, names=STATUS_CODES),
+        Field("statusMessage", "status_message", ColumnKind.TEXT, optional=True),
+        Field("durationMs", "duration", ColumnKind.DURATION),
+        Field("startTime", "start_time", ColumnKind.TIMESTAMP),
+        Field("traceId", "trace_id", ColumnKind.ID, size=16),
+        Field("spanId", "span_id", ColumnKind.ID, size=8),
+        Field("parentSpanId", "parent_span_id", ColumnKind.ID, optional=True, size=8),
     ),
 )
 
-LOGS: Final = Signal(
+LOGS: Final = TelemetryTable(
     "logs",
     "time",
     2,
     _by_name(
-        Field("severityNumber", "severity_number", Form.INTEGER, optional=True),
-        Field("severityText", "severity_text", Form.TEXT, optional=True),
-        Field("body", "body", Form.BODY),
-        Field("eventName", "event_name", Form.TEXT, optional=True),
+        Field("severityNumber", "severity_number", ColumnKind.INTEGER, optional=True),
+        Field("severityText", "severity_text", ColumnKind.TEXT, optional=True),
+        Field("body", "body", ColumnKind.BODY),
+        Field("eventName", "event_name", ColumnKind.TEXT, optional=True),
         *_SHARED,
-        Field("time", "time", Form.INSTANT),
-        Field("traceId", "trace_id", Form.ID, optional=True, size=16),
-        Field("spanId", "span_id", Form.ID, optional=True, size=8),
+        Field("time", "time", ColumnKind.TIMESTAMP),
+        Field("traceId", "trace_id", ColumnKind.ID, optional=True, size=16),
+        Field("spanId", "span_id", ColumnKind.ID, optional=True, size=8),
     ),
 )
 
 
-ERRORS: Final = Signal(
+ERRORS: Final = TelemetryTable(
     "error_occurrences",
     "time",
     0,
     _by_name(
-        Field("fingerprint", "fingerprint", Form.ID, size=16),
-        Field("type", "type", Form.TEXT, optional=True),
-        Field("message", "message", Form.TEXT, optional=True),
-        Field("source", "source", Form.TEXT, names=SOURCES),
+        Field("fingerprint", "fingerprint", ColumnKind.ID, size=16),
+        Field("type", "type", ColumnKind.TEXT, optional=True),
+        Field("message", "message", ColumnKind.TEXT, optional=True),
+        Field("source", "source", ColumnKind.TEXT, names=SOURCES),
         *_SHARED,
-        Field("time", "time", Form.INSTANT),
-        Field("traceId", "trace_id", Form.ID, optional=True, size=16),
-        Field("spanId", "span_id", Form.ID, optional=True, size=8),
+        Field("time", "time", ColumnKind.TIMESTAMP),
+        Field("traceId", "trace_id", ColumnKind.ID, optional=True, size=16),
+        Field("spanId", "span_id", ColumnKind.ID, optional=True, size=8),
     ),
-    attributes=False,
+    has_attributes=False,
 )
 
 
-def name_of(field: Field, text: str) -> str | None:
+def match_enum_name(field: Field, text: str) -> str | None:
     """The one of the field's names that a filter means by `text`. Case is that of ASCII: no other letter is equal to
     one of a name.
     """
-    if field.any_case and text.isascii():
+    if field.case_insensitive and text.isascii():
         text = text.upper()
     return text if text in field.names else None
 

@@ -11,14 +11,14 @@ import msgspec
 from query.fields import SPAN_KINDS, STATUS_CODES
 
 
-def raw(description: str, **schema: Any) -> msgspec.Meta:
+def raw_json(description: str, **schema: Any) -> msgspec.Meta:
     """What to annotate a `msgspec.Raw` with: the schema of the JSON that stands there."""
     return msgspec.Meta(description=description, extra_json_schema=schema)
 
 
 TraceId = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$", description="Id of a trace.")]
 SpanId = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$", description="Id of a span in its trace.")]
-Instant = Annotated[
+Timestamp = Annotated[
     str,
     msgspec.Meta(
         pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{9}Z$",
@@ -27,7 +27,7 @@ Instant = Annotated[
         extra_json_schema={"format": "date-time"},
     ),
 ]
-Millis = Annotated[msgspec.Raw, raw("Milliseconds, to the nanosecond.", type="number", minimum=0)]
+Millis = Annotated[msgspec.Raw, raw_json("Milliseconds, to the nanosecond.", type="number", minimum=0)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
@@ -35,8 +35,8 @@ Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 class Range(msgspec.Struct):
     """A window of time; `to` does not belong to it."""
 
-    from_: Instant = msgspec.field(name="from")
-    to: Instant
+    from_: Timestamp = msgspec.field(name="from")
+    to: Timestamp
 
 
 _TYPED: Final = (
@@ -48,10 +48,10 @@ MergedAttributes = Annotated[
     msgspec.Meta(description=f"Its own by key, then `resource.<key>`, `scope.<key>`; {_TYPED}"),
 ]
 RawAttributes = Annotated[
-    msgspec.Raw, raw("By key; each value has the type it was sent with.", type="object", additionalProperties=True)
+    msgspec.Raw, raw_json("By key; each value has the type it was sent with.", type="object", additionalProperties=True)
 ]
 
 _KINDS: Final = {"enum": list(SPAN_KINDS)}
 _STATUSES: Final = {"enum": list(STATUS_CODES)}
-Kind = Annotated[str, msgspec.Meta(description="What the span is in a call.", extra_json_schema=_KINDS)]
+SpanKind = Annotated[str, msgspec.Meta(description="What the span is in a call.", extra_json_schema=_KINDS)]
 StatusCode = Annotated[str, msgspec.Meta(description="How the span ended.", extra_json_schema=_STATUSES)]

@@ -67,14 +67,14 @@ class QueryMetrics:
         for source in SOURCES:
             self._answers.labels(source)
 
-    def refused(self, reason: str) -> None:
+    def record_refusal(self, reason: str) -> None:
         """Count a request that was refused; `reason` is one of REASONS."""
         self._refused.labels(reason).inc()
 
-    def answered(self, source: str) -> None:
+    def record_answer(self, source: str) -> None:
         """Count an answer; `source` is one of SOURCES."""
         self._answers.labels(source).inc()
 
-    def gauge(self, name: str, help_: str, value: Callable[[], float]) -> None:
+    def register_gauge(self, name: str, help_: str, value: Callable[[], float]) -> None:
         """`sluice_query_<name>` is `value` whenever it is looked at."""
         Gauge(f"sluice_query_{name}", help_, registry=self._registry).set_function(value)

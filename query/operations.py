@@ -4,21 +4,21 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from chassis.operation import Answer, Body, Operation, Parameter, Tag, json_content
+from chassis.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
 from query import fields
 from query.analysis.aggregate import Aggregate, AggregateRequest
 from query.analysis.attributes import Keys
 from query.analysis.compare import CompareRequest, SpanComparison
 from query.asking.filters import MAX_FILTERS, MAX_TEXT
-from query.asking.instant import INSTANT_PATTERN
+from query.asking.instant import TIMESTAMP_PATTERN
 from query.asking.parameters import DEFAULT_LIMIT, MAX_CURSOR, MAX_LIMIT, MAX_SPAN_ID, MAX_TRACE_ID
 from query.asking.window import DEFAULT_HOURS, MAX_HOURS
 from query.errors.handlers import MAX_ID
 from query.errors.occurrences import DEFAULT_LOGS, MAX_LOGS
 from query.errors.shapes import ErrorHistory, ErrorPage, OccurrencePage, OccurrenceRecord
-from query.fields import Signal
+from query.fields import TelemetryTable
 from query.lists.shapes import LogPage, SpanPage
-from query.sending import TRUNCATED
+from query.sending import TRUNCATED_HEADER
 from query.trace.reading import SpanDetail, Waterfall
 from query.tree import ErrorOrder
 
@@ -27,19 +27,19 @@ LOGS: Final = Tag("logs", "Log records of a project.")
 TRACES: Final = Tag("traces", "One trace.")
 ERRORS: Final = Tag("errors", "Exceptions, grouped by what they have in common.")
 
-InstantText = Annotated[str, Meta(pattern=INSTANT_PATTERN)]
+TimestampText = Annotated[str, Meta(pattern=TIMESTAMP_PATTERN)]
 
 FROM: Final = Parameter(
     "from",
     "query",
-    InstantText,
+    TimestampText,
     "Start of the window, which belongs to it: RFC 3339, epoch seconds to nanoseconds, `now`, or `now-15m` "
     f"(ms, s, m, h, d, w). At most {MAX_HOURS} hours before `to`. By default `hours` before `to`.",
 )
 TO: Final = Parameter(
     "to",
     "query",
-    InstantText,
+    TimestampText,
     "End of the window, which does not belong to it; written like `from`. By default now.",
 )
 HOURS: Final = Parameter(
@@ -52,7 +52,7 @@ HOURS: Final = Parameter(
 TIME: Final = (FROM, TO, HOURS)
 
 
-def _filters(signal: Signal, example: str) -> Parameter:
+def _filters(signal: TelemetryTable, example: str) -> Parameter:
     """The `filters` of a list; `example` is one that this signal takes."""
     keys = ", ".join(
         f"`{field.name}` ({', '.join(field.names)})" if field.names else f"`{field.name}`"
@@ -64,7 +64,7 @@ def _filters(signal: Signal, example: str) -> Parameter:
         Annotated[str, Meta(max_length=MAX_TEXT)],
         "What must hold, all of it: `key:value`, `-key:value`, `key:*piece*`, `key:>1`, `has:key`, or JSON: "
         f'`[{{"key": "key", "op": "eq", "value": "value"}}]`. At most {MAX_FILTERS} filters. Keys: {keys}'
-        f"{', or an attribute' if signal.attributes else ''}.",
+        f"{', or an attribute' if signal.has_attributes else ''}.",
         example=example,
     )
 
@@ -122,7 +122,7 @@ SORT: Final = Parameter(
     "What comes first: the error that occurred last, most often, or for the first time last, all within the window.",
     default=ErrorOrder.LAST_SEEN,
 )
-RECORDS_AROUND: Final = Parameter(
+SURROUNDING_LOGS: Final = Parameter(
     "logs",
     "query",
     Annotated[int, Meta(ge=1, le=MAX_LOGS)],
@@ -136,10 +136,10 @@ LIST_ATTRIBUTES: Final = Operation(
     "listAttributes",
     SPANS,
     (
-        Answer(
+        ResponseSpec(
             "The keys that filters and groups take, those of most spans first.",
             json_content(Keys),
-            headers={TRUNCATED: "`keys` where there are more than could be listed."},
+            headers={TRUNCATED_HEADER: "`keys` where there are more than could be listed."},
         ),
     ),
     TIME,
@@ -147,7 +147,7 @@ LIST_ATTRIBUTES: Final = Operation(
 AGGREGATE_SPANS: Final = Operation(
     "aggregateSpans",
     SPANS,
-    (Answer("The figures.", json_content(Aggregate)),),
+    (ResponseSpec("The figures.", json_content(Aggregate)),),
     body=Body(
         json_content(AggregateRequest),
         "`field` is needed by every function but `count`; a time is written as in the query string, or as a number.",
@@ -163,7 +163,7 @@ AGGREGATE_SPANS: Final = Operation(
 COMPARE_SPANS: Final = Operation(
     "compareSpans",
     SPANS,
-    (Answer("What is different.", json_content(SpanComparison)),),
+    (ResponseSpec("What is different.", json_content(SpanComparison)),),
     body=Body(
         json_content(CompareRequest),
         "A part of the baseline that lies in the spike is taken out of it.",
@@ -174,35 +174,38 @@ COMPARE_SPANS: Final = Operation(
         },
     ),
 )
-LIST_SPANS: Final = Operation("listSpans", SPANS, (Answer("A page.", json_content(SpanPage)),), _SPAN_LIST)
-LIST_LOGS: Final = Operation("listLogs", LOGS, (Answer("A page.", json_content(LogPage)),), _LOG_LIST)
+LIST_SPANS: Final = Operation("listSpans", SPANS, (ResponseSpec("A page.", json_content(SpanPage)),), _SPAN_LIST)
+LIST_LOGS: Final = Operation("listLogs", LOGS, (ResponseSpec("A page.", json_content(LogPage)),), _LOG_LIST)
 LIST_TRACE_LOGS: Final = Operation(
-    "listTraceLogs", TRACES, (Answer("A page.", json_content(LogPage)),), (TRACE_IN_PATH, *_LOG_LIST)
+    "listTraceLogs", TRACES, (ResponseSpec("A page.", json_content(LogPage)),), (TRACE_IN_PATH, *_LOG_LIST)
 )
 SHOW_WATERFALL: Final = Operation(
-    "showWaterfall", TRACES, (Answer("The trace.", json_content(Waterfall)),), (TRACE_IN_PATH,)
+    "showWaterfall", TRACES, (ResponseSpec("The trace.", json_content(Waterfall)),), (TRACE_IN_PATH,)
 )
 SHOW_SPAN: Final = Operation(
-    "showSpan", TRACES, (Answer("The span.", json_content(SpanDetail)),), (TRACE_IN_PATH, SPAN_IN_PATH)
+    "showSpan", TRACES, (ResponseSpec("The span.", json_content(SpanDetail)),), (TRACE_IN_PATH, SPAN_IN_PATH)
 )
 LIST_ERRORS: Final = Operation(
-    "listErrors", ERRORS, (Answer("A page.", json_content(ErrorPage)),), (*TIME, FILTERS_OF_ERRORS, SORT, LIMIT, CURSOR)
+    "listErrors",
+    ERRORS,
+    (ResponseSpec("A page.", json_content(ErrorPage)),),
+    (*TIME, FILTERS_OF_ERRORS, SORT, LIMIT, CURSOR),
 )
 SHOW_ERROR: Final = Operation(
     "showError",
     ERRORS,
-    (Answer("The error.", json_content(ErrorHistory)),),
+    (ResponseSpec("The error.", json_content(ErrorHistory)),),
     (FINGERPRINT_IN_PATH, *TIME, FILTERS_OF_ERRORS),
 )
 LIST_OCCURRENCES: Final = Operation(
     "listErrorOccurrences",
     ERRORS,
-    (Answer("A page.", json_content(OccurrencePage)),),
+    (ResponseSpec("A page.", json_content(OccurrencePage)),),
     (FINGERPRINT_IN_PATH, *TIME, FILTERS_OF_ERRORS, LIMIT, CURSOR),
 )
 SHOW_OCCURRENCE: Final = Operation(
     "showErrorOccurrence",
     ERRORS,
-    (Answer("The occurrence.", json_content(OccurrenceRecord)),),
-    (FINGERPRINT_IN_PATH, OCCURRENCE_IN_PATH, RECORDS_AROUND),
+    (ResponseSpec("The occurrence.", json_content(OccurrenceRecord)),),
+    (FINGERPRINT_IN_PATH, OCCURRENCE_IN_PATH, SURROUNDING_LOGS),
 )

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 Texts = dict[str, str]
 
 
-class Carried(NamedTuple):
+class AttributeColumns(NamedTuple):
     """What an item carries beside itself: its attributes, those of its resource and scope as lists that are one text
     (`proto.storage.lists`), and its service.
     """
@@ -22,7 +22,7 @@ class Carried(NamedTuple):
     scope: str
 
 
-class Origin(NamedTuple):
+class ResourceScopeColumns(NamedTuple):
     """The rest of resource and scope, shown only in whole records."""
 
     dropped_attributes_count: int
@@ -33,7 +33,7 @@ class Origin(NamedTuple):
     scope_schema_url: str
 
 
-class SpanCore(NamedTuple):
+class SpanColumns(NamedTuple):
     """A span's own columns. Ids are bytes, zeros for none; the duration may be negative."""
 
     start_ns: int
@@ -49,7 +49,7 @@ class SpanCore(NamedTuple):
     row: int
 
 
-class SpanExtra(NamedTuple):
+class SpanRecordColumns(NamedTuple):
     """What only the whole record of a span shows. Events and links are JSON lists, empty text for none."""
 
     trace_state: str
@@ -60,7 +60,7 @@ class SpanExtra(NamedTuple):
     dropped_links_count: int
 
 
-class LogCore(NamedTuple):
+class LogColumns(NamedTuple):
     """A log record's own columns."""
 
     time_ns: int
@@ -78,7 +78,7 @@ class LogCore(NamedTuple):
     row: int
 
 
-class Skeleton(NamedTuple):
+class BriefSpanColumns(NamedTuple):
     """A span without its attributes, as the waterfall lays it out."""
 
     start_ns: int
@@ -93,7 +93,7 @@ class Skeleton(NamedTuple):
     row: int
 
 
-class Occurrence(NamedTuple):
+class OccurrenceColumns(NamedTuple):
     """An error occurrence without its stack trace."""
 
     time_ns: int
@@ -119,23 +119,25 @@ def _select(names: tuple[str, ...], sql: dict[str, str]) -> tuple[str, ...]:
     return tuple(sql.get(name, name) for name in names)
 
 
-SPAN_SELECT: Final = _select(SpanCore._fields + Carried._fields, _SPAN_SQL)
-RECORD_SELECT: Final = _select(SpanCore._fields + Carried._fields + Origin._fields + SpanExtra._fields, _SPAN_SQL)
-LOG_SELECT: Final = _select(LogCore._fields + Carried._fields + Origin._fields, _LOG_SQL)
-SKELETON_SELECT: Final = _select(Skeleton._fields, _SPAN_SQL)
-OCCURRENCE_SELECT: Final = _select(Occurrence._fields, _OCCURRENCE_SQL)
+SPAN_SELECT: Final = _select(SpanColumns._fields + AttributeColumns._fields, _SPAN_SQL)
+SPAN_RECORD_SELECT: Final = _select(
+    SpanColumns._fields + AttributeColumns._fields + ResourceScopeColumns._fields + SpanRecordColumns._fields, _SPAN_SQL
+)
+LOG_SELECT: Final = _select(LogColumns._fields + AttributeColumns._fields + ResourceScopeColumns._fields, _LOG_SQL)
+BRIEF_SPAN_SELECT: Final = _select(BriefSpanColumns._fields, _SPAN_SQL)
+OCCURRENCE_SELECT: Final = _select(OccurrenceColumns._fields, _OCCURRENCE_SQL)
 OCCURRENCE_RECORD_SELECT: Final = (*OCCURRENCE_SELECT, "stacktrace")
-ATTRIBUTE_SELECT: Final = ("batch_id", "row", *Carried._fields)
+ATTRIBUTE_SELECT: Final = ("batch_id", "row", *AttributeColumns._fields)
 
 
-def fitting(rows: list[tuple[Any, ...]], budget: int, *, begun: bool) -> list[tuple[Any, ...]]:
+def within_bytes(rows: list[tuple[Any, ...]], budget: int, *, page_started: bool) -> list[tuple[Any, ...]]:
     """As many of the first rows as have at most `budget` bytes; one at least, unless the page has `begun`.
 
     The engine's own bound is not enough: it counts a resource that many rows share once.
     """
     for count, row in enumerate(rows):
         budget -= text_size(row)
-        if budget < 0 and (count or begun):
+        if budget < 0 and (count or page_started):
             return rows[:count]
     return rows
 

@@ -11,7 +11,7 @@ from chassis.configuration import Settings, setting
 from chassis.cors import check_origins
 
 _MAX_HANDLES: Final = 64
-_MOST_BY_ITSELF: Final = 8  # each may take `max_memory_bytes`
+_MAX_DEFAULT_HANDLES: Final = 8  # each may take `max_memory_bytes`
 
 
 class QuerySettings(Settings, frozen=True, kw_only=True):
@@ -195,15 +195,15 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
         )
 
     @property
-    def handles_used(self) -> int:
+    def effective_handles(self) -> int:
         """`handles`, as many as that comes to."""
-        return self.handles or max(2, min(_processors(), _MOST_BY_ITSELF))
+        return self.handles or max(2, min(_cpu_count(), _MAX_DEFAULT_HANDLES))
 
     def validate(self) -> None:
         """Refuse origins that no browser sends."""
         check_origins("SLUICE_QUERY_CORS_ORIGINS", self.cors_origins)
 
 
-def _processors() -> int:
+def _cpu_count() -> int:
     """Those that this process may use, as far as the system tells."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -11,41 +11,41 @@ from chassis.errors import ServiceUnavailable
 K = TypeVar("K")
 
 
-class Asker(NamedTuple):
+class Requester(NamedTuple):
     """Who waits: a user in an organization, with all agents and services that are his in the end."""
 
     org: str
     user: str
 
 
-class TooManyWait(ServiceUnavailable):
+class QueueFull(ServiceUnavailable):
     """The queue is full: of all, of the organization or of the user."""
 
 
-class Shares(NamedTuple):
+class ShareLimits(NamedTuple):
     """The most that one user, and that one organization may have."""
 
     user: int
     org: int
 
     @classmethod
-    def of(cls, total: int) -> "Shares":
+    def of(cls, total: int) -> "ShareLimits":
         """A half and three quarters: so many users that take all they may leave something to the others."""
         return cls(max(1, total // 2), max(1, total * 3 // 4))
 
     @classmethod
-    def all_but_one(cls, total: int) -> "Shares":
+    def all_but_one(cls, total: int) -> "ShareLimits":
         """One is left for whoever comes."""
         return cls(max(1, total - 1), max(1, total - 1))
 
 
-class _Turn(NamedTuple):
-    asker: Asker
+class _Waiter(NamedTuple):
+    requester: Requester
     amount: int
-    come: asyncio.Future[None]
+    granted: asyncio.Future[None]
 
 
-class Turns:
+class FairSemaphore:
     """`total` places (or bytes), of which one asker has `shares` at most; `max_waiting` requests wait for some, of a
     user half of them, of an organization three quarters.
 
@@ -54,95 +54,95 @@ class Turns:
     his share the others wait until there is enough. What one user asked first comes first.
     """
 
-    def __init__(self, total: int, shares: Shares, max_waiting: int) -> None:
+    def __init__(self, total: int, limits: ShareLimits, max_waiting: int) -> None:
         self._total = total
         self._free = total
-        self._shares = shares
+        self._limits = limits
         self._max_waiting = max_waiting
-        self._may_wait = Shares.of(max_waiting)
-        self._held_by_user = Counter[Asker]()
-        self._held_by_org = Counter[str]()
-        self._waiting_of_org = Counter[str]()
+        self._queue_limits = ShareLimits.of(max_waiting)
+        self._in_use_by_user = Counter[Requester]()
+        self._in_use_by_org = Counter[str]()
+        self._waiting_by_org = Counter[str]()
         # Who is next first, organizations and the users of each. None of these could start: who can is taken out.
-        self._waiting: dict[str, dict[Asker, deque[_Turn]]] = {}
+        self._waiting: dict[str, dict[Requester, deque[_Waiter]]] = {}
 
     @property
-    def held(self) -> int:
+    def in_use(self) -> int:
         """How much is taken."""
         return self._total - self._free
 
     @property
     def waiting(self) -> int:
         """How many requests wait."""
-        return self._waiting_of_org.total()
+        return self._waiting_by_org.total()
 
-    def wanted(self, asker: Asker) -> int:
+    def demand(self, requester: Requester) -> int:
         """How much the user has, and how many requests of his wait."""
-        return self._held_by_user[asker] + len(self._waiting.get(asker.org, {}).get(asker, ()))
+        return self._in_use_by_user[requester] + len(self._waiting.get(requester.org, {}).get(requester, ()))
 
-    async def take(self, asker: Asker, amount: int = 1) -> int:
+    async def acquire(self, requester: Requester, amount: int = 1) -> int:
         """Take so much, or all where that is less. How much it was, to be given back. Raises TooManyWait."""
-        turn = _Turn(asker, min(amount, self._total), asyncio.get_running_loop().create_future())
-        self._waiting.setdefault(asker.org, {}).setdefault(asker, deque()).append(turn)
-        self._waiting_of_org[asker.org] += 1
-        self._call_next()
-        if not turn.come.done():
-            self._refuse_beyond_bounds(turn)
+        turn = _Waiter(requester, min(amount, self._total), asyncio.get_running_loop().create_future())
+        self._waiting.setdefault(requester.org, {}).setdefault(requester, deque()).append(turn)
+        self._waiting_by_org[requester.org] += 1
+        self._wake_waiters()
+        if not turn.granted.done():
+            self._check_queue_limits(turn)
             await self._wait(turn)
         return turn.amount
 
-    def give_back(self, asker: Asker, amount: int = 1) -> None:
+    def release(self, requester: Requester, amount: int = 1) -> None:
         """It is free; the next have it at once."""
         self._free += amount
-        _subtract(self._held_by_user, asker, amount)
-        _subtract(self._held_by_org, asker.org, amount)
-        self._to_the_end(asker)
-        self._call_next()
+        _subtract(self._in_use_by_user, requester, amount)
+        _subtract(self._in_use_by_org, requester.org, amount)
+        self._rotate(requester)
+        self._wake_waiters()
 
     @asynccontextmanager
-    async def turn(self, asker: Asker) -> AsyncIterator[None]:
+    async def slot(self, requester: Requester) -> AsyncIterator[None]:
         """A place while inside; raises like `take`."""
-        await self.take(asker)
+        await self.acquire(requester)
         try:
             yield
         finally:
-            self.give_back(asker)
+            self.release(requester)
 
-    def in_the_way(self, holder: Asker) -> bool:
+    def blocks_others(self, holder: Requester) -> bool:
         """Whether somebody who waits might go on if `holder` gave something back."""
         for org, users in self._waiting.items():
             for asker, waiting in users.items():
-                if asker == holder or self._may_have(asker, waiting[0].amount):
+                if asker == holder or self._is_within_limits(asker, waiting[0].amount):
                     return True
-                if org == holder.org and self._held_by_org[org] + waiting[0].amount > self._shares.org:
+                if org == holder.org and self._in_use_by_org[org] + waiting[0].amount > self._limits.org:
                     return True
         return False
 
-    def _may_have(self, asker: Asker, amount: int) -> bool:
+    def _is_within_limits(self, asker: Requester, amount: int) -> bool:
         """Whether it is within the shares, free or not."""
-        user, org = self._held_by_user[asker], self._held_by_org[asker.org]
-        return (not user or user + amount <= self._shares.user) and (not org or org + amount <= self._shares.org)
+        user, org = self._in_use_by_user[asker], self._in_use_by_org[asker.org]
+        return (not user or user + amount <= self._limits.user) and (not org or org + amount <= self._limits.org)
 
-    def _call_next(self) -> None:
-        while (turn := self._next()) is not None:
+    def _wake_waiters(self) -> None:
+        while (turn := self._next_waiter()) is not None:
             self._free -= turn.amount
-            self._held_by_user[turn.asker] += turn.amount
-            self._held_by_org[turn.asker.org] += turn.amount
-            self._forget(turn)
-            self._to_the_end(turn.asker)
-            turn.come.set_result(None)
+            self._in_use_by_user[turn.requester] += turn.amount
+            self._in_use_by_org[turn.requester.org] += turn.amount
+            self._remove_waiter(turn)
+            self._rotate(turn.requester)
+            turn.granted.set_result(None)
 
-    def _next(self) -> _Turn | None:
+    def _next_waiter(self) -> _Waiter | None:
         """The first that may have what it waits for, if there is as much."""
         for users in self._waiting.values():
             for asker, waiting in users.items():
                 # One that is being cancelled leaves by itself.
-                turn = next((each for each in waiting if not each.come.done()), None)
-                if turn is not None and self._may_have(asker, turn.amount):
+                turn = next((each for each in waiting if not each.granted.done()), None)
+                if turn is not None and self._is_within_limits(asker, turn.amount):
                     return turn if turn.amount <= self._free else None
         return None
 
-    def _to_the_end(self, asker: Asker) -> None:
+    def _rotate(self, asker: Requester) -> None:
         """All others that wait are before who has just had something."""
         users = self._waiting.get(asker.org)
         if users is not None:
@@ -150,39 +150,39 @@ class Turns:
             if asker in users:
                 users[asker] = users.pop(asker)
 
-    async def _wait(self, turn: _Turn) -> None:
+    async def _wait(self, turn: _Waiter) -> None:
         try:
-            await turn.come
+            await turn.granted
         except asyncio.CancelledError:
-            if turn.come.cancelled():
-                self._forget(turn)
-                self._call_next()  # what it waited for may be enough for others
+            if turn.granted.cancelled():
+                self._remove_waiter(turn)
+                self._wake_waiters()  # what it waited for may be enough for others
             else:  # it came in the moment of the cancellation
-                self.give_back(turn.asker, turn.amount)
+                self.release(turn.requester, turn.amount)
             raise
 
-    def _refuse_beyond_bounds(self, turn: _Turn) -> None:
+    def _check_queue_limits(self, turn: _Waiter) -> None:
         """The turn counts among those that wait, which is why it may be one more than it may."""
-        asker = turn.asker
+        asker = turn.requester
         if self.waiting > self._max_waiting:
             these = f"{self._max_waiting} requests"
-        elif self._waiting_of_org[asker.org] > self._may_wait.org:
-            these = f"{self._may_wait.org} requests of this organization"
-        elif len(self._waiting[asker.org][asker]) > self._may_wait.user:
-            these = f"{self._may_wait.user} requests of this user"
+        elif self._waiting_by_org[asker.org] > self._queue_limits.org:
+            these = f"{self._queue_limits.org} requests of this organization"
+        elif len(self._waiting[asker.org][asker]) > self._queue_limits.user:
+            these = f"{self._queue_limits.user} requests of this user"
         else:
             return
-        self._forget(turn)
-        raise TooManyWait(f"{these} wait already; ask again later.")
+        self._remove_waiter(turn)
+        raise QueueFull(f"{these} wait already; ask again later.")
 
-    def _forget(self, turn: _Turn) -> None:
-        users = self._waiting[turn.asker.org]
-        users[turn.asker].remove(turn)
-        if not users[turn.asker]:
-            del users[turn.asker]
+    def _remove_waiter(self, turn: _Waiter) -> None:
+        users = self._waiting[turn.requester.org]
+        users[turn.requester].remove(turn)
+        if not users[turn.requester]:
+            del users[turn.requester]
         if not users:
-            del self._waiting[turn.asker.org]
-        _subtract(self._waiting_of_org, turn.asker.org, 1)
+            del self._waiting[turn.requester.org]
+        _subtract(self._waiting_by_org, turn.requester.org, 1)
 
 
 def _subtract(counts: Counter[K], key: K, amount: int) -> None:

@@ -16,20 +16,20 @@ from chassis.serve import bind, bind_health, serve
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from sluice import data, extras, process, workers
-from sluice.options import Options
-from sluice.services import assemble
+from sluice.options import SettingsSources
+from sluice.services import compose_app
 
 log = structlog.get_logger(__name__)
 
-_ON_CLICKHOUSE: Final = ("gateway", "query")
+_CLICKHOUSE_SERVICES: Final = ("gateway", "query")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until stopped; the exit code."""
     name: str = arguments.command
-    options = Options.of(arguments)
-    settings = options.chassis()
-    if name in _ON_CLICKHOUSE and settings.embedded:
+    options = SettingsSources.from_arguments(arguments)
+    settings = options.chassis_settings()
+    if name in _CLICKHOUSE_SERVICES and settings.uses_embedded_clickhouse:
         raise StartupError(
             f"`sluice {name}` alone needs a ClickHouse server, for the embedded one (chdb:) allows one process: "
             "set SLUICE_CLICKHOUSE_URL to an http(s) URL, or use `sluice up`.",
@@ -38,11 +38,11 @@ def run(arguments: argparse.Namespace) -> int:
     extras.require(name, extras.of_services((name,), settings))
     process.log_to_stderr(settings)
     if arguments.share_port:
-        return workers.work((name,), options, settings, arguments.share_port)
-    with data.held(settings.data_dir, alone=False):
-        listener = bind(settings.host, settings.port, share=arguments.workers > 1)
+        return workers.run_worker((name,), options, settings, arguments.share_port)
+    with data.locked(settings.data_dir, exclusive=False):
+        listener = bind(settings.host, settings.port, reuse_port=arguments.workers > 1)
         settings = process.with_bound_port(settings, listener)
-        _look(settings)
+        _check_database(settings)
         if arguments.workers > 1:
             return workers.supervise(arguments, settings, listener, partial(_announce, name, settings))
         # Bound before anything is started: what is wrong with a port is one sentence.
@@ -50,27 +50,27 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _look(settings: ChassisSettings) -> None:
+def _check_database(settings: ChassisSettings) -> None:
     """Refuse to start over a relational store of another release, or one that refuses us. One that is away is no
     reason: the service is not ready until it is back, and answers what it can.
     """
     try:
-        migrations.check(settings.database)
-    except migrations.DatabaseAway as error:
+        migrations.check(settings.effective_database_url)
+    except migrations.DatabaseUnreachable as error:
         log.warning("database is away, starting without it", detail=str(error))
 
 
 async def _serve(
     name: str,
-    options: Options,
+    options: SettingsSources,
     settings: ChassisSettings,
     listener: workers.Listener,
     health: list[workers.Listener],
 ) -> None:
     telemetry = Telemetry(name)
-    app = assemble((name,), options, settings, telemetry)
+    app = compose_app((name,), options, settings, telemetry)
     announce = partial(_announce, name, settings)
-    await serve(app, listener, settings, telemetry, announce, more=health)
+    await serve(app, listener, settings, telemetry, announce, extra_listeners=health)
 
 
 def _announce(name: str, settings: ChassisSettings) -> None:

@@ -17,12 +17,12 @@ from chassis.errors import StartupError
 from chassis.relational import Database
 from chassis.settings import ChassisSettings
 from control.audit import verify
-from control.audit.verify import Checked
+from control.audit.verify import VerifyResult
 from sluice import process
-from sluice.options import Options
+from sluice.options import SettingsSources
 
 
-class Chain(msgspec.Struct, frozen=True):
+class ChainReport(msgspec.Struct, frozen=True):
     """What `--json` prints of one chain; `broken`: missing, altered, unlinked, replaced, cut, headless, or null when it
     holds.
     """
@@ -41,45 +41,46 @@ def run(arguments: argparse.Namespace) -> int:
     if noted and not (arguments.org or arguments.file):
         raise StartupError("--noted is of one chain: name it with --org or --file.", exit_code=2)
     if arguments.file:
-        checked: Sequence[Checked] = [_of_file(Path(arguments.file), noted)]
+        checked: Sequence[VerifyResult] = [_verify_file(Path(arguments.file), noted)]
     else:
-        settings = Options.of(arguments).chassis()
+        settings = SettingsSources.from_arguments(arguments).chassis_settings()
         process.log_to_stderr(settings)
-        migrations.check(settings.database)
-        checked = process.run(_of_store(settings, arguments.org, noted))
+        migrations.check(settings.effective_database_url)
+        checked = process.run(_verify_store(settings, arguments.org, noted))
     for one in checked:
         sys.stdout.write(_json(one) if arguments.json else _line(one))
-    return 1 if any(one.broken for one in checked) else 0
+    return 1 if any(one.first_break for one in checked) else 0
 
 
-async def _of_store(settings: ChassisSettings, org: str | None, noted: Mapping[int, bytes]) -> list[Checked]:
-    database = Database.configured(settings)
+async def _verify_store(settings: ChassisSettings, org: str | None, noted: Mapping[int, bytes]) -> list[VerifyResult]:
+    database = Database.from_settings(settings)
     await database.start()
     try:
-        wanted = [(id_, slug) async for id_, slug in verify.chains(database) if org in (None, slug)]
+        wanted = [(id_, slug) async for id_, slug in verify.iter_chains(database) if org in (None, slug)]
         if org is not None and not wanted:
             raise StartupError(f"There is no organization {org}.")
-        return [await verify.stored(database, id_, slug, noted) for id_, slug in wanted]
+        return [await verify.verify_stored(database, id_, slug, noted) for id_, slug in wanted]
     finally:
         await database.close()
 
 
-def _of_file(file: Path, noted: Mapping[int, bytes]) -> Checked:
+def _verify_file(file: Path, noted: Mapping[int, bytes]) -> VerifyResult:
     try:
         with file.open("rb") as lines:
-            return verify.exported(lines, noted)
+            return verify.verify_export(lines, noted)
     except OSError as error:
         raise StartupError(f"The export {file} cannot be read: {error.strerror}.") from error
     except ValueError as error:
         raise StartupError(f"The file {file} cannot be checked as an export of an audit: {error}.") from error
 
 
-def _line(one: Checked) -> str:
-    if one.broken is not None:
-        return f"{one.org}: BROKEN at event {one.broken.seq} ({one.broken.fault}), after {one.events} events read\n"
+def _line(one: VerifyResult) -> str:
+    if one.first_break is not None:
+        found = one.first_break
+        return f"{one.org}: BROKEN at event {found.seq} ({found.kind}), after {one.events} events read\n"
     return f"{one.org}: {one.events} events hold, the last is {one.seq}:{one.hash.hex()}\n"
 
 
-def _json(one: Checked) -> str:
-    broken, at = (one.broken.fault, one.broken.seq) if one.broken else (None, None)
-    return msgspec.json.encode(Chain(one.org, one.events, one.seq, one.hash.hex(), broken, at)).decode() + "\n"
+def _json(one: VerifyResult) -> str:
+    broken, at = (one.first_break.kind, one.first_break.seq) if one.first_break else (None, None)
+    return msgspec.json.encode(ChainReport(one.org, one.events, one.seq, one.hash.hex(), broken, at)).decode() + "\n"

@@ -7,15 +7,15 @@ from typing import Final
 
 import msgspec
 
-from chassis.configuration import Description, Settings, describe
+from chassis.configuration import SettingInfo, Settings, describe
 from chassis.settings import ChassisSettings
-from sluice.options import Options
+from sluice.options import SettingsSources
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print them; the exit code. Raises SettingsError for settings that would refuse to start."""
-    options = Options.of(arguments)
-    rows = [row for cls in structures() for row in describe(options.load(cls))]
+    options = SettingsSources.from_arguments(arguments)
+    rows = [row for cls in settings_classes() for row in describe(options.load(cls))]
     if arguments.json:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode() + "\n")
     elif arguments.markdown:
@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def structures() -> Sequence[type[Settings]]:
+def settings_classes() -> Sequence[type[Settings]]:
     """The settings of the chassis and of each service that is installed."""
     from control.settings import ControlSettings
     from gateway.settings import GatewaySettings
@@ -37,7 +37,7 @@ def structures() -> Sequence[type[Settings]]:
 _HEADINGS: Final = ("| Name | Default | Unit | 0 or empty means | What it is |", "| --- | --- | --- | --- | --- |")
 
 
-def markdown(rows: Sequence[Description]) -> Iterator[str]:
+def markdown(rows: Sequence[SettingInfo]) -> Iterator[str]:
     """The table of docs/settings.md, line by line."""
     yield from (f"{line}\n" for line in _HEADINGS)
     for row in rows:
@@ -49,7 +49,7 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
-def _text(rows: Sequence[Description]) -> Iterator[str]:
+def _text(rows: Sequence[SettingInfo]) -> Iterator[str]:
     for row in rows:
         unit = f" {row.unit}" if row.unit and row.value else ""
         yield f"{row.name} = {row.value}{unit}\n"

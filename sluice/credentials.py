@@ -10,7 +10,7 @@ import msgspec
 from chassis.errors import StartupError
 from chassis.identity.bootstrap import Bootstrap
 
-NAME: Final = "bootstrap.json"
+FILE_NAME: Final = "bootstrap.json"
 
 
 def write(path: Path, made: msgspec.Struct) -> None:

@@ -28,19 +28,19 @@ def prepare(directory: Path) -> None:
         raise StartupError(f"The data directory {directory} is not writable; choose another with --data.")
 
 
-class Held:
+class DataDirLock:
     """A locked data directory. Its lock file says where the process that holds it alone can be reached."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
-    def announce(self, url: str) -> None:
+    def write_url(self, url: str) -> None:
         """Leave the URL for `sluice send` and `sluice doctor`."""
         os.pwrite(self._descriptor, f"{url}\n".encode(), 0)
 
 
 @contextmanager
-def held(directory: Path, *, alone: bool) -> Iterator[Held]:
+def locked(directory: Path, *, exclusive: bool) -> Iterator[DataDirLock]:
     """The directory, prepared, and locked while the block runs. Raises StartupError when another process has it."""
     prepare(directory)
     try:
@@ -48,15 +48,15 @@ def held(directory: Path, *, alone: bool) -> Iterator[Held]:
     except OSError as error:
         raise StartupError(f"The data directory {directory} is not writable: {error.strerror}.") from error
     try:
-        _lock(descriptor, directory, alone=alone)
-        if alone:
+        _lock(descriptor, directory, exclusive=exclusive)
+        if exclusive:
             os.truncate(descriptor, 0)
-        yield Held(descriptor)
+        yield DataDirLock(descriptor)
     finally:
         os.close(descriptor)
 
 
-def announced(directory: Path) -> str | None:
+def running_url(directory: Path) -> str | None:
     """The URL that the last `sluice up` on this directory left; None when there was none."""
     try:
         return (directory / LOCK).read_text(encoding="utf-8").strip() or None
@@ -64,9 +64,9 @@ def announced(directory: Path) -> str | None:
         return None
 
 
-def _lock(descriptor: int, directory: Path, *, alone: bool) -> None:
+def _lock(descriptor: int, directory: Path, *, exclusive: bool) -> None:
     try:
-        fcntl.flock(descriptor, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise StartupError(
             f"The data directory {directory} is in use by another sluice process; "

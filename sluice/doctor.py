@@ -21,11 +21,11 @@ from chassis.clickhouse import QueryLimits
 from chassis.configuration import SettingsError
 from chassis.errors import StartupError
 from chassis.redis import open_redis
-from chassis.relational import shown
+from chassis.relational import redacted_url
 from chassis.settings import ChassisSettings
 from sluice import __version__, data, process
-from sluice.config import structures
-from sluice.options import Options
+from sluice.config import settings_classes
+from sluice.options import SettingsSources
 from sluice.services import open_clickhouse
 
 _PACKAGES: Final = (
@@ -36,7 +36,7 @@ _LIMITS: Final = QueryLimits(max_seconds=10)
 _ANSWER_TIMEOUT_S: Final = 5.0
 
 
-class Finding(msgspec.Struct, frozen=True):
+class CheckResult(msgspec.Struct, frozen=True):
     """One line: what was looked at, whether it is as it should be, what was seen."""
 
     name: str
@@ -46,7 +46,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, report; 1 when something is not as it should be."""
-    findings = list(examine(Options.of(arguments)))
+    findings = list(run_checks(SettingsSources.from_arguments(arguments)))
     if arguments.json:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(findings), indent=2).decode() + "\n")
     else:
@@ -55,29 +55,29 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if all(finding.ok for finding in findings) else 1
 
 
-def examine(options: Options) -> Iterator[Finding]:
+def run_checks(options: SettingsSources) -> Iterator[CheckResult]:
     """Everything worth knowing, the installation first."""
-    settings = options.chassis()
-    yield Finding("sluice", True, f"{__version__} on Python {platform.python_version()}, {platform.platform()}")
-    yield Finding("packages", True, ", ".join(f"{name} {_version(name)}" for name in _PACKAGES))
+    settings = options.chassis_settings()
+    yield CheckResult("sluice", True, f"{__version__} on Python {platform.python_version()}, {platform.platform()}")
+    yield CheckResult("packages", True, ", ".join(f"{name} {_version(name)}" for name in _PACKAGES))
     yield _decoder()
-    yield _examined("settings", lambda: _settings(options))
+    yield _run_check("settings", lambda: _settings(options))
     running = _in_use(settings)
     state = "in use by a running sluice" if running else "there" if settings.data_dir.is_dir() else "not made yet"
-    yield Finding("data", settings.data_dir.is_dir(), f"{settings.data_dir}: {state}")
-    yield _examined("database", lambda: _database(settings))
-    yield _examined("clickhouse", lambda: _clickhouse(settings, running=running))
-    yield _examined("redis", lambda: _redis(settings))
-    yield _examined("journal", lambda: _journal(options, settings))
+    yield CheckResult("data", settings.data_dir.is_dir(), f"{settings.data_dir}: {state}")
+    yield _run_check("database", lambda: _database(settings))
+    yield _run_check("clickhouse", lambda: _clickhouse(settings, running=running))
+    yield _run_check("redis", lambda: _redis(settings))
+    yield _run_check("journal", lambda: _journal(options, settings))
     if running:
-        yield _examined("server", lambda: _server(settings))
+        yield _run_check("server", lambda: _server(settings))
 
 
-def _examined(name: str, look: Callable[[], str]) -> Finding:
+def _run_check(name: str, look: Callable[[], str]) -> CheckResult:
     try:
-        return Finding(name, True, look())
+        return CheckResult(name, True, look())
     except StartupError as error:
-        return Finding(name, False, str(error))
+        return CheckResult(name, False, str(error))
 
 
 def _version(package: str) -> str:
@@ -87,23 +87,23 @@ def _version(package: str) -> str:
         return "(not installed)"
 
 
-def _decoder() -> Finding:
+def _decoder() -> CheckResult:
     try:
         importlib.import_module("proto.otlp.kernel")
     except ImportError as error:
-        return Finding(
+        return CheckResult(
             "decoder",
             False,
             f"reference, in Python and slow; the kernel is not built ({error}): "
             "install a C++ compiler and the headers of this Python, then install sluice again",
         )
-    return Finding("decoder", True, "kernel")
+    return CheckResult("decoder", True, "kernel")
 
 
-def _settings(options: Options) -> str:
+def _settings(options: SettingsSources) -> str:
     """Whether every service could start with them, and not only what the rest of this looks at."""
     wrong = []
-    for cls in structures():
+    for cls in settings_classes():
         try:
             options.load(cls)
         except SettingsError as error:
@@ -118,21 +118,26 @@ def _in_use(settings: ChassisSettings) -> bool:
     if not (settings.data_dir / data.LOCK).exists():
         return False
     try:
-        with data.held(settings.data_dir, alone=False):
+        with data.locked(settings.data_dir, exclusive=False):
             return False
     except StartupError:
         return True
 
 
 def _database(settings: ChassisSettings) -> str:
-    schema_version = migrations.check(settings.database)
-    return f"{shown(settings.database)}: {migrations.server(settings.database)}, schema {schema_version}"
+    url = settings.effective_database_url
+    schema_version = migrations.check(url)
+    return f"{redacted_url(url)}: {migrations.describe_server(url)}, schema {schema_version}"
 
 
 def _clickhouse(settings: ChassisSettings, *, running: bool) -> str:
-    if settings.embedded and running:
+    if settings.uses_embedded_clickhouse and running:
         return "embedded, open in the running sluice; see its server line"
-    if settings.embedded and not (settings.data_dir / "clickhouse").is_dir() and not settings.clickhouse_url:
+    if (
+        settings.uses_embedded_clickhouse
+        and not (settings.data_dir / "clickhouse").is_dir()
+        and not settings.clickhouse_url
+    ):
         raise StartupError("the embedded store does not exist yet; `sluice up` or `sluice migrate` makes it.")
     return process.run(_ask_clickhouse(settings))
 
@@ -163,7 +168,7 @@ async def _ask_redis(settings: ChassisSettings) -> str:
         await redis.close()
 
 
-def _journal(options: Options, settings: ChassisSettings) -> str:
+def _journal(options: SettingsSources, settings: ChassisSettings) -> str:
     """Where a gateway keeps what it acknowledged, and whether it can."""
     if settings.durability != "journal":
         return f"none: the durability is {settings.durability}"
@@ -203,7 +208,7 @@ def _mib(size: int) -> str:
 
 def _server(settings: ChassisSettings) -> str:
     """What the running process says of itself."""
-    address = f"{data.announced(settings.data_dir) or settings.base_url}/readyz"
+    address = f"{data.running_url(settings.data_dir) or settings.base_url}/readyz"
     try:
         request = urllib.request.Request(address)  # noqa: S310 - an http(s) URL of our own settings
         with urllib.request.urlopen(request, timeout=_ANSWER_TIMEOUT_S) as answer:  # noqa: S310

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-_EXAMPLE: Final = string.Template("""\
+_QUICKSTART: Final = string.Template("""\
 Send a trace and open it; paste this into another terminal (it reads the secrets from $file):
 
     $command send --data $data
@@ -31,9 +31,9 @@ Any OpenTelemetry SDK:
 """)
 
 
-def example(url: str, data: Path, file: Path) -> str:
+def quickstart_text(url: str, data: Path, file: Path) -> str:
     """Copy-and-paste commands for the server at `url` with the credentials in `file`; no secret is in them."""
-    return _EXAMPLE.substitute(
+    return _QUICKSTART.substitute(
         command=shlex.quote(sys.argv[0]) if Path(sys.argv[0]).name == "sluice" else "sluice",
         url=shlex.quote(url),
         data=shlex.quote(str(data)),

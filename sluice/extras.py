@@ -39,8 +39,8 @@ def of_services(names: Sequence[str], settings: ChassisSettings) -> list[str]:
 def of_stores(settings: ChassisSettings) -> list[str]:
     """Those of the stores."""
     chosen = {
-        "embedded": settings.embedded,
-        "postgresql": settings.database.startswith("postgresql"),
+        "embedded": settings.uses_embedded_clickhouse,
+        "postgresql": settings.effective_database_url.startswith("postgresql"),
         "redis": bool(settings.redis_url),
     }
     return [extra for extra, needed in chosen.items() if needed]
@@ -48,7 +48,7 @@ def of_stores(settings: ChassisSettings) -> list[str]:
 
 def require(command: str, extras: Sequence[str]) -> None:
     """Raises MissingExtras naming everything that is missing of these."""
-    missing = {extra: [name for name in MODULES[extra] if not _is_there(name)] for extra in extras}
+    missing = {extra: [name for name in MODULES[extra] if not _is_installed(name)] for extra in extras}
     modules = [name for names in missing.values() for name in names]
     if modules:
         raise MissingExtras(command, modules, [extra for extra, names in missing.items() if names])
@@ -62,7 +62,7 @@ def of_module(name: str) -> str | None:
     return None
 
 
-def _is_there(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:  # what it is a part of

@@ -16,10 +16,10 @@ from chassis.relational import Database
 from chassis.settings import ChassisSettings
 from proto.identity import is_slug
 from sluice import credentials, data, founding, process
-from sluice.options import Options
+from sluice.options import SettingsSources
 
 
-class Made(msgspec.Struct, frozen=True, rename="camel"):
+class InitResult(msgspec.Struct, frozen=True, rename="camel"):
     """What `--json` prints: everything but the secrets, and the file that has them."""
 
     base_url: str
@@ -34,14 +34,14 @@ def run(arguments: argparse.Namespace) -> int:
     for option in ("org", "project"):
         if not is_slug(getattr(arguments, option)):
             raise StartupError(f"--{option} must be lower-case letters, digits and dashes, at most 64.", exit_code=2)
-    settings = Options.of(arguments).chassis()
+    settings = SettingsSources.from_arguments(arguments).chassis_settings()
     process.log_to_stderr(settings)
     data.prepare(settings.data_dir)
-    migrations.check(settings.database)
+    migrations.check(settings.effective_database_url)
     name = f"init-{arguments.org}-{arguments.project}.json"
     file = Path(arguments.out).absolute() if arguments.out else settings.data_dir / name
     made = process.run(_make(settings, arguments.org, arguments.project, arguments.quota, file))
-    shown = Made(made.base_url, made.org_slug, made.project_slug, made.project_id, str(file))
+    shown = InitResult(made.base_url, made.org_slug, made.project_slug, made.project_id, str(file))
     if arguments.json:
         sys.stdout.write(msgspec.json.encode(shown).decode() + "\n")
     else:
@@ -55,12 +55,12 @@ def run(arguments: argparse.Namespace) -> int:
 async def _make(
     settings: ChassisSettings, org_slug: str, project_slug: str, monthly_items: int, file: Path
 ) -> Bootstrap:
-    database = Database.configured(settings)
+    database = Database.from_settings(settings)
     await database.start()
     try:
         async with database.write() as connection:
             made = await provision(connection, settings.base_url, org_slug, project_slug, monthly_items)
-            await founding.tell(connection, made)
+            await founding.record_bootstrap(connection, made)
             credentials.write(file, made)  # before the commit: no secret is made and then lost
         return made
     finally:

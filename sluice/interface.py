@@ -15,38 +15,40 @@ from typing import Any, Final
 import msgspec
 
 from chassis.telemetry import Telemetry
-from chassis.web import REFERENCE
-from sluice.options import Options
+from chassis.web import API_DOCS
+from sluice.options import SettingsSources
 
-NAME: Final = "openapi.json"
+FILE_NAME: Final = "openapi.json"
 
 
-def whole() -> dict[str, Any]:
+def load_document() -> dict[str, Any]:
     """The document that came with this release."""
-    read: dict[str, Any] = msgspec.json.decode(files("sluice").joinpath(NAME).read_bytes())
+    read: dict[str, Any] = msgspec.json.decode(files("sluice").joinpath(FILE_NAME).read_bytes())
     return read
 
 
-def made() -> bytes:
+def build_document() -> bytes:
     """The same, from the routes of all services with the settings' defaults. A line for each operation and each
     component: so a change of the interface is seen as one.
     """
-    from sluice.services import EVERY, assemble
+    from sluice.services import ALL_SERVICES, compose_app
 
     with TemporaryDirectory() as directory:
-        options = Options({"SLUICE_DATA": directory}, None, {})
-        document = assemble(EVERY, options, options.chassis(), Telemetry("interface"))[REFERENCE].document()
-    return "".join([*lines(document, 3), "\n"]).encode()
+        options = SettingsSources({"SLUICE_DATA": directory}, None, {})
+        document = compose_app(ALL_SERVICES, options, options.chassis_settings(), Telemetry("interface"))[
+            API_DOCS
+        ].document()
+    return "".join([*split_lines(document, 3), "\n"]).encode()
 
 
-def lines(value: Any, depth: int) -> list[str]:
+def split_lines(value: Any, depth: int) -> list[str]:
     """JSON that is broken into lines down to `depth`."""
     if not depth or not isinstance(value, dict) or not value:
         return [json.dumps(value, ensure_ascii=False, separators=(",", ":"))]
-    members = (f"{json.dumps(name)}:{''.join(lines(each, depth - 1))}" for name, each in value.items())
+    members = (f"{json.dumps(name)}:{''.join(split_lines(each, depth - 1))}" for name, each in value.items())
     return ["{\n", ",\n".join(members), "\n}"]
 
 
 if __name__ == "__main__":
-    Path(__file__).with_name(NAME).write_bytes(made())
+    Path(__file__).with_name(FILE_NAME).write_bytes(build_document())
     sys.exit(0)

@@ -22,26 +22,26 @@ from chassis.telemetry import redact_text
 from gateway.journal import format as fmt
 from gateway.journal import inspection
 from gateway.journal.damage import DamageNote
-from gateway.journal.inspection import JournalFacts, Quarantined, SegmentFacts, Verified
-from gateway.journal.segments import SUFFIX
+from gateway.journal.inspection import JournalFacts, QuarantinedRequest, SegmentFacts, SegmentReport
+from gateway.journal.segments import SEGMENT_SUFFIX
 from gateway.settings import GatewaySettings
-from sluice.options import Options
+from sluice.options import SettingsSources
 
 _REASON_CHARS: Final = 80  # the whole reason is in the .json beside the file, and in --json
 
 
-class Inspected(msgspec.Struct, frozen=True):
+class InspectResult(msgspec.Struct, frozen=True):
     """What `inspect --json` prints."""
 
     directory: str
     journals: Sequence[JournalFacts]
-    quarantine: Sequence[Quarantined]
+    quarantine: Sequence[QuarantinedRequest]
     damaged: Sequence[DamageNote]
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Do one of the three; the exit code. Raises StartupError: no journal, damage, a name that is none."""
-    directory = directory_of(Options.of(arguments))
+    directory = journal_directory(SettingsSources.from_arguments(arguments))
     if not directory.is_dir():
         raise StartupError(
             f"There is no journal at {directory}; --data or SLUICE_GATEWAY_JOURNAL_DIR says where it is."
@@ -52,26 +52,28 @@ def run(arguments: argparse.Namespace) -> int:
         raise StartupError(f"The journal at {directory} cannot be read: {error}.") from error
 
 
-def directory_of(options: Options) -> Path:
+def journal_directory(options: SettingsSources) -> Path:
     """Where the journals of a gateway with these settings are."""
-    return options.load(GatewaySettings).journal_directory(options.chassis().data_dir)
+    return options.load(GatewaySettings).journal_directory(options.chassis_settings().data_dir)
 
 
 def _inspect(directory: Path, arguments: argparse.Namespace) -> int:
-    found = Inspected(
+    found = InspectResult(
         str(directory),
         inspection.inspect(directory),
-        list(inspection.quarantined(directory)),
-        inspection.damaged(directory),
+        list(inspection.list_quarantined(directory)),
+        inspection.list_damaged(directory),
     )
     if arguments.json:
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n")
         return 0
     print(f"Journals in {directory}")
-    _table(_JOURNAL, [_journal(facts) for facts in found.journals])
-    _table(_BATCH, [row for facts in found.journals for row in _batches(facts)], "Batches that are not finished")
-    _table(_SET_ASIDE, [_set_aside(one) for one in found.quarantine], "Quarantine")
-    _table(_DAMAGED, [_damaged(note) for note in found.damaged], "Damaged bytes that were kept")
+    _table(_JOURNAL_COLUMNS, [_journal_row(facts) for facts in found.journals])
+    _table(
+        _BATCH_COLUMNS, [row for facts in found.journals for row in _batch_rows(facts)], "Batches that are not finished"
+    )
+    _table(_QUARANTINE_COLUMNS, [_quarantine_row(one) for one in found.quarantine], "Quarantine")
+    _table(_DAMAGE_COLUMNS, [_damage_row(note) for note in found.damaged], "Damaged bytes that were kept")
     return 0
 
 
@@ -88,14 +90,16 @@ def _verify(directory: Path, _arguments: argparse.Namespace) -> int:
         if faults and (again := inspection.verify_segment(path)) is not None:  # it may have been written to meanwhile
             faults = [fault for fault in _faults(again, known.get(path)) if fault in faults]
         bad += bool(faults)
-        _say(not faults, f"{path.parent.name}/{path.name}", ", ".join(faults) or _contents(found))
-    for one in inspection.quarantined(directory, verify=True):
+        _print_result(not faults, f"{path.parent.name}/{path.name}", ", ".join(faults) or _contents(found))
+    for one in inspection.list_quarantined(directory, verify=True):
         bad += not one.whole
-        _say(bool(one.whole), f"quarantine/{one.name}", "whole" if one.whole else "cannot be read")
+        _print_result(bool(one.whole), f"quarantine/{one.name}", "whole" if one.whole else "cannot be read")
     for facts in inspection.inspect(directory):
         if facts.damaged_records:
             bad += 1
-            _say(False, f"{Path(facts.directory).name}/ledger", f"{facts.damaged_records} records cannot be read")
+            _print_result(
+                False, f"{Path(facts.directory).name}/ledger", f"{facts.damaged_records} records cannot be read"
+            )
     if bad:
         files = f"{bad} files are" if bad > 1 else "1 file is"
         raise StartupError(f"{files} damaged; what can be read in them is stored all the same, see docs/operations.md.")
@@ -105,8 +109,8 @@ def _verify(directory: Path, _arguments: argparse.Namespace) -> int:
 def _requeue(directory: Path, arguments: argparse.Namespace) -> int:
     if arguments.all == bool(arguments.names):
         raise StartupError("Name the files that are to be put back, as `inspect` lists them, or --all.", exit_code=2)
-    names = None if arguments.all else [name.removesuffix(SUFFIX) + SUFFIX for name in arguments.names]
-    there = {one.name for one in inspection.quarantined(directory)}
+    names = None if arguments.all else [name.removesuffix(SEGMENT_SUFFIX) + SEGMENT_SUFFIX for name in arguments.names]
+    there = {one.name for one in inspection.list_quarantined(directory)}
     unknown = sorted(set(names or ()) - there)
     if unknown:
         raise StartupError(f"The quarantine has no {unknown[0]}; `sluice journal inspect` lists what it has.")
@@ -129,7 +133,7 @@ _ACTIONS: Final[Mapping[str, Callable[[Path, argparse.Namespace], int]]] = {
     "requeue": _requeue,
 }
 
-_JOURNAL: Final = (
+_JOURNAL_COLUMNS: Final = (
     "journal",
     "state",
     "format",
@@ -140,12 +144,12 @@ _JOURNAL: Final = (
     "open batches",
     "oldest",
 )
-_BATCH: Final = ("journal", "batch", "made", "requests", "blocks stored")
-_SET_ASIDE: Final = ("set aside", "project", "signal", "items", "size", "file", "reason")
-_DAMAGED: Final = ("found", "journal", "segment", "bytes", "requests lost", "project")
+_BATCH_COLUMNS: Final = ("journal", "batch", "made", "requests", "blocks stored")
+_QUARANTINE_COLUMNS: Final = ("set aside", "project", "signal", "items", "size", "file", "reason")
+_DAMAGE_COLUMNS: Final = ("found", "journal", "segment", "bytes", "requests lost", "project")
 
 
-def _journal(facts: JournalFacts) -> Sequence[object]:
+def _journal_row(facts: JournalFacts) -> Sequence[object]:
     segments = facts.segments
     versions = sorted({segment.version for segment in segments if segment.version is not None})
     state = "in use" if facts.taken else "closed" if facts.clean else "left by a process that was killed"
@@ -180,12 +184,12 @@ def _oldest(segments: Sequence[SegmentFacts]) -> str:
     )
 
 
-def _batches(facts: JournalFacts) -> Iterable[Sequence[object]]:
+def _batch_rows(facts: JournalFacts) -> Iterable[Sequence[object]]:
     for one in facts.batches:
         yield Path(facts.directory).name, one.batch, _time_ns(one.made_ms * 10**6), one.requests, one.stored
 
 
-def _set_aside(one: Quarantined) -> Sequence[object]:
+def _quarantine_row(one: QuarantinedRequest) -> Sequence[object]:
     note = one.note
     if note is None:
         return "-", "-", "-", "-", "-", one.name, "its note cannot be read"
@@ -194,13 +198,13 @@ def _set_aside(one: Quarantined) -> Sequence[object]:
     return note.set_aside, note.project_id, note.signal, note.items, _size(note.bytes), one.name, shown
 
 
-def _damaged(note: DamageNote) -> Sequence[object]:
+def _damage_row(note: DamageNote) -> Sequence[object]:
     lost = ", ".join(f"{first} to {last}" for first, last in note.sequences) or "none"
     project = "-" if note.project_id is None else note.project_id
     return note.found, note.journal, note.segment, f"{note.start} to {note.end}", lost, project
 
 
-def _faults(found: Verified, known: SegmentFacts | None) -> list[str]:
+def _faults(found: SegmentReport, known: SegmentFacts | None) -> list[str]:
     """What is wrong with a segment. An end that is torn is not: nothing there was acknowledged, unless the ledger knows
     of more.
     """
@@ -216,11 +220,11 @@ def _faults(found: Verified, known: SegmentFacts | None) -> list[str]:
     return [*faults, "the disk did not give all of it"] if found.unreadable else faults
 
 
-def _contents(found: Verified) -> str:
+def _contents(found: SegmentReport) -> str:
     return f"{found.requests} requests, {found.items} items, {_size(found.bytes)}"
 
 
-def _say(ok: bool, name: str, detail: str) -> None:
+def _print_result(ok: bool, name: str, detail: str) -> None:
     print(f"{'ok ' if ok else 'BAD'}  {name}  {detail}", flush=True)
 
 

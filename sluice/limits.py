@@ -14,11 +14,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis import migrations
 from chassis.errors import StartupError
 from chassis.identity import registry, telemetry_keys, usage
-from chassis.identity.registry import Organization
+from chassis.identity.registry import StoredOrganization
 from chassis.relational import Database
 from chassis.settings import ChassisSettings
 from sluice import process
-from sluice.options import Options
+from sluice.options import SettingsSources
 
 MAX_KEYS: Final = 1_000
 
@@ -32,7 +32,7 @@ class KeyRate(msgspec.Struct, frozen=True):
     rate: int
 
 
-class Limits(msgspec.Struct, frozen=True, rename="camel"):
+class OrganizationLimits(msgspec.Struct, frozen=True, rename="camel"):
     """What is printed. `monthly_items` 0: any number. `used_items`: of this month, as gateways have told so far."""
 
     org_slug: str
@@ -46,9 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Set what is to be set, print; the exit code. Raises StartupError for an organization or key that is none."""
     if (arguments.key is None) != (arguments.rate is None):
         raise StartupError("--key and --rate belong together: which key, and how many requests a second.", exit_code=2)
-    settings = Options.of(arguments).chassis()
+    settings = SettingsSources.from_arguments(arguments).chassis_settings()
     process.log_to_stderr(settings)
-    migrations.check(settings.database)
+    migrations.check(settings.effective_database_url)
     found = process.run(_work(settings, arguments))
     if arguments.json:
         sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
@@ -57,46 +57,46 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _work(settings: ChassisSettings, arguments: argparse.Namespace) -> Limits:
-    database = Database.configured(settings)
+async def _work(settings: ChassisSettings, arguments: argparse.Namespace) -> OrganizationLimits:
+    database = Database.from_settings(settings)
     await database.start()
     try:
         async with database.write() as connection:
             organization = await _find(connection, arguments.org)
             await _set(connection, organization, arguments)
         async with database.read() as connection:
-            return await _look(connection, await _find(connection, arguments.org))
+            return await _load_limits(connection, await _find(connection, arguments.org))
     finally:
         await database.close()
 
 
-async def _find(connection: AsyncConnection, slug: str) -> Organization:
+async def _find(connection: AsyncConnection, slug: str) -> StoredOrganization:
     found = await registry.find_organization(connection, slug)
     if found is None:
         raise StartupError(f"There is no organization {slug}.")
     return found
 
 
-async def _set(connection: AsyncConnection, organization: Organization, arguments: argparse.Namespace) -> None:
-    from control.audit.record import BY_COMMAND, Actor, record
+async def _set(connection: AsyncConnection, organization: StoredOrganization, arguments: argparse.Namespace) -> None:
+    from control.audit.record import COMMAND_REQUEST_ID, Actor, record
 
     by = Actor(organization.id)
     if arguments.quota is not None:
         await registry.set_quota(connection, organization.id, arguments.quota)
         told = {"monthlyItems": arguments.quota, "before": organization.monthly_items}
-        await record(connection, by, "organization.update", organization.id, told, BY_COMMAND)
+        await record(connection, by, "organization.update", organization.id, told, COMMAND_REQUEST_ID)
     if arguments.key is not None:
         rate = None if arguments.rate == "default" else arguments.rate
         if await telemetry_keys.set_key_rate(connection, organization.id, arguments.key, rate) is None:
             raise StartupError(f"The organization {organization.slug} has no key {arguments.key}.")
-        await record(connection, by, "key.update", arguments.key, {"rate": arguments.rate}, BY_COMMAND)
+        await record(connection, by, "key.update", arguments.key, {"rate": arguments.rate}, COMMAND_REQUEST_ID)
 
 
-async def _look(connection: AsyncConnection, organization: Organization) -> Limits:
+async def _load_limits(connection: AsyncConnection, organization: StoredOrganization) -> OrganizationLimits:
     month = f"{datetime.now(UTC):%Y-%m}"
     used = await usage.read_usage(connection, month, [organization.id])
-    keys = await telemetry_keys.list_rated_keys(connection, organization.id, MAX_KEYS)
-    return Limits(
+    keys = await telemetry_keys.list_keys_with_rate(connection, organization.id, MAX_KEYS)
+    return OrganizationLimits(
         organization.slug,
         month,
         organization.monthly_items,
@@ -105,7 +105,7 @@ async def _look(connection: AsyncConnection, organization: Organization) -> Limi
     )
 
 
-def _print(found: Limits) -> None:
+def _print(found: OrganizationLimits) -> None:
     quota = f"of {found.monthly_items} items" if found.monthly_items else "items, without a quota"
     print(f"{found.org_slug}: {found.used_items} {quota} in {found.month} (UTC).")
     for key in found.keys:

@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         finally:
             print(end="", flush=True)  # here, where it can be said what becomes of it, and not while Python ends
     except BrokenPipeError as error:
-        return _unread(error)
+        return _on_broken_pipe(error)
 
 
 def _run(argv: Sequence[str] | None) -> int:
@@ -55,23 +55,23 @@ def _run(argv: Sequence[str] | None) -> int:
     try:
         code: int = importlib.import_module(arguments.module).run(arguments)
     except StartupError as error:
-        return _refused(error)
+        return _print_error(error)
     except ModuleNotFoundError as error:
         extra = extras.of_module(error.name or "")
         if extra is None:
             raise
-        return _refused(extras.MissingExtras(arguments.command, [error.name or ""], [extra]))
+        return _print_error(extras.MissingExtras(arguments.command, [error.name or ""], [extra]))
     except KeyboardInterrupt:
         return 130
     return code
 
 
-def _refused(error: StartupError) -> int:
+def _print_error(error: StartupError) -> int:
     print(f"sluice: {error}", file=sys.stderr)
     return error.exit_code
 
 
-def _unread(error: BrokenPipeError) -> int:
+def _on_broken_pipe(error: BrokenPipeError) -> int:
     """Standard output was closed by its reader, as by `head`: what is left of it goes nowhere, for Python tries once
     more at its end. The exit code is that of a process which SIGPIPE ends. Raises where another pipe broke.
     """
@@ -90,12 +90,12 @@ def _parser() -> argparse.ArgumentParser:
     for name, module, summary in _COMMANDS:
         command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
         command.set_defaults(module=module)
-        _anywhere(command, default=None)
+        _add_common_options(command, default=None)
         _OPTIONS.get(name, _no_options)(command)
     return parser
 
 
-def _anywhere(command: argparse.ArgumentParser, default: str | None) -> None:
+def _add_common_options(command: argparse.ArgumentParser, default: str | None) -> None:
     """What every sub-command takes, and an action of one (`default` SUPPRESS: what stood before it stays)."""
     command.add_argument(
         "--config", metavar="FILE", default=default, help="settings file (TOML); SLUICE_CONFIG otherwise"
@@ -160,7 +160,7 @@ def _signers(command: argparse.ArgumentParser) -> None:
     withdraw = actions.add_parser("withdraw", help="believe no more what a key has signed; there is no way back")
     withdraw.add_argument("kid", metavar="KID", help="the key, as `show` names it")
     for action in (show, withdraw):
-        _anywhere(action, default=argparse.SUPPRESS)
+        _add_common_options(action, default=argparse.SUPPRESS)
 
 
 def _audit(command: argparse.ArgumentParser) -> None:
@@ -169,7 +169,10 @@ def _audit(command: argparse.ArgumentParser) -> None:
     verify.add_argument("--org", metavar="SLUG", help="only the chain of this organization")
     verify.add_argument("--file", metavar="FILE", help="an export, instead of the database")
     verify.add_argument(
-        "--noted", metavar="SEQ:HASH", type=_noted, help="an event that an earlier run printed as the last: is it there"
+        "--noted",
+        metavar="SEQ:HASH",
+        type=_noted_event,
+        help="an event that an earlier run printed as the last: is it there",
     )
     verify.add_argument("--json", action="store_true", help="print one JSON object a chain")
 
@@ -202,7 +205,7 @@ def _journal(command: argparse.ArgumentParser) -> None:
     requeue.add_argument("names", metavar="NAME", nargs="*", help="a file of the quarantine, as `inspect` lists it")
     requeue.add_argument("--all", action="store_true", help="everything that was set aside")
     for action in (inspect, verify, requeue):
-        _anywhere(action, default=argparse.SUPPRESS)
+        _add_common_options(action, default=argparse.SUPPRESS)
 
 
 def _repair(command: argparse.ArgumentParser) -> None:
@@ -235,7 +238,7 @@ def _workers(text: str) -> int:
     return _number(text, 1, 256)
 
 
-def _noted(text: str) -> tuple[int, bytes]:
+def _noted_event(text: str) -> tuple[int, bytes]:
     seq, _, digest = text.partition(":")
     if re.fullmatch(r"[1-9][0-9]{0,15}", seq) is None or re.fullmatch(r"[0-9a-f]{64}", digest) is None:
         raise argparse.ArgumentTypeError("must be the number and the hash of an event, as 17:9f86d0...")

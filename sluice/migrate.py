@@ -5,18 +5,18 @@ import argparse
 from chassis import migrations, schema
 from chassis.settings import ChassisSettings
 from sluice import data, extras, process
-from sluice.options import Options
+from sluice.options import SettingsSources
 from sluice.services import open_clickhouse
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Migrate and say what was applied; the exit code."""
-    settings = Options.of(arguments).chassis()
+    settings = SettingsSources.from_arguments(arguments).chassis_settings()
     extras.require("migrate", extras.of_stores(settings))
     process.log_to_stderr(settings)
-    with data.held(settings.data_dir, alone=settings.embedded):
-        _say("relational", migrations.migrate(settings.database))
-        _say("ClickHouse", process.run(_migrate_clickhouse(settings)))
+    with data.locked(settings.data_dir, exclusive=settings.uses_embedded_clickhouse):
+        _print_applied("relational", migrations.migrate(settings.effective_database_url))
+        _print_applied("ClickHouse", process.run(_migrate_clickhouse(settings)))
     return 0
 
 
@@ -29,5 +29,5 @@ async def _migrate_clickhouse(settings: ChassisSettings) -> list[str]:
         await clickhouse.close()
 
 
-def _say(store: str, applied: list[str]) -> None:
+def _print_applied(store: str, applied: list[str]) -> None:
     print(f"{store}: {'applied ' + ', '.join(applied) if applied else 'nothing to do'}")

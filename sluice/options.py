@@ -13,7 +13,7 @@ _CHASSIS_OPTIONS: Final = ("data", "host", "port", "health_port")
 AnySettings = TypeVar("AnySettings", bound=Settings)
 
 
-class Options(NamedTuple):
+class SettingsSources(NamedTuple):
     """Where settings come from, read once; `load` makes the structure of one service from them."""
 
     environ: Mapping[str, str]
@@ -21,7 +21,7 @@ class Options(NamedTuple):
     overrides: Mapping[str, Any]
 
     @classmethod
-    def of(cls, arguments: argparse.Namespace) -> "Options":
+    def from_arguments(cls, arguments: argparse.Namespace) -> "SettingsSources":
         """From the environment of this process and its command line."""
         environ = environment()
         named = arguments.config or environ.get(CONFIG_VARIABLE)
@@ -33,6 +33,6 @@ class Options(NamedTuple):
         """Raises SettingsError naming what is unknown or does not fit."""
         return cls.load(self.environ, self.file, self.overrides if cls.prefix == PREFIX else None)
 
-    def chassis(self) -> ChassisSettings:
+    def chassis_settings(self) -> ChassisSettings:
         """What every service stands on."""
         return self.load(ChassisSettings)

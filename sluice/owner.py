@@ -18,12 +18,12 @@ from chassis.relational import Database
 from chassis.settings import ChassisSettings
 from proto.identity import PrincipalKind, Role
 from sluice import credentials, data, process
-from sluice.options import Options
+from sluice.options import SettingsSources
 
-NAME = "Made at the machine"
+TOKEN_NAME = "Made at the machine"  # noqa: S105 (a name)
 
 
-class Fresh(msgspec.Struct, frozen=True, rename="camel"):
+class RecoveredToken(msgspec.Struct, frozen=True, rename="camel"):
     """What the file holds."""
 
     base_url: str
@@ -32,23 +32,23 @@ class Fresh(msgspec.Struct, frozen=True, rename="camel"):
     access_token: str
 
     def __repr__(self) -> str:  # one of the fields is a secret
-        return f"Fresh(org_slug={self.org_slug!r}, principal_id={self.principal_id!r})"
+        return f"RecoveredToken(org_slug={self.org_slug!r}, principal_id={self.principal_id!r})"
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Make it; the exit code. Raises StartupError: an organization that is none or has no owner, a file that exists."""
-    settings = Options.of(arguments).chassis()
+    settings = SettingsSources.from_arguments(arguments).chassis_settings()
     process.log_to_stderr(settings)
     data.prepare(settings.data_dir)
-    migrations.check(settings.database)
+    migrations.check(settings.effective_database_url)
     file = Path(arguments.out).absolute() if arguments.out else settings.data_dir / f"owner-{arguments.org}.json"
     made = process.run(_make(settings, arguments.org, file))
     print(f"A token of the owner {made.principal_id} of {made.org_slug} is in {file}. Those he had work on.")
     return 0
 
 
-async def _make(settings: ChassisSettings, org_slug: str, file: Path) -> Fresh:
-    database = Database.configured(settings)
+async def _make(settings: ChassisSettings, org_slug: str, file: Path) -> RecoveredToken:
+    database = Database.from_settings(settings)
     await database.start()
     try:
         async with database.write() as connection:
@@ -59,8 +59,8 @@ async def _make(settings: ChassisSettings, org_slug: str, file: Path) -> Fresh:
         await database.close()
 
 
-async def _token(connection: AsyncConnection, base_url: str, org_slug: str) -> Fresh:
-    from control.audit.record import BY_COMMAND, Actor, record
+async def _token(connection: AsyncConnection, base_url: str, org_slug: str) -> RecoveredToken:
+    from control.audit.record import COMMAND_REQUEST_ID, Actor, record
 
     organization = await registry.find_organization(connection, org_slug)
     if organization is None:
@@ -68,10 +68,10 @@ async def _token(connection: AsyncConnection, base_url: str, org_slug: str) -> F
     owner_id = await _first_owner(connection, organization.id)
     if owner_id is None:
         raise StartupError(f"The organization {org_slug} has no owner.")
-    made = await registry.create_token(connection, organization.id, owner_id, NAME)
-    told = {"holder": owner_id, "name": NAME, "scopes": [], "expiresAt": ""}
-    await record(connection, Actor(organization.id), "token.create", made.id, told, BY_COMMAND)
-    return Fresh(base_url, org_slug, owner_id, made.secret)
+    made = await registry.create_token(connection, organization.id, owner_id, TOKEN_NAME)
+    told = {"holder": owner_id, "name": TOKEN_NAME, "scopes": [], "expiresAt": ""}
+    await record(connection, Actor(organization.id), "token.create", made.id, told, COMMAND_REQUEST_ID)
+    return RecoveredToken(base_url, org_slug, owner_id, made.secret)
 
 
 async def _first_owner(connection: AsyncConnection, org_id: str) -> str | None:

@@ -18,14 +18,14 @@ from chassis.identity.users import User
 from chassis.relational import Database
 from chassis.settings import ChassisSettings
 from sluice import process
-from sluice.options import Options
+from sluice.options import SettingsSources
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Set it; the exit code. Raises StartupError for an address of nobody, and a password of a length that is none."""
-    settings = Options.of(arguments).chassis()
+    settings = SettingsSources.from_arguments(arguments).chassis_settings()
     process.log_to_stderr(settings)
-    migrations.check(settings.database)
+    migrations.check(settings.effective_database_url)
     user = process.run(_set(settings, arguments.email, _password(), arguments.without_factor))
     print(f"{user.email} has a new password, and no sessions.")
     return 0
@@ -49,7 +49,7 @@ def _password() -> str:
 async def _set(settings: ChassisSettings, email: str, password: str, without_factor: bool) -> User:
     from control.identity.passwords import Passwords
 
-    database = Database.configured(settings)
+    database = Database.from_settings(settings)
     await database.start()
     try:
         hashed = await Passwords().hash(password)
@@ -61,15 +61,15 @@ async def _set(settings: ChassisSettings, email: str, password: str, without_fac
             await sessions.end_all(connection, user.id, datetime.now(UTC))
             if without_factor:
                 await users.remove_factor(connection, user.id)
-            await _tell(connection, user, without_factor)
+            await _record_audit(connection, user, without_factor)
         return user
     finally:
         await database.close()
 
 
-async def _tell(connection: AsyncConnection, user: User, without_factor: bool) -> None:
-    from control.audit.record import BY_COMMAND, Actor
-    from control.identity.telling import tell_everywhere
+async def _record_audit(connection: AsyncConnection, user: User, without_factor: bool) -> None:
+    from control.audit.record import COMMAND_REQUEST_ID, Actor
+    from control.identity.telling import record_in_all_orgs
 
     data = {"withoutFactor": without_factor}
-    await tell_everywhere(connection, user.id, Actor, "user.password", data, BY_COMMAND)
+    await record_in_all_orgs(connection, user.id, Actor, "user.password", data, COMMAND_REQUEST_ID)

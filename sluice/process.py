@@ -11,13 +11,13 @@ import msgspec
 from chassis import memory
 from chassis.clickhouse import StoreError
 from chassis.errors import ApiError, StartupError
-from chassis.schema import SchemaError
+from chassis.schema import ClickHouseSchemaError
 from chassis.settings import ChassisSettings
 from chassis.telemetry import configure_logging
 
 T = TypeVar("T")
 
-_QUIETER: Final = {
+_LIBRARY_LOG_LEVELS: Final = {
     "alembic": logging.WARNING,  # announces every connection
     "clickhouse_connect": logging.ERROR,  # these two warn of failures that they also raise, and we then log or answer
     "urllib3": logging.ERROR,
@@ -28,20 +28,20 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     """Run to the end on the fastest loop at hand. Raises StartupError, one sentence, when a store stops the work; one
     that says how the command is to end, for a setting is wrong, as it is.
     """
-    memory.keep()
+    memory.tune_malloc()
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(work)
     except StartupError:
         raise
-    except (StoreError, SchemaError, ApiError) as error:
+    except (StoreError, ClickHouseSchemaError, ApiError) as error:
         raise StartupError(str(error)) from error
 
 
 def log_to_stderr(settings: ChassisSettings) -> None:
     """JSON lines on standard error; standard output is for people."""
     configure_logging(settings.log_level)
-    for library, level in _QUIETER.items():
+    for library, level in _LIBRARY_LOG_LEVELS.items():
         logging.getLogger(library).setLevel(level)
 
 

@@ -14,11 +14,11 @@ from chassis import schema
 from chassis.errors import StartupError
 from chassis.settings import ChassisSettings
 from gateway.journal import inspection
-from gateway.repair.days import QUIET_S, Change, Repair, StillWritten
+from gateway.repair.days import QUIET_S, DayStillWritten, Repair, TableChange
 from gateway.settings import GatewaySettings
 from sluice import data, process
 from sluice import journal as sluice_journal
-from sluice.options import Options
+from sluice.options import SettingsSources
 from sluice.services import open_clickhouse
 
 _ANSWER_S: Final = 3_600.0  # for one piece of a day
@@ -27,16 +27,16 @@ _LINE: Final = "{:<10}  {:<17}  {:>12}  {:>12}  {:>14}  {:>14}"
 
 def run(arguments: argparse.Namespace) -> int:
     """Repair, show what changed; 1 when a day could not be repaired. Raises StartupError: no such days, data in use."""
-    options = Options.of(arguments)
-    settings, keys_per_day = options.chassis(), options.load(GatewaySettings).keys_per_day
+    options = SettingsSources.from_arguments(arguments)
+    settings, keys_per_day = options.chassis_settings(), options.load(GatewaySettings).keys_per_day
     days = list(_days(arguments.first, arguments.last))
     process.log_to_stderr(settings)
-    with data.held(settings.data_dir, alone=settings.embedded):
-        _refuse_half_stored(sluice_journal.directory_of(options))
+    with data.locked(settings.data_dir, exclusive=settings.uses_embedded_clickhouse):
+        _reject_unfinished_batches(sluice_journal.journal_directory(options))
         return process.run(_repair(settings, days, keys_per_day, replace=not arguments.dry_run))
 
 
-def _refuse_half_stored(directory: Path) -> None:
+def _reject_unfinished_batches(directory: Path) -> None:
     """A batch that a killed process began and did not finish may bring its derived rows yet, beside those made here."""
     if directory.is_dir() and any(facts.batches and not facts.taken for facts in inspection.inspect(directory)):
         raise StartupError(
@@ -50,10 +50,10 @@ async def _repair(settings: ChassisSettings, days: list[date], keys_per_day: int
     await clickhouse.start()
     try:
         await schema.check(clickhouse)
-        quiet_s = 0 if settings.embedded else QUIET_S
+        quiet_s = 0 if settings.uses_embedded_clickhouse else QUIET_S
         repair = Repair(clickhouse, replace=replace, quiet_s=quiet_s, keys_per_day=keys_per_day)
-        await repair.look()
-        await repair.sweep()
+        await repair.check_engines()
+        await repair.drop_leftovers()
         return await _repair_days(repair, days, replace=replace)
     finally:
         await clickhouse.close()
@@ -64,13 +64,13 @@ async def _repair_days(repair: Repair, days: list[date], *, replace: bool) -> in
     print(_LINE.format("day", "table", "rows before", "rows after", "total before", "total after"))
     for day in days:
         try:
-            changes = await repair.day(day)
-        except StillWritten as error:
+            changes = await repair.repair_day(day)
+        except DayStillWritten as error:
             print(error)
             failed += 1
             continue
         for change in changes:
-            print(_shown(change), flush=True)
+            print(_format_change(change), flush=True)
         if not changes:
             print(f"{day}  no spans and no logs: left alone")
     if not replace:
@@ -79,7 +79,7 @@ async def _repair_days(repair: Repair, days: list[date], *, replace: bool) -> in
     return 1 if failed else 0
 
 
-def _shown(change: Change) -> str:
+def _format_change(change: TableChange) -> str:
     """The total is of items for the trace index, of spans for attribute keys, of errors: merges do not change it."""
     rows, totals = (change.rows_before, change.rows_after), (change.total_before, change.total_after)
     return _LINE.format(str(change.day), change.table, *rows, *totals)

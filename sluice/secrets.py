@@ -13,11 +13,11 @@ from chassis import migrations
 from chassis.errors import StartupError
 from chassis.identity.tables import metadata
 from chassis.relational import Database
-from chassis.resealing import count_by_key, reseal, sealed_columns
-from chassis.sealing import KeyFile, KeyRingMissing, KeySource, SealBroken, Sealer, configured_keys
+from chassis.resealing import count_by_key, encrypted_columns, reencrypt
+from chassis.sealing import DecryptionError, KeyFile, KeyRingMissing, KeySource, SecretBox, load_key_source
 from chassis.settings import ChassisSettings
 from sluice import process
-from sluice.options import Options
+from sluice.options import SettingsSources
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -25,20 +25,20 @@ def run(arguments: argparse.Namespace) -> int:
     from control.channels import tables  # noqa: F401  # its sealed columns are among those of the metadata then
     from control.settings import ControlSettings
 
-    options = Options.of(arguments)
-    settings = options.chassis()
+    options = SettingsSources.from_arguments(arguments)
+    settings = options.chassis_settings()
     process.log_to_stderr(settings)
-    migrations.check(settings.database)
-    keys = configured_keys(options.load(ControlSettings).sealing_keys, settings.data_dir / "sealing.keys")
+    migrations.check(settings.effective_database_url)
+    keys = load_key_source(options.load(ControlSettings).sealing_keys, settings.data_dir / "sealing.keys")
     try:
         process.run(_work(arguments.action, settings, keys))
-    except SealBroken as error:
+    except DecryptionError as error:
         raise StartupError(f"A stored secret does not open, nothing was lost: {error}.") from error
     return 0
 
 
 async def _work(action: str, settings: ChassisSettings, keys: KeySource) -> None:
-    database = Database.configured(settings)
+    database = Database.from_settings(settings)
     await database.start()
     try:
         if action == "rotate":
@@ -57,14 +57,14 @@ async def _rotate(database: Database, keys: KeySource) -> None:
     if isinstance(keys, KeyFile):
         async with database.write():
             keys.replace(keys.read().with_new_key())
-    sealer, changed = Sealer(keys), 0
-    for column in sealed_columns(metadata):
+    sealer, changed = SecretBox(keys), 0
+    for column in encrypted_columns(metadata):
         after, more = "", True
         while more:
             async with database.write() as connection:
-                number, after = await reseal(connection, sealer, column, after)
+                number, after = await reencrypt(connection, sealer, column, after)
             changed, more = changed + number, bool(after)
-    print(f"{changed} secrets were encrypted anew with the key {sealer.current}.")
+    print(f"{changed} secrets were encrypted anew with the key {sealer.current_key_id}.")
 
 
 async def _retire(database: Database, keys: KeySource) -> None:
@@ -73,7 +73,7 @@ async def _retire(database: Database, keys: KeySource) -> None:
         raise StartupError("The key ring is a setting: take keys out of SLUICE_CONTROL_SEALING_KEYS yourself.")
     async with database.write() as connection:
         used, ring = await count_by_key(connection, metadata), keys.read()
-        unused = frozenset(kid for kid in ring.keys if not used[kid] and kid != ring.current)
+        unused = frozenset(kid for kid in ring.keys if not used[kid] and kid != ring.current_key_id)
         keys.replace(ring.without(unused))
     print(f"{len(unused)} keys were taken out of {keys.path}.")
 
@@ -88,7 +88,7 @@ async def _show(database: Database, keys: KeySource) -> None:
         remedy = ": put it back from the backup." if used else " yet: `sluice control` makes it at its first start."
         raise KeyRingMissing(error.message.removesuffix(".") + remedy) from error
     for kid in ring.keys:
-        print(f"key {kid}: {used[kid]} secrets{', encrypts' if kid == ring.current else ''}")
+        print(f"key {kid}: {used[kid]} secrets{', encrypts' if kid == ring.current_key_id else ''}")
     _show_missing(Counter({kid: number for kid, number in used.items() if kid not in ring.keys}))
 
 

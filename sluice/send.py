@@ -19,12 +19,12 @@ from typing import Any, Final
 from chassis.errors import StartupError
 from chassis.identity.bootstrap import Bootstrap
 from sluice import credentials, data, extras
-from sluice.options import Options
+from sluice.options import SettingsSources
 
 VISIBLE_WITHIN_S: Final = 20.0
 _POLL_S: Final = 0.1
 _ANSWER_TIMEOUT_S: Final = 10.0
-_NOT_YET: Final = (404, 503)  # neither stored, nor can be read, while ClickHouse is away
+_RETRY_STATUSES: Final = (404, 503)  # neither stored, nor can be read, while ClickHouse is away
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -32,10 +32,10 @@ def run(arguments: argparse.Namespace) -> int:
     extras.require("send", ["send"])
     from sluice import shop
 
-    directory = Options.of(arguments).chassis().data_dir
-    file = Path(arguments.file) if arguments.file else directory / credentials.NAME
+    directory = SettingsSources.from_arguments(arguments).chassis_settings().data_dir
+    file = Path(arguments.file) if arguments.file else directory / credentials.FILE_NAME
     known = credentials.read(file)
-    url = (arguments.url or data.announced(directory) or known.base_url).rstrip("/")
+    url = (arguments.url or data.running_url(directory) or known.base_url).rstrip("/")
     query_url = (arguments.query_url or url).rstrip("/")
     explore = f"{query_url}/orgs/{known.org_slug}/projects/{known.project_slug}/explore"
     _require(url, f"{url}/v1/traces", "takes no exports")
@@ -73,7 +73,7 @@ def _wait_for(
     soon as ClickHouse is there. Raises StartupError when it does not come, or may not be read.
     """
     while True:
-        seen = _seen(address, known)
+        seen = _fetch_json(address, known)
         if seen is not None and whole(seen):
             return seen
         if time.monotonic() > deadline:
@@ -84,17 +84,17 @@ def _wait_for(
         time.sleep(_POLL_S)
 
 
-def _seen(address: str, known: Bootstrap) -> dict[str, Any] | None:
+def _fetch_json(address: str, known: Bootstrap) -> dict[str, Any] | None:
     """What is at the address; None for nothing yet. Raises StartupError."""
     try:
         seen: dict[str, Any] = json.loads(_get(address, known.access_token))
     except urllib.error.HTTPError as error:
-        if error.code in _NOT_YET:
+        if error.code in _RETRY_STATUSES:
             return None
         if error.code == HTTPStatus.TOO_MANY_REQUESTS:
-            from sluice.shop import waiting
+            from sluice.shop import retry_hint
 
-            raise StartupError(f"{address} answers 429: {waiting(error.headers.get('Retry-After'))}") from error
+            raise StartupError(f"{address} answers 429: {retry_hint(error.headers.get('Retry-After'))}") from error
         raise StartupError(f"{address} answers {error.code} {error.reason}.") from error
     except OSError as error:
         raise StartupError(f"{address} cannot be read: {error}.") from error

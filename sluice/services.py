@@ -13,23 +13,23 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from chassis.clickhouse import ClickHouse, StoreMisconfigured, StoreUnavailable
-from chassis.cursor import cursor_signer
-from chassis.health import Dependency, Tolerated
-from chassis.identity.checks import Checks
+from chassis.cursor import load_cursor_signer
+from chassis.health import Dependency, OptionalDependency
+from chassis.identity.checks import AuthGuards
 from chassis.limits.local import LocalLimiter
 from chassis.limits.redis import RedisLimiter
 from chassis.redis import Redis, open_redis
 from chassis.relational import Database
-from chassis.schema import CheckedClickHouse
+from chassis.schema import VerifiedClickHouse
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
-from chassis.web import Resource, Route, Service, build_app
+from chassis.web import CleanupContext, Route, Service, build_app
 from sluice import __version__, interface
-from sluice.options import Options
+from sluice.options import SettingsSources
 
-Step = Callable[[CheckedClickHouse], Awaitable[object]]
+AfterOpen = Callable[[VerifiedClickHouse], Awaitable[object]]
 
-EVERY: Final = ("gateway", "query", "control")
+ALL_SERVICES: Final = ("gateway", "query", "control")
 SPARE_HANDLES: Final = 2  # of the gateway: derived rows and probes, beside the batches being inserted
 INGEST_QUEUE: Final = 64  # calls; the gateway bounds its memory itself, in bytes
 EXPLORE_QUEUE: Final = 64  # calls: probes, and reads while those before them are being cancelled; others wait in turns
@@ -38,17 +38,17 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass
-class _Parts:
+class _AppBuilder:
     """An application while it is put together."""
 
-    options: Options
+    options: SettingsSources
     chassis: ChassisSettings
     telemetry: Telemetry
-    checks: Checks
+    guards: AuthGuards
     redis: Redis | None
-    after_opening: Step
+    after_open: AfterOpen
     routes: list[Route] = field(default_factory=list)
-    resources: list[Resource] = field(default_factory=list)
+    resources: list[CleanupContext] = field(default_factory=list)
     readiness: list[Dependency] = field(default_factory=list)
 
     def add(self, service: Service) -> None:
@@ -56,17 +56,17 @@ class _Parts:
         The gateway is the first: what it takes exports without is no reason to send them away, though reads need it.
         """
         self.routes += service.routes
-        self.resources += service.resources
+        self.resources += service.cleanup_contexts
         known = {dependency.name for dependency in self.readiness}
         self.readiness += [dependency for dependency in service.readiness if dependency.name not in known]
 
 
-async def look(clickhouse: CheckedClickHouse) -> None:
+async def verify_clickhouse(clickhouse: VerifiedClickHouse) -> None:
     """Refuse to start with tables of another release or with wrong credentials. A server that is away is no reason:
     it is looked at once it is back, and until then the service is not ready and answers what it can.
     """
     try:
-        await clickhouse.look()
+        await clickhouse.verify_schema()
     except StoreMisconfigured:
         raise
     except StoreUnavailable as error:
@@ -75,26 +75,26 @@ async def look(clickhouse: CheckedClickHouse) -> None:
         log.warning("clickhouse is away, starting without it", address=clickhouse.address, detail=str(error))
 
 
-def assemble(
+def compose_app(
     names: Sequence[str],
-    options: Options,
+    options: SettingsSources,
     chassis: ChassisSettings,
     telemetry: Telemetry,
-    after_opening: Step = look,
+    after_open: AfterOpen = verify_clickhouse,
 ) -> web.Application:
     """The named services in one application. `after_opening` is done once with ClickHouse, before anything uses it."""
-    telemetry.describe(__version__, _decoder(names))
-    redis = configured_redis(chassis, telemetry.registry)
-    checks = Checks.over(Database.configured(chassis), telemetry.registry, redis)
-    parts = _Parts(options, chassis, telemetry, checks, redis, after_opening)
+    telemetry.set_build_info(__version__, _decoder(names))
+    redis = redis_from_settings(chassis, telemetry.registry)
+    checks = AuthGuards.create(Database.from_settings(chassis), telemetry.registry, redis)
+    parts = _AppBuilder(options, chassis, telemetry, checks, redis, after_open)
     parts.resources.append(checks.running)
     # A gateway alone goes on with the keys that it knows.
-    parts.readiness.append(Tolerated(checks.database) if names == ("gateway",) else checks.database)
+    parts.readiness.append(OptionalDependency(checks.database) if names == ("gateway",) else checks.database)
     if redis is not None:
         parts.resources.append(redis.running)
         if checks.broadcast is not None:
             parts.resources.append(checks.broadcast.running)
-        parts.readiness.append(Tolerated(redis))
+        parts.readiness.append(OptionalDependency(redis))
     for name in names:
         _ADD[name](parts)
     return build_app(
@@ -102,15 +102,15 @@ def assemble(
         service=names[0] if len(names) == 1 else "sluice",
         settings=chassis,
         telemetry=telemetry,
-        resources=parts.resources,
+        cleanup_contexts=parts.resources,
         guards=checks.guards,
         readiness=parts.readiness,
-        whole_interface=interface.whole if len(names) == 1 else None,
+        full_document=interface.load_document if len(names) == 1 else None,
         limiter=None if redis is None else RedisLimiter(redis, LocalLimiter(), telemetry.registry),
     )
 
 
-def configured_redis(chassis: ChassisSettings, registry: CollectorRegistry | None = None) -> Redis | None:
+def redis_from_settings(chassis: ChassisSettings, registry: CollectorRegistry | None = None) -> Redis | None:
     """The one of the settings, not started; None where there is none. Raises StartupError for a URL that is none."""
     return open_redis(chassis.redis_url, chassis.redis_timeout_s, registry) if chassis.redis_url else None
 
@@ -129,7 +129,7 @@ def open_clickhouse(
 ) -> ClickHouse:
     """A `ClickHouse` of the configured store, not started. `timeout_s`: where the work takes longer than is usual."""
     return ClickHouse(
-        chassis.clickhouse,
+        chassis.effective_clickhouse_url,
         handles=handles,
         max_waiting=max_waiting,
         timeout_s=chassis.clickhouse_timeout_s if timeout_s is None else timeout_s,
@@ -138,9 +138,9 @@ def open_clickhouse(
     )
 
 
-def _checked_clickhouse(chassis: ChassisSettings, *, handles: int, max_waiting: int) -> CheckedClickHouse:
-    return CheckedClickHouse(
-        chassis.clickhouse,
+def _verified_clickhouse(chassis: ChassisSettings, *, handles: int, max_waiting: int) -> VerifiedClickHouse:
+    return VerifiedClickHouse(
+        chassis.effective_clickhouse_url,
         handles=handles,
         max_waiting=max_waiting,
         timeout_s=chassis.clickhouse_timeout_s,
@@ -150,36 +150,36 @@ def _checked_clickhouse(chassis: ChassisSettings, *, handles: int, max_waiting: 
 
 
 def _scratch(chassis: ChassisSettings) -> Path | None:
-    return chassis.data_dir / "tmp" if chassis.embedded else None
+    return chassis.data_dir / "tmp" if chassis.uses_embedded_clickhouse else None
 
 
-def _add_gateway(parts: _Parts) -> None:
+def _add_gateway(parts: _AppBuilder) -> None:
     from gateway.app import service
     from gateway.settings import GatewaySettings
 
     settings = parts.options.load(GatewaySettings)
     handles = settings.max_batches + settings.slow_batches + settings.recovery_batches + SPARE_HANDLES
-    clickhouse = _checked_clickhouse(parts.chassis, handles=handles, max_waiting=INGEST_QUEUE)
-    parts.resources.append(_opened(clickhouse, _once(parts)))
+    clickhouse = _verified_clickhouse(parts.chassis, handles=handles, max_waiting=INGEST_QUEUE)
+    parts.resources.append(_open_and_run(clickhouse, _run_once(parts)))
     parts.add(
         service(
             parts.chassis,
             settings,
             clickhouse,
             parts.telemetry,
-            database=parts.checks.database,
+            database=parts.guards.database,
             redis=parts.redis,
         )
     )
 
 
-def _add_query(parts: _Parts) -> None:
+def _add_query(parts: _AppBuilder) -> None:
     from query.app import service
     from query.settings import QuerySettings
 
     settings = parts.options.load(QuerySettings)
-    clickhouse = _checked_clickhouse(parts.chassis, handles=settings.handles_used, max_waiting=EXPLORE_QUEUE)
-    signer = cursor_signer(settings.cursor_key, parts.chassis.data_dir / "cursor.key")
+    clickhouse = _verified_clickhouse(parts.chassis, handles=settings.effective_handles, max_waiting=EXPLORE_QUEUE)
+    signer = load_cursor_signer(settings.cursor_key, parts.chassis.data_dir / "cursor.key")
     parts.add(
         service(
             settings,
@@ -189,34 +189,34 @@ def _add_query(parts: _Parts) -> None:
             send_min_rate=parts.chassis.send_min_rate,
         )
     )
-    parts.resources.append(_stepped(clickhouse, _once(parts)))
+    parts.resources.append(_run_after_open(clickhouse, _run_once(parts)))
 
 
-def _add_control(parts: _Parts) -> None:
+def _add_control(parts: _AppBuilder) -> None:
     from control.app import service
     from control.settings import ControlSettings
 
-    parts.add(service(parts.options.load(ControlSettings), parts.chassis, parts.checks, parts.telemetry.registry))
+    parts.add(service(parts.options.load(ControlSettings), parts.chassis, parts.guards, parts.telemetry.registry))
 
 
-_ADD: Final[Mapping[str, Callable[[_Parts], None]]] = {
+_ADD: Final[Mapping[str, Callable[[_AppBuilder], None]]] = {
     "gateway": _add_gateway,
     "query": _add_query,
     "control": _add_control,
 }
 
 
-def _once(parts: _Parts) -> Step:
+def _run_once(parts: _AppBuilder) -> AfterOpen:
     """The step for the first service that opens ClickHouse, nothing for the next."""
-    step, parts.after_opening = parts.after_opening, _nothing
+    step, parts.after_open = parts.after_open, _nothing
     return step
 
 
-async def _nothing(_clickhouse: CheckedClickHouse) -> None:
+async def _nothing(_clickhouse: VerifiedClickHouse) -> None:
     """For a store that another service has looked at."""
 
 
-def _opened(clickhouse: CheckedClickHouse, step: Step) -> Resource:
+def _open_and_run(clickhouse: VerifiedClickHouse, step: AfterOpen) -> CleanupContext:
     async def opened(_app: web.Application) -> AsyncIterator[None]:
         await clickhouse.start()
         await step(clickhouse)
@@ -226,7 +226,7 @@ def _opened(clickhouse: CheckedClickHouse, step: Step) -> Resource:
     return opened
 
 
-def _stepped(clickhouse: CheckedClickHouse, step: Step) -> Resource:
+def _run_after_open(clickhouse: VerifiedClickHouse, step: AfterOpen) -> CleanupContext:
     """For a service that opens its ClickHouse itself."""
 
     async def stepped(_app: web.Application) -> AsyncIterator[None]:

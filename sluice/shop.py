@@ -29,20 +29,20 @@ _EXPORTS: Final = 2  # spans, and a log record
 _UNITS: Final = ((86_400, "days"), (3_600, "h"), (60, "min"))
 
 
-class Sent(NamedTuple):
+class SampleResult(NamedTuple):
     """What arrived: the trace id in hex, and how many spans it has."""
 
     trace_id: str
     spans: int
 
 
-def send(url: str, key: str) -> Sent:
+def send(url: str, key: str) -> SampleResult:
     """Export to `url` with a project key. Raises StartupError when the server does not take all of it."""
     resource = Resource.create(
         {"service.name": "shop", "service.version": "1.0.0", "deployment.environment.name": "example"}
     )
     headers = {"X-Legacy-Auth": f"Legacy legacy_key={key}"}
-    complaints = _Complaints()
+    complaints = _ExportErrors()
     watched = _Session()
     spans = OTLPSpanExporter(endpoint=f"{url}/v1/traces", headers=headers, timeout=_TIMEOUT_S, session=watched)
     records = OTLPLogExporter(endpoint=f"{url}/v1/logs", headers=headers, timeout=_TIMEOUT_S, session=watched)
@@ -51,16 +51,16 @@ def send(url: str, key: str) -> Sent:
     loggers = LoggerProvider(resource=resource, shutdown_on_exit=False)
     loggers.add_log_record_processor(BatchLogRecordProcessor(records))
     with complaints:
-        trace_id = _order(tracers.get_tracer("sluice.send"), loggers)
+        trace_id = _emit_order(tracers.get_tracer("sluice.send"), loggers)
         tracers.shutdown()
         loggers.shutdown()
-    refusal = watched.refusal(complaints.texts)
+    refusal = watched.rejection(complaints.texts)
     if refusal is not None:
         raise StartupError(f"{url} did not take the trace: {refusal}")
-    return Sent(trace_id, SPANS)
+    return SampleResult(trace_id, SPANS)
 
 
-def waiting(retry_after: str | None) -> str:
+def retry_hint(retry_after: str | None) -> str:
     """A sentence on when to come back, rounded up; `retry_after` is the header, in seconds."""
     seconds = int(retry_after) if retry_after and re.fullmatch("[0-9]{1,9}", retry_after) else 0
     if not seconds:
@@ -74,33 +74,33 @@ class _Session(requests.Session):
 
     def __init__(self) -> None:
         super().__init__()
-        self.answers: dict[str, requests.Response] = {}
+        self.responses: dict[str, requests.Response] = {}
         self.hooks["response"].append(self._keep)
 
     def _keep(self, answer: requests.Response, **_how: object) -> None:
-        self.answers[str(answer.request.url)] = answer
+        self.responses[str(answer.request.url)] = answer
 
-    def refusal(self, complaints: Sequence[str]) -> str | None:
+    def rejection(self, export_errors: Sequence[str]) -> str | None:
         """Why not everything was taken; None where it was. `complaints` are the SDK's own words."""
-        for answer in self.answers.values():
+        for answer in self.responses.values():
             if answer.status_code == HTTPStatus.TOO_MANY_REQUESTS:
-                return _limit(answer)
-        if len(self.answers) == _EXPORTS and all(answer.ok for answer in self.answers.values()):
+                return _rate_limit_message(answer)
+        if len(self.responses) == _EXPORTS and all(answer.ok for answer in self.responses.values()):
             return None
-        return complaints[-1] if complaints else "no answer."
+        return export_errors[-1] if export_errors else "no answer."
 
 
-def _limit(answer: requests.Response) -> str:
+def _rate_limit_message(answer: requests.Response) -> str:
     """Which limit it was, in the gateway's words, and when to come back."""
     try:
         reason = status_pb2.Status.FromString(answer.content).message
     except DecodeError:  # somebody else's 429, as a proxy's
         reason = f"{answer.reason}."
-    when = waiting(answer.headers.get("Retry-After"))
+    when = retry_hint(answer.headers.get("Retry-After"))
     return f"429, {reason} {when} `sluice limits` shows and sets quota and rates."
 
 
-class _Complaints(logging.Handler):
+class _ExportErrors(logging.Handler):
     """What the SDK logs, instead of raising, when an attempt fails; it may succeed with the next."""
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class _Complaints(logging.Handler):
         logging.getLogger("opentelemetry").removeHandler(self)
 
 
-def _order(tracer: Tracer, loggers: LoggerProvider) -> str:
+def _emit_order(tracer: Tracer, loggers: LoggerProvider) -> str:
     """One order of 180 ms that ended just now: a query, then a payment that fails and is logged."""
     end = time.time_ns()
     start = end - 180 * _MILLISECOND

@@ -10,20 +10,20 @@ from typing import Final
 
 from chassis import migrations
 from chassis.errors import StartupError
-from chassis.identity.signing_keys import KnownKey, list_known, withdraw_key
+from chassis.identity.signing_keys import StoredKey, list_all_keys, withdraw_key
 from chassis.relational import Database, format_time
 from chassis.settings import ChassisSettings
 from sluice import process
-from sluice.options import Options
+from sluice.options import SettingsSources
 
 MAX_SHOWN: Final = 1_000
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Do it and print what there is; the exit code. Raises StartupError for a key that is none."""
-    settings = Options.of(arguments).chassis()
+    settings = SettingsSources.from_arguments(arguments).chassis_settings()
     process.log_to_stderr(settings)
-    migrations.check(settings.database)
+    migrations.check(settings.effective_database_url)
     withdrawn = arguments.kid if arguments.action == "withdraw" else None
     now = datetime.now(UTC)
     for key in process.run(_work(settings, withdrawn, now)):
@@ -31,20 +31,20 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _work(settings: ChassisSettings, withdrawn: str | None, now: datetime) -> list[KnownKey]:
-    database = Database.configured(settings)
+async def _work(settings: ChassisSettings, withdrawn: str | None, now: datetime) -> list[StoredKey]:
+    database = Database.from_settings(settings)
     await database.start()
     try:
         async with database.write() as connection:
             if withdrawn is not None and not await withdraw_key(connection, withdrawn, now):
                 raise StartupError(f"There is no signing key {withdrawn}.")
-            return await list_known(connection, MAX_SHOWN)
+            return await list_all_keys(connection, MAX_SHOWN)
     finally:
         await database.close()
 
 
-def _line(key: KnownKey, now: datetime) -> str:
-    state = "in use" if key.believed_at(now) else "not heard of for a week"
+def _line(key: StoredKey, now: datetime) -> str:
+    state = "in use" if key.trusted_at(now) else "not heard of for a week"
     if key.withdrawn_at is not None:
         state = f"withdrawn {format_time(key.withdrawn_at)}"
     return f"{key.kid}: {state}, made {format_time(key.created_at)}, seen {format_time(key.seen_at)}"

@@ -20,30 +20,30 @@ from chassis.serve import bind, bind_health, serve
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from sluice import credentials, data, extras, founding, process, workers
-from sluice.example import example
-from sluice.options import Options
-from sluice.services import EVERY, assemble, open_clickhouse
+from sluice.example import quickstart_text
+from sluice.options import SettingsSources
+from sluice.services import ALL_SERVICES, compose_app, open_clickhouse
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until stopped; the exit code."""
-    options = Options.of(arguments)
-    settings = options.chassis()
-    if arguments.workers > 1 and settings.embedded:
+    options = SettingsSources.from_arguments(arguments)
+    settings = options.chassis_settings()
+    if arguments.workers > 1 and settings.uses_embedded_clickhouse:
         raise StartupError(
             "--workers above 1 needs a ClickHouse server, for the embedded one (chdb:) allows one process: "
             "set SLUICE_CLICKHOUSE_URL to an http(s) URL.",
             exit_code=2,
         )
-    extras.require("up", extras.of_services(EVERY, settings))
+    extras.require("up", extras.of_services(ALL_SERVICES, settings))
     process.log_to_stderr(settings)
     if arguments.share_port:
-        return workers.work(EVERY, options, settings, arguments.share_port)
-    with data.held(settings.data_dir, alone=True) as held:
-        listener = bind(settings.host, settings.port, share=arguments.workers > 1)
+        return workers.run_worker(ALL_SERVICES, options, settings, arguments.share_port)
+    with data.locked(settings.data_dir, exclusive=True) as held:
+        listener = bind(settings.host, settings.port, reuse_port=arguments.workers > 1)
         settings = process.with_bound_port(settings, listener)
         health = [] if arguments.workers > 1 else bind_health(settings)  # else the supervisor's
-        migrations.migrate(settings.database)
+        migrations.migrate(settings.effective_database_url)
         announce = partial(_announce, settings, held)
         if arguments.workers > 1:
             process.run(_prepare(settings))
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _serve(
-    options: Options,
+    options: SettingsSources,
     settings: ChassisSettings,
     listener: workers.Listener,
     health: list[workers.Listener],
@@ -62,8 +62,8 @@ async def _serve(
     await _bootstrap(settings)
     telemetry = Telemetry("sluice")
     migrate = partial(schema.migrate, retention_days=settings.retention_days)
-    app = assemble(EVERY, options, settings, telemetry, after_opening=migrate)
-    await serve(app, listener, settings, telemetry, announce, more=health)
+    app = compose_app(ALL_SERVICES, options, settings, telemetry, after_open=migrate)
+    await serve(app, listener, settings, telemetry, announce, extra_listeners=health)
 
 
 async def _prepare(settings: ChassisSettings) -> None:
@@ -78,19 +78,19 @@ async def _prepare(settings: ChassisSettings) -> None:
 
 
 async def _bootstrap(settings: ChassisSettings) -> None:
-    database = Database.configured(settings)
+    database = Database.from_settings(settings)
     await database.start()
     try:
-        file = settings.data_dir / credentials.NAME
-        await bootstrap(database, settings.base_url, partial(credentials.write, file), founding.tell)
+        file = settings.data_dir / credentials.FILE_NAME
+        await bootstrap(database, settings.base_url, partial(credentials.write, file), founding.record_bootstrap)
     finally:
         await database.close()
 
 
-def _announce(settings: ChassisSettings, held: data.Held) -> None:
+def _announce(settings: ChassisSettings, held: data.DataDirLock) -> None:
     """Tell a person where it listens and how to begin; never a secret."""
-    held.announce(settings.base_url)
+    held.write_url(settings.base_url)
     print(f"Sluice listens on {settings.base_url} and keeps its data in {settings.data_dir}.\n", flush=True)
-    file = settings.data_dir / credentials.NAME
+    file = settings.data_dir / credentials.FILE_NAME
     if file.exists():
-        print(example(settings.base_url, settings.data_dir, file), flush=True)
+        print(quickstart_text(settings.base_url, settings.data_dir, file), flush=True)

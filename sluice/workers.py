@@ -26,42 +26,42 @@ from typing import Final, TypeAlias
 import msgspec
 import structlog
 
-from chassis.health import Dependency, Unready
-from chassis.serve import FAREWELL_S, bind, bind_health, listening, serve
+from chassis.health import Dependency, NotReady
+from chassis.serve import DRAIN_GRACE_S, bind, bind_health, listening, serve
 from chassis.settings import ChassisSettings
-from chassis.siblings import Siblings, Worker, bound
+from chassis.siblings import WorkerDependency, WorkerMetrics, bind_worker_socket
 from chassis.telemetry import Telemetry
 from chassis.web import build_app
 from sluice import handover, process
-from sluice.options import Options
-from sluice.services import assemble
+from sluice.options import SettingsSources
+from sluice.services import compose_app
 
 Listener: TypeAlias = socket.socket
 
 # A worker that was asked to end while it was still starting dies of the signal; it had nothing to drain.
-_WELL: Final = (0, -signal.SIGTERM)
-_WRONG_SETTINGS: Final = 2  # no restart will help; the command ends with it as one process alone does
+_CLEAN_EXIT_CODES: Final = (0, -signal.SIGTERM)
+_SETTINGS_EXIT_CODE: Final = 2  # no restart will help; the command ends with it as one process alone does
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
-class Share:
+class WorkerSpec:
     """What the supervisor has for one worker; descriptors are inherited."""
 
     number: int
-    lifeline: int
-    accepts: int  # the pipe to say so
-    sibling: int
-    names: Sequence[bytes]  # of all siblings
+    parent_pipe: int
+    ready_pipe: int  # the pipe to say so
+    metrics_socket: int
+    metrics_addresses: Sequence[bytes]  # of all siblings
     listeners: Sequence[int]
 
     def __str__(self) -> str:
-        names, listeners = ",".join(name.hex() for name in self.names), ",".join(map(str, self.listeners))
-        return f"{self.number}:{self.lifeline}:{self.accepts}:{self.sibling}:{names}:{listeners}"
+        names, listeners = ",".join(name.hex() for name in self.metrics_addresses), ",".join(map(str, self.listeners))
+        return f"{self.number}:{self.parent_pipe}:{self.ready_pipe}:{self.metrics_socket}:{names}:{listeners}"
 
     @classmethod
-    def read(cls, text: str) -> "Share":
+    def parse(cls, text: str) -> "WorkerSpec":
         """From an option of the command line."""
         *numbers, names, listeners = text.split(":")
         number, lifeline, accepts, sibling = map(int, numbers)
@@ -96,44 +96,48 @@ def supervise(
 
 def _listeners(command: str, settings: ChassisSettings, listener: Listener, count: int) -> list[Listener]:
     """At least one for each worker, all bound like `listener`: those of the supervisor before, and new ones."""
-    listeners = handover.taken(settings.data_dir, listener, command)
+    listeners = handover.take_over_sockets(settings.data_dir, listener, command)
     if listeners:
         listener.close()
     else:
         listeners = [listener]
     host, port = listeners[0].getsockname()[:2]
-    return listeners + [bind(host, port, share=True) for _ in range(count - len(listeners))]
+    return listeners + [bind(host, port, reuse_port=True) for _ in range(count - len(listeners))]
 
 
-def work(names: Sequence[str], options: Options, settings: ChassisSettings, text: str) -> int:
+def run_worker(names: Sequence[str], options: SettingsSources, settings: ChassisSettings, spec: str) -> int:
     """Be one of the processes: the port is shared, data directory and schemas are the supervisor's business.
 
     `text`: what the supervisor has for it.
     """
-    process.run(_work(names, options, settings, Share.read(text)))
+    process.run(_serve_worker(names, options, settings, WorkerSpec.parse(spec)))
     return 0
 
 
-async def _work(names: Sequence[str], options: Options, settings: ChassisSettings, share: Share) -> None:
-    stop = _at_the_end_of(share.lifeline)  # before anything is opened: a supervisor may be killed while workers start
-    siblings = Siblings(share.number, socket.socket(fileno=share.sibling), share.names)
+async def _serve_worker(
+    names: Sequence[str], options: SettingsSources, settings: ChassisSettings, share: WorkerSpec
+) -> None:
+    stop = _stop_with_parent(
+        share.parent_pipe
+    )  # before anything is opened: a supervisor may be killed while workers start
+    siblings = WorkerMetrics(share.number, socket.socket(fileno=share.metrics_socket), share.metrics_addresses)
     listener, *more = (socket.socket(fileno=each) for each in share.listeners)
-    telemetry = Telemetry(_service(names), siblings=siblings)
-    app = assemble(names, options, settings, telemetry)
-    await serve(app, listener, settings, telemetry, partial(_tell_that_it_accepts, share), stop, more)
+    telemetry = Telemetry(_service(names), worker_metrics=siblings)
+    app = compose_app(names, options, settings, telemetry)
+    await serve(app, listener, settings, telemetry, partial(_report_accepting, share), stop, more)
 
 
 def _service(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else "sluice"
 
 
-def _tell_that_it_accepts(share: Share) -> None:
+def _report_accepting(share: WorkerSpec) -> None:
     with suppress(BrokenPipeError):  # the supervisor is gone, which the lifeline tells
-        os.write(share.accepts, b"+")
-    os.close(share.accepts)
+        os.write(share.ready_pipe, b"+")
+    os.close(share.ready_pipe)
 
 
-def _at_the_end_of(lifeline: int) -> asyncio.Event:
+def _stop_with_parent(lifeline: int) -> asyncio.Event:
     """Set once the supervisor is gone: the pipe is readable then, and never before."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -159,8 +163,8 @@ class Supervisor:
         self._settings = settings
         self._listeners = listeners
         self._accepting = asyncio.Event()  # all of them do
-        self._workers: Sequence[Worker] = ()
-        self._asked: list[Dependency] = [self]  # whether they are ready; workers once they accept
+        self._workers: Sequence[WorkerDependency] = ()
+        self._readiness: list[Dependency] = [self]  # whether they are ready; workers once they accept
         self.draining = False
 
     async def run(self, health: Sequence[Listener], announce: Callable[[], None]) -> int:
@@ -169,24 +173,24 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(name, stop.set)
-        siblings = [bound() for _ in range(self._count)]
+        siblings = [bind_worker_socket() for _ in range(self._count)]
         names = [each.getsockname() for each in siblings]
         async with AsyncExitStack() as stack:
             for each in health:
-                await stack.enter_async_context(self._telling(each, names))
+                await stack.enter_async_context(self._serve_health(each, names))
             processes = await self._start(siblings, names)
             ends = [loop.create_task(worker.wait()) for worker in processes]
             asked = await self._watch(stop, ends, announce)
-            return await self._end(processes, ends, asked=asked)
+            return await self._shut_down(processes, ends, asked=asked)
 
     @asynccontextmanager
-    async def _telling(self, listener: Listener, names: Sequence[bytes]) -> AsyncIterator[None]:
+    async def _serve_health(self, listener: Listener, names: Sequence[bytes]) -> AsyncIterator[None]:
         """/livez, /readyz and /metrics of the workers together."""
-        settings = msgspec.structs.replace(self._settings, drain_timeout_s=FAREWELL_S)
-        telemetry = Telemetry(self._name, siblings=Siblings(None, None, names))
-        self._workers = [Worker(number, name) for number, name in enumerate(names)]
+        settings = msgspec.structs.replace(self._settings, drain_timeout_s=DRAIN_GRACE_S)
+        telemetry = Telemetry(self._name, worker_metrics=WorkerMetrics(None, None, names))
+        self._workers = [WorkerDependency(number, name) for number, name in enumerate(names)]
         service = "sluice" if self._name == "up" else self._name
-        app = build_app([], service=service, settings=settings, telemetry=telemetry, readiness=self._asked)
+        app = build_app([], service=service, settings=settings, telemetry=telemetry, readiness=self._readiness)
         async with listening(app, listener, settings, telemetry):
             yield
 
@@ -195,9 +199,9 @@ class Supervisor:
     async def probe(self) -> None:
         """As something that its own readiness depends on."""
         if self.draining:
-            raise Unready("is shutting down")
+            raise NotReady("is shutting down")
         if not self._accepting.is_set():
-            raise Unready("waits for its workers")
+            raise NotReady("waits for its workers")
 
     async def _start(self, siblings: Sequence[socket.socket], names: Sequence[bytes]) -> list[Process]:
         """The workers. What says that they accept is read from here on."""
@@ -206,7 +210,7 @@ class Supervisor:
         processes = []
         for number, sibling in enumerate(siblings):
             listeners = [each.fileno() for each in self._listeners[number :: self._count]]
-            share = Share(number, lifeline, accepts, sibling.fileno(), names, listeners)
+            share = WorkerSpec(number, lifeline, accepts, sibling.fileno(), names, listeners)
             # Sessions of their own: a terminal's Ctrl-C would reach the workers beside the signal that is passed on.
             processes.append(
                 await asyncio.create_subprocess_exec(
@@ -219,10 +223,10 @@ class Supervisor:
             each.close()
         os.close(lifeline)
         os.close(accepts)
-        self._count_those_who_accept(told)
+        self._count_accepting(told)
         return processes
 
-    def _count_those_who_accept(self, told: int) -> None:
+    def _count_accepting(self, told: int) -> None:
         loop = asyncio.get_running_loop()
         waited_for = self._count
 
@@ -232,7 +236,7 @@ class Supervisor:
             waited_for -= len(said)
             if not waited_for:
                 self._accepting.set()
-                self._asked.extend(self._workers)
+                self._readiness.extend(self._workers)
             if not said or not waited_for:
                 loop.remove_reader(told)
                 os.close(told)
@@ -247,38 +251,38 @@ class Supervisor:
         stopped, accepting = loop.create_task(stop.wait()), loop.create_task(self._accepting.wait())
         await asyncio.wait([stopped, accepting, *ends], return_when=asyncio.FIRST_COMPLETED)
         if accepting.done() and not stop.is_set():
-            with handover.offered(self._settings.data_dir, self._listeners, self._name):
+            with handover.offer_sockets(self._settings.data_dir, self._listeners, self._name):
                 announce()
                 await asyncio.wait([stopped, *ends], return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
         accepting.cancel()
         return stop.is_set()
 
-    async def _end(self, processes: Sequence[Process], ends: Sequence[asyncio.Task[int]], *, asked: bool) -> int:
+    async def _shut_down(self, processes: Sequence[Process], ends: Sequence[asyncio.Task[int]], *, asked: bool) -> int:
         """Have them all end; the exit code."""
         self.draining = True
         for listener in self._listeners:
             listener.close()  # or clients would still wait in its queue, with nobody there to accept them
         first = [] if asked else [number for number, end in enumerate(ends) if end.done()]
         for number in first:
-            _tell(number, ends[number].result(), "; ending the others")
-        _pass_on(processes)
+            _log_exit(number, ends[number].result(), "; ending the others")
+        _forward_sigterm(processes)
         codes = await asyncio.gather(*ends)
-        badly = [number for number, code in enumerate(codes) if code not in _WELL and number not in first]
+        badly = [number for number, code in enumerate(codes) if code not in _CLEAN_EXIT_CODES and number not in first]
         for number in badly:
-            _tell(number, codes[number])
+            _log_exit(number, codes[number])
         faults = {codes[number] for number in (*first, *badly)}
-        return _WRONG_SETTINGS if _WRONG_SETTINGS in faults else int(bool(faults))
+        return _SETTINGS_EXIT_CODE if _SETTINGS_EXIT_CODE in faults else int(bool(faults))
 
 
-def _tell(number: int, code: int, then: str = "") -> None:
+def _log_exit(number: int, code: int, then: str = "") -> None:
     """How a worker ended, by its return code: the signal's number where it is negative."""
     how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
     said = f"worker {number} {how}{then}"
     log.error(said)
 
 
-def _pass_on(processes: Sequence[Process]) -> None:
+def _forward_sigterm(processes: Sequence[Process]) -> None:
     for worker in processes:
         if worker.returncode is None:
             worker.send_signal(signal.SIGTERM)

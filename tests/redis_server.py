@@ -111,7 +111,7 @@ def patience() -> Iterator[None]:
     """A machine under load is slow, and no Redis on it is away for that."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shared, "CONNECT_S", _DEADLINE_S)
-        patch.setattr(client, "SILENCE_S", _DEADLINE_S)
+        patch.setattr(client, "SOCKET_TIMEOUT_S", _DEADLINE_S)
         yield
 
 

@@ -12,15 +12,15 @@ from aiohttp.test_utils import make_mocked_request
 from openapi_spec_validator import validate
 
 from chassis.reference.fields import Schemas
-from chassis.reference.page import page
+from chassis.reference.page import render_page
 from chassis.telemetry import Telemetry
-from chassis.validation import MAX_MESSAGE_LENGTH, one_of
-from sluice.interface import made, whole
-from sluice.options import Options
-from sluice.services import EVERY, assemble
+from chassis.validation import MAX_MESSAGE_LENGTH, must_be_one_of
+from sluice.interface import build_document, load_document
+from sluice.options import SettingsSources
+from sluice.services import ALL_SERVICES, compose_app
 
 ROOT = Path(__file__).parents[1]
-DEPLOYMENTS = (EVERY, *((name,) for name in EVERY))
+DEPLOYMENTS = (ALL_SERVICES, *((name,) for name in ALL_SERVICES))
 REFUSED_BY_ANY = {"400", "500"}
 REFUSED_BEHIND_BEARER = {"401", "403", "404", "429", "503"}
 NO_BODY = {"204"}
@@ -31,8 +31,8 @@ def application(request: pytest.FixtureRequest, tmp_path: Path) -> web.Applicati
     """As the command puts it together, not started."""
     origins = {"SLUICE_GATEWAY_CORS_ORIGINS": "*", "SLUICE_QUERY_CORS_ORIGINS": "*"}
     environment = {"SLUICE_DATA": str(tmp_path), **origins}
-    options = Options(environment, None, {})
-    return assemble(request.param, options, options.chassis(), Telemetry("test"))
+    options = SettingsSources(environment, None, {})
+    return compose_app(request.param, options, options.chassis_settings(), Telemetry("test"))
 
 
 async def answered(application: web.Application, path: str) -> bytes:
@@ -116,11 +116,11 @@ def test_every_list_of_names_fits_into_a_message(document: Any) -> None:
     """Which is cut where it is longer."""
     for name, schema in document["components"]["schemas"].items():
         for part in (schema, *schema.get("properties", {}).values()):
-            assert len(one_of(map(str, part.get("enum", ())))) <= MAX_MESSAGE_LENGTH, name
+            assert len(must_be_one_of(map(str, part.get("enum", ())))) <= MAX_MESSAGE_LENGTH, name
 
 
 def test_the_page_shows_every_operation(document: Any) -> None:
-    text = page(document).decode()
+    text = render_page(document).decode()
     for name, operation in operations(document):
         assert f'<article id="{operation["operationId"]}">' in text, name
     assert all(f">{tag['name']}</h2>" in text for tag in document["tags"])
@@ -130,13 +130,13 @@ def test_the_page_shows_every_operation(document: Any) -> None:
 
 
 def test_the_document_that_is_shipped_is_that_of_this_tree() -> None:
-    assert (ROOT / "sluice" / "openapi.json").read_bytes() == made(), "make interface"
+    assert (ROOT / "sluice" / "openapi.json").read_bytes() == build_document(), "make interface"
 
 
 async def test_every_service_shows_the_page_of_all(application: web.Application, document: Any) -> None:
     """Behind a proxy it is one of them that is asked. `/openapi.json` is its own."""
     shown = (await answered(application, "/docs")).decode()
-    every = operations(whole())
+    every = operations(load_document())
     assert [name for name, each in every if f'<article id="{each["operationId"]}">' not in shown] == []
     title = document["info"]["title"]
     assert (f"For programs, of {title} alone: " in shown) is (title != "Sluice")

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from gateway.decoding import FEW_ITEMS, MANY_ITEMS
 from proto.otlp import codec
-from proto.otlp.policy import Decoded, DecodeError, Policy, Signal
+from proto.otlp.policy import DecodedPayload, DecodeError, Policy, Signal
 from proto.otlp.wire import bytes_field
 from tests.proto.otlp.as_json import as_json
 from tests.proto.otlp.realistic import NOW_NS, request
@@ -207,7 +207,7 @@ def _measure_here(path: str, signal: str, is_json: str, way: str) -> None:
     sent = Body(Path(path).read_bytes(), "traces" if signal == "traces" else "logs", is_json == "1")
     decode = {"whole": _decode, "kernel": _read_json, "items": _read_json_items, "python": _read_json_in_python}[way]
     decode(Body(small(span())) if way == "whole" else _json(b"{}"))  # what is loaded once is no request's memory
-    paid = codec.json_memory(sent.body, Policy(), _LEFT.get(way)) if way != "whole" else 0
+    paid = codec.estimate_json_memory(sent.body, Policy(), _LEFT.get(way)) if way != "whole" else 0
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts again at what is resident now
     before = _status("VmRSS")
     outcome = decode(sent)
@@ -217,7 +217,7 @@ def _measure_here(path: str, signal: str, is_json: str, way: str) -> None:
 _LEFT: Final = {"kernel": FEW_ITEMS, "items": MANY_ITEMS}
 
 
-def _read_json(sent: Body, left: codec.Left = FEW_ITEMS) -> str:
+def _read_json(sent: Body, left: codec.PythonReadLimit = FEW_ITEMS) -> str:
     decoded = codec.decode_json_within(left, sent.signal, sent.body, 1, Policy(), NOW_NS)
     return "left to Python" if decoded is None else _outcome(decoded)
 
@@ -230,7 +230,7 @@ def _read_json_in_python(sent: Body) -> str:
     return _outcome(codec.decode_json_in_python(sent.signal, sent.body, 1, Policy(), NOW_NS))
 
 
-def _outcome(decoded: Decoded) -> str:
+def _outcome(decoded: DecodedPayload) -> str:
     return f"{decoded.accepted + sum(decoded.rejected.values())} items, {decoded.accepted} accepted"
 
 
@@ -241,7 +241,7 @@ def _decode(sent: Body) -> str:
         decoded = decode(sent.signal, sent.body, 1, policy, NOW_NS)
     except DecodeError as error:
         return f"refused: {error.reason}"
-    blocks = codec.assemble([decoded], 1)
+    blocks = codec.build_blocks([decoded], 1)
     column_mb = sum(len(piece) for block in blocks for piece in block.pieces) / MB
     return f"{decoded.accepted} accepted, {sum(decoded.rejected.values())} rejected, {column_mb:.1f} MB of columns"
 

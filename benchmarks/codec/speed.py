@@ -45,14 +45,14 @@ def ways(signal: Signal) -> dict[str, tuple[Way, int]]:
         "upb: parse": (lambda: parse(body), ITEMS),
         "upb: parse, strings as bytes": (lambda: parse_bytes(body), ITEMS),
         "kernel: decode": (lambda: kernel.decode(signal, body, 1, policy, NOW_NS), ITEMS),
-        f"kernel: assemble {BATCH} requests": (lambda: kernel.assemble(decoded, 1), ITEMS * BATCH),
+        f"kernel: assemble {BATCH} requests": (lambda: kernel.build_blocks(decoded, 1), ITEMS * BATCH),
         "kernel: JSON to protobuf": (lambda: kernel.to_protobuf(signal, as_text, policy, ItemReader(signal), 0), ITEMS),
         "kernel: decode JSON": (
-            lambda: codec.decode_json_within(codec.Left(0, 0), signal, as_text, 1, policy, NOW_NS),
+            lambda: codec.decode_json_within(codec.PythonReadLimit(0, 0), signal, as_text, 1, policy, NOW_NS),
             ITEMS,
         ),
         "kernel: decode JSON without spaces": (
-            lambda: codec.decode_json_within(codec.Left(0, 0), signal, compact, 1, policy, NOW_NS),
+            lambda: codec.decode_json_within(codec.PythonReadLimit(0, 0), signal, compact, 1, policy, NOW_NS),
             ITEMS,
         ),
         "kernel: decode JSON, an item in 64 left": (
@@ -66,7 +66,7 @@ def ways(signal: Signal) -> dict[str, tuple[Way, int]]:
         ),
         "json.loads of the same JSON": (lambda: json.loads(as_text), ITEMS),
         "reference: decode": (lambda: reference.decode(signal, body, 1, policy, NOW_NS), ITEMS),
-        "reference: assemble 1 request": (lambda: reference.assemble(slow, 1), ITEMS),
+        "reference: assemble 1 request": (lambda: reference.build_blocks(slow, 1), ITEMS),
     }
 
 

@@ -18,18 +18,18 @@ import psutil  # type: ignore[import-untyped]  # it has no types
 import sqlalchemy as sa
 from aiohttp import web
 
-from chassis.destinations import Policy
+from chassis.destinations import EgressPolicy
 from chassis.egress import Egress
 from chassis.identity.bootstrap import provision
 from chassis.identity.tables import organizations, principals
 from chassis.migrations import migrate
 from chassis.relational import Database, to_milliseconds
-from chassis.sealing import KeyFile, Sealer
+from chassis.sealing import KeyFile, SecretBox
 from control.channels import store as channels
 from control.channels.config import Kind, WebhookConfig
 from control.channels.store import Channel
 from control.deliveries import store
-from control.deliveries.kinds.send import Ways
+from control.deliveries.kinds.send import Transports
 from control.deliveries.message import Message
 from control.deliveries.sending import DeliveryMetrics, Sender
 from control.deliveries.tables import deliveries
@@ -77,12 +77,12 @@ async def _measure(url: str, directory: Path, port: int, number: int) -> None:
     database = Database(url)
     await database.start()
     keys = KeyFile(directory / "sealing.keys")
-    keys.draw()
-    sealer = Sealer(keys)
+    keys.generate()
+    sealer = SecretBox(keys)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         good, hanging = await fill(database, sealer, port, silent.getsockname()[1], number)
-        egress = Egress(Policy((ipaddress.ip_network("127.0.0.0/8"),), http=True))
-        ways = Ways(egress, egress, None, "", "")
+        egress = Egress(EgressPolicy((ipaddress.ip_network("127.0.0.0/8"),), allow_http=True))
+        ways = Transports(egress, egress, None, "", "")
         sender = Sender(database, sealer, ways, DeliveryMetrics(None))
         process = psutil.Process()
         memory, cpu, began = process.memory_info().rss, sum(process.cpu_times()[:2]), time.perf_counter()
@@ -105,7 +105,7 @@ async def _measure(url: str, directory: Path, port: int, number: int) -> None:
     )
 
 
-async def fill(database: Database, sealer: Sealer, port: int, silent: int, number: int) -> tuple[int, str]:
+async def fill(database: Database, sealer: SecretBox, port: int, silent: int, number: int) -> tuple[int, str]:
     """Channels and their deliveries, and as many again for the silent one as for another; its id."""
     async with database.write() as connection:
         await provision(connection, "http://127.0.0.1", "acme", "web")

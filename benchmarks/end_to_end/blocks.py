@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 
 from benchmarks.gateway.bodies import Kind, bodies
 from chassis.settings import ChassisSettings
-from gateway.batches.blocks import sealed_blocks
+from gateway.batches.blocks import build_insert_blocks
 from gateway.batches.insert import new_batch_id
-from gateway.decoding import decoded_again
+from gateway.decoding import redecode
 from gateway.settings import GatewaySettings
-from proto.otlp.policy import Decoded
+from proto.otlp.policy import DecodedPayload
 from proto.otlp.responses import Media
 
 _PROJECT: Final = 1
@@ -22,7 +22,7 @@ _ENCODINGS: Final = {"protobuf gzip": "gzip"}
 class _Request(NamedTuple):
     """What a batch is made of."""
 
-    decoded: Decoded
+    decoded: DecodedPayload
     wire_bytes: int
 
 
@@ -34,7 +34,7 @@ def write(directory: Path, kind: Kind, requests: int, batches: int) -> int:
     sending, nbytes, number = _requests(kind), 0, 0
     for batch in range(batches):
         size = requests * (batch + 1) // batches - requests * batch // batches
-        for sealed in sealed_blocks(list(islice(sending, size)), new_batch_id(), time.time_ns() // 10**6):
+        for sealed in build_insert_blocks(list(islice(sending, size)), new_batch_id(), time.time_ns() // 10**6):
             path = directory / f"{number:06}.{sealed.token.replace(':', '-')}.{sealed.block.table}"
             path.write_bytes(b"".join(sealed.block.pieces))
             nbytes += sealed.nbytes
@@ -48,5 +48,5 @@ def _requests(kind: Kind) -> Iterator[_Request]:
     media: Media = "json" if kind.encoding == "JSON" else "protobuf"
     encoding = _ENCODINGS.get(kind.encoding, "identity")
     for body in cycle(bodies(kind)):
-        decoded = decoded_again(kind.signal, media, encoding, body, _PROJECT, policy, time.time_ns())
+        decoded = redecode(kind.signal, media, encoding, body, _PROJECT, policy, time.time_ns())
         yield _Request(decoded, len(body))

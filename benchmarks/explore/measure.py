@@ -11,7 +11,7 @@ from benchmarks.explore.data import END_NS, HOUR_NS
 from benchmarks.explore.layouts import CONTRIB, SIGNOZ, SLUICE
 from benchmarks.explore.served import PROJECT, Served
 from benchmarks.explore.shapes import LONG, NEWEST, PAGE, Facts, Places, Shape
-from query.asking.instant import parse_instant
+from query.asking.instant import parse_timestamp
 from query.rows import SPAN_SELECT
 
 ENDPOINT: Final = "endpoint"
@@ -136,7 +136,7 @@ class Contest:
         last = page["data"][-1]
         return {
             "cursor": page["nextCursor"],
-            "last_ns": parse_instant(last["startTime"], 0),
+            "last_ns": parse_timestamp(last["startTime"], 0),
             "last_trace": last["traceId"],
             "last_span": last["spanId"],
         }

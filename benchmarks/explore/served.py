@@ -16,7 +16,7 @@ from chassis.access import Guards
 from chassis.clickhouse import ClickHouse, QueryLimits
 from chassis.cursor import CursorSigner
 from chassis.errors import Unauthorized
-from chassis.identity.model import Grant, Reach
+from chassis.identity.model import AuthenticatedCredential, AuthorizationContext
 from chassis.serve import bind, listening
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
@@ -43,14 +43,18 @@ class Request(NamedTuple):
 class _Open:
     """A guard that lets everybody see one project, by the name that he gives; who may see what is not measured."""
 
-    async def authenticate(self, authorization: str | None) -> Grant:
+    async def authenticate(self, authorization: str | None) -> AuthenticatedCredential:
         if authorization is None:
             raise Unauthorized
-        return Grant("t", authorization, "o", "shop", Role.MEMBER, frozenset({Scope.EXPLORE_READ}))
+        return AuthenticatedCredential("t", authorization, "o", "shop", Role.MEMBER, frozenset({Scope.EXPLORE_READ}))
 
-    async def authorize(self, grant: Grant, org_slug: str, project_slug: str | None, scopes: Collection[str]) -> Reach:
+    async def authorize(
+        self, grant: AuthenticatedCredential, org_slug: str, project_slug: str | None, scopes: Collection[str]
+    ) -> AuthorizationContext:
         held = frozenset(Scope(scope) for scope in scopes)
-        return Reach(grant.principal_id, "t", grant.org_id, org_slug, Role.MEMBER, held, PROJECT, project_slug)
+        return AuthorizationContext(
+            grant.principal_id, "t", grant.org_id, org_slug, Role.MEMBER, held, PROJECT, project_slug
+        )
 
 
 class Served:
@@ -101,14 +105,14 @@ class Served:
         self._exit.push_async_callback(self._engine.close)
         settings = ChassisSettings(api_rate=0, analysis_rate=0)  # one client asks more than a principal may
         query_settings, telemetry = self._settings, Telemetry("query")
-        store = ClickHouse(url, handles=query_settings.handles_used)
+        store = ClickHouse(url, handles=query_settings.effective_handles)
         built = service(query_settings, clickhouse=store, signer=CursorSigner(b"k" * 32))
         app = build_app(
             built.routes,
             service=built.name,
             settings=settings,
             telemetry=telemetry,
-            resources=built.resources,
+            cleanup_contexts=built.cleanup_contexts,
             guards=Guards(bearer=_Open()),
             readiness=built.readiness,
         )

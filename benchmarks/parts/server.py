@@ -22,8 +22,8 @@ from chassis.serve import bind, listening
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from sluice import process
-from sluice.options import Options
-from sluice.services import assemble, open_clickhouse
+from sluice.options import SettingsSources
+from sluice.services import compose_app, open_clickhouse
 
 SAMPLE_S: Final = 0.5
 _PARTS: Final = """
@@ -93,14 +93,14 @@ def _cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-async def serve(options: Options, settings: ChassisSettings, projects: int) -> None:
+async def serve(options: SettingsSources, settings: ChassisSettings, projects: int) -> None:
     """Serve until standard input ends."""
     keys = await _keys(settings, projects)
     telemetry = Telemetry("parts")
     clickhouse = open_clickhouse(settings)
     await clickhouse.start()
     await schema.migrate(clickhouse, retention_days=settings.retention_days)
-    app = assemble(("gateway",), options, settings, telemetry)
+    app = compose_app(("gateway",), options, settings, telemetry)
     listener = bind("127.0.0.1", 0)
     async with listening(app, listener, settings, telemetry):
         watch = Watch(clickhouse, telemetry)
@@ -114,8 +114,8 @@ async def serve(options: Options, settings: ChassisSettings, projects: int) -> N
 
 
 async def _keys(settings: ChassisSettings, projects: int) -> list[str]:
-    migrations.migrate(settings.database)
-    database = Database(settings.database)
+    migrations.migrate(settings.effective_database_url)
+    database = Database(settings.effective_database_url)
     await database.start()
     keys = []
     async with database.write() as connection:
@@ -143,8 +143,8 @@ def main() -> None:
     parser.add_argument("--projects", type=int, required=True)
     parser.add_argument("--config", default=None)
     arguments = parser.parse_args()
-    options = Options.of(arguments)
-    settings = options.chassis()
+    options = SettingsSources.from_arguments(arguments)
+    settings = options.chassis_settings()
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     process.log_to_stderr(settings)
     process.run(serve(options, settings, arguments.projects))

@@ -16,8 +16,8 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, Error
 from urllib3.exceptions import HTTPError
 
 from chassis.clickhouse import crashes, embedded, errors
-from chassis.clickhouse.target import Target, connections_to, open_client, parse
-from chassis.clickhouse.threads import Threads
+from chassis.clickhouse.target import Target, new_connections, open_client, parse_url
+from chassis.clickhouse.threads import PrestartedExecutor
 
 T = TypeVar("T")
 
@@ -84,7 +84,7 @@ class _Handle:
     def __init__(self, target: Target, timeout_s: float) -> None:
         self._target = target
         self._timeout_s = timeout_s
-        self._connections = connections_to(target)
+        self._connections = new_connections(target)
         self._client: Client | None = None
 
     def client(self) -> Client:
@@ -92,9 +92,9 @@ class _Handle:
             self._client = open_client(self._target, self._timeout_s, self._connections)
         return self._client
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         if self._connections is not None:
-            self._connections.cut()
+            self._connections.abort()
 
     def close(self) -> None:
         if self._client is not None:
@@ -124,8 +124,8 @@ class ClickHouse:
         scratch: Path | None = None,
         memory_bytes: int = 0,
     ) -> None:
-        self._target = parse(url, database)._replace(memory_bytes=memory_bytes)
-        self._max_read_bytes = embedded.read_bytes(embedded.engine_bytes(memory_bytes)) if self.embedded else 0
+        self._target = parse_url(url, database)._replace(memory_bytes=memory_bytes)
+        self._max_read_bytes = embedded.max_read_bytes(embedded.engine_bytes(memory_bytes)) if self.embedded else 0
         self._timeout_s = timeout_s
         self._max_waiting = max_waiting
         self._scratch = scratch
@@ -133,10 +133,10 @@ class ClickHouse:
         self._idle = list(self._handles)
         self._waiters: deque[asyncio.Future[_Handle]] = deque()
         # Kills need a handle and a thread that no query can hold.
-        self._killer = _Handle(self._target, timeout_s)
+        self._kill_handle = _Handle(self._target, timeout_s)
         self._kills: set[asyncio.Task[None]] = set()
         self._running: dict[asyncio.Future[Any], str | None] = {}  # with the comment by which a read is killed
-        self._threads = Threads(handles + 1)
+        self._threads = PrestartedExecutor(handles + 1)
 
     @property
     def embedded(self) -> bool:
@@ -146,7 +146,7 @@ class ClickHouse:
     @property
     def address(self) -> str:
         """Where it is, for messages; without credentials."""
-        return self._target.shown
+        return self._target.redacted_url
 
     async def start(self) -> None:
         """Start the threads and open the embedded engine: a limit on threads, or a bad or taken directory, stops the
@@ -158,22 +158,22 @@ class ClickHouse:
         if self._scratch is not None:
             self._prepare_scratch(self._scratch)
         await self._call(lambda _client: None)
-        crashes.end_at_once()
+        crashes.abort_on_crash()
 
     async def close(self) -> None:
         """End the reads under way, wait for the inserts, close the handles. A server gets no more than CLOSE_S for
         either: it may hang.
         """
         for done, comment in self._running.items():
-            self._end(done, comment)
+            self._cancel_query(done, comment)
         if self._kills:
             await asyncio.wait(self._kills, timeout=CLOSE_S)
         for kill in self._kills:
             kill.cancel()
         if self._running and not self.embedded:
             await asyncio.wait(self._running, timeout=CLOSE_S)
-        for handle in (*self._handles, self._killer):
-            handle.cut()
+        for handle in (*self._handles, self._kill_handle):
+            handle.abort()
         await asyncio.get_running_loop().run_in_executor(None, self._close_handles)
 
     async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None:
@@ -181,7 +181,7 @@ class ClickHouse:
 
         def call(client: Client) -> None:
             settings: dict[str, str | int] = {**INSERT_SETTINGS, "insert_deduplication_token": token}
-            settings |= _known(client, INSERT_SETTINGS_IF_KNOWN)
+            settings |= _supported_settings(client, INSERT_SETTINGS_IF_KNOWN)
             _require(client, settings)
             client.raw_insert(
                 table,
@@ -209,8 +209,8 @@ class ClickHouse:
         comment = f"sluice:{secrets.token_hex(12)}"
 
         def call(client: Client) -> list[tuple[object, ...]]:
-            settings = {**_QUERY_SETTINGS, **_limit_settings(self._affordable(limits)), "log_comment": comment}
-            settings |= _known(client, QUERY_SETTINGS_IF_KNOWN)
+            settings = {**_QUERY_SETTINGS, **_limit_settings(self._cap_memory(limits)), "log_comment": comment}
+            settings |= _supported_settings(client, QUERY_SETTINGS_IF_KNOWN)
             # A user whose profile is read-only already may not send the setting.
             if client.server_settings["readonly"].value == "0":
                 settings["readonly"] = 1
@@ -247,7 +247,7 @@ class ClickHouse:
             finally:
                 client.close()
 
-        await self._threads.run(_translated, create, errors.from_query)
+        await self._threads.run(_classify_errors, create, errors.from_query)
 
     async def probe(self) -> None:
         """A round trip that reads nothing; raises when ClickHouse does not answer, or something else answers 200."""
@@ -260,28 +260,28 @@ class ClickHouse:
         classify: Callable[[int | None, str], errors.StoreError] = errors.from_query,
         comment: str | None = None,
     ) -> T:
-        handle = await self._borrow()
+        handle = await self._acquire()
         try:
-            done = self._threads.run(_translated, lambda: call(handle.client()), classify)
+            done = self._threads.run(_classify_errors, lambda: call(handle.client()), classify)
         except BaseException:
             self._release(handle)
             raise
         self._running[done] = comment
-        done.add_done_callback(lambda future: self._settle(handle, future))
+        done.add_done_callback(lambda future: self._on_done(handle, future))
         try:
             return await asyncio.shield(done)
         except asyncio.CancelledError:
-            self._end(done, comment)
+            self._cancel_query(done, comment)
             raise
 
-    def _affordable(self, limits: QueryLimits) -> QueryLimits:
+    def _cap_memory(self, limits: QueryLimits) -> QueryLimits:
         """`limits`, and in the embedded engine no more memory than leaves room for inserts and merges."""
         if not self._max_read_bytes:
             return limits
         asked = limits.max_memory_bytes or self._max_read_bytes
         return limits._replace(max_memory_bytes=min(asked, self._max_read_bytes))
 
-    def _end(self, running: "asyncio.Future[T]", comment: str | None) -> None:
+    def _cancel_query(self, running: "asyncio.Future[T]", comment: str | None) -> None:
         """Begin to cancel a read in the engine, unless that has begun."""
         if comment is None or running.done():
             return
@@ -290,7 +290,7 @@ class ClickHouse:
         self._kills.add(kill)
         kill.add_done_callback(self._kills.discard)
 
-    async def _borrow(self) -> _Handle:
+    async def _acquire(self) -> _Handle:
         if self._idle:
             return self._idle.pop()
         if len(self._waiters) >= self._max_waiting:
@@ -307,7 +307,7 @@ class ClickHouse:
                 self._release(waiter.result())
             raise
 
-    def _settle(self, handle: _Handle, future: "asyncio.Future[T]") -> None:
+    def _on_done(self, handle: _Handle, future: "asyncio.Future[T]") -> None:
         self._running.pop(future, None)
         if not future.cancelled():
             future.exception()  # an abandoned call's error is nobody's
@@ -325,18 +325,18 @@ class ClickHouse:
         """Cancel the query in the engine; again while it runs, since it may not have begun when the first kill came."""
 
         def kill() -> None:
-            self._killer.client().command(_KILL, parameters={"comment": comment})
+            self._kill_handle.client().command(_KILL, parameters={"comment": comment})
 
         while not running.done():
             try:
-                await self._threads.run(_translated, kill, errors.from_query)
+                await self._threads.run(_classify_errors, kill, errors.from_query)
             except errors.StoreError:
                 return  # the query's own time limit ends it
             await asyncio.wait((running,), timeout=_KILL_PAUSE_S)
 
     def _close_handles(self) -> None:
         self._threads.close()
-        for handle in (*self._handles, self._killer):
+        for handle in (*self._handles, self._kill_handle):
             handle.close()
 
     @staticmethod
@@ -353,7 +353,7 @@ class ClickHouse:
         tempfile.tempdir = os.fspath(scratch)
 
 
-def _translated(call: Callable[[], T], classify: Callable[[int | None, str], errors.StoreError]) -> T:
+def _classify_errors(call: Callable[[], T], classify: Callable[[int | None, str], errors.StoreError]) -> T:
     try:
         return call()
     except Error as error:
@@ -365,7 +365,7 @@ def _translated(call: Callable[[], T], classify: Callable[[int | None, str], err
         raise errors.StoreUnavailable(f"ClickHouse does not answer: {errors.reason(error)}") from error
 
 
-def _known(client: Client, settings: Mapping[str, str | int]) -> dict[str, str | int]:
+def _supported_settings(client: Client, settings: Mapping[str, str | int]) -> dict[str, str | int]:
     """Those that the server knows."""
     return {name: value for name, value in settings.items() if name in client.server_settings}
 

@@ -16,32 +16,32 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 _PROXIES: Final = {"http": "http_proxy", "https": "https_proxy"}
 
 
-class Connections:
+class AbortableConnections:
     """The connections of one client."""
 
     def __init__(self, scheme: str, host: str, port: int, tls: dict[str, Any]) -> None:
         self._lock = threading.Lock()  # threads connect while the event loop's cuts
         self._open: WeakSet[HTTPConnection] = WeakSet()
-        self._cut = False
+        self._aborted = False
         options = {**tls, _PROXIES[scheme]: check_env_proxy(scheme, host, port)}
         self.pool: PoolManager = get_pool_manager(**options)
         self.pool.pool_classes_by_scheme = _pool_classes(self)
 
-    def opened(self, connection: HTTPConnection) -> None:
+    def register(self, connection: HTTPConnection) -> None:
         """Remember one, or cut it at once: the client is being closed."""
         with self._lock:
             self._open.add(connection)
-            late = self._cut
+            late = self._aborted
         if late:
-            _cut(connection)
+            _shut_down(connection)
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         """End every call under way, now and later."""
         with self._lock:
-            self._cut = True
+            self._aborted = True
             connections = set(self._open)
         for connection in connections:
-            _cut(connection)
+            _shut_down(connection)
 
     def close(self) -> None:
         """Close what is idle."""
@@ -49,7 +49,7 @@ class Connections:
         all_managers.pop(self.pool, None)
 
 
-def _cut(connection: HTTPConnection) -> None:
+def _shut_down(connection: HTTPConnection) -> None:
     sock = connection.sock  # read once: its own thread may close it meanwhile
     if sock is not None:
         try:
@@ -58,16 +58,16 @@ def _cut(connection: HTTPConnection) -> None:
             pass  # it is closed
 
 
-def _pool_classes(connections: Connections) -> dict[str, Any]:
+def _pool_classes(connections: AbortableConnections) -> dict[str, Any]:
     class Http(HTTPConnection):
         def connect(self) -> None:
             super().connect()
-            connections.opened(self)
+            connections.register(self)
 
     class Https(HTTPSConnection):
         def connect(self) -> None:
             super().connect()
-            connections.opened(self)
+            connections.register(self)
 
     class HttpPool(HTTPConnectionPool):
         ConnectionCls = Http

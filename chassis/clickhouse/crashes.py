@@ -9,7 +9,7 @@ import signal
 import threading
 from typing import Final
 
-_CRASHES: Final = (
+_CRASH_SIGNALS: Final = (
     signal.SIGABRT,
     signal.SIGBUS,
     signal.SIGFPE,
@@ -21,7 +21,7 @@ _CRASHES: Final = (
 _STDERR: Final = 2
 
 
-def end_at_once() -> None:
+def abort_on_crash() -> None:
     """From here on, in this process: the Python stacks of all threads on standard error, then the default action.
 
     To be called when the engine is open, which it stays: it takes the signals whenever it begins. Only the main thread
@@ -30,6 +30,6 @@ def end_at_once() -> None:
     if threading.current_thread() is not threading.main_thread():
         return
     faulthandler.disable()
-    for number in _CRASHES:
+    for number in _CRASH_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     faulthandler.enable(_STDERR)

@@ -12,10 +12,10 @@ from typing import Final
 from chassis.memory_limit import available_bytes
 
 MIN_BYTES: Final = 256 * 2**20  # with less it cannot work
-NAME: Final = "sluice-engine.xml"
+CONFIG_FILE_NAME: Final = "sluice-engine.xml"
 
 # Of the memory that the process may use: the rest is for requests, batches and answers (docs/operations.md).
-_SHARE: Final = 2 / 5
+_MEMORY_FRACTION: Final = 2 / 5
 # The engine's own defaults of these caches are gigabytes; they count as memory in use and do not give way to a query.
 _CACHES: Final = {
     "mark_cache_size": 16,
@@ -28,10 +28,10 @@ _CACHES: Final = {
 
 def engine_bytes(configured: int) -> int:
     """The engine's memory: `configured`, or where that is 0 two fifths of what the process may use."""
-    return max(MIN_BYTES, configured or int(available_bytes() * _SHARE))
+    return max(MIN_BYTES, configured or int(available_bytes() * _MEMORY_FRACTION))
 
 
-def read_bytes(engine: int) -> int:
+def max_read_bytes(engine: int) -> int:
     """Memory of one read, at most: a quarter, so that some together leave room for inserts and merges."""
     return engine // 4
 
@@ -58,7 +58,7 @@ def configuration(engine: int) -> str:
 
 def write_configuration(directory: Path, engine: int) -> Path:
     """Write it into the engine's directory, where only this process is; the file. Raises OSError."""
-    path = directory / NAME
+    path = directory / CONFIG_FILE_NAME
     text = configuration(engine)
     if not path.exists() or path.read_text() != text:
         path.write_text(text)

@@ -13,12 +13,12 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, Error
 from clickhouse_connect.driver.httpclient import HttpClient
 
 from chassis.clickhouse import embedded, errors
-from chassis.clickhouse.connections import Connections
+from chassis.clickhouse.connections import AbortableConnections
 
 _DATABASE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _TLS_OPTIONS: Final = frozenset(("ca_cert", "client_cert", "client_cert_key"))
 _PORTS: Final = {"http": 8123, "https": 8443}
-_UNREADABLE: Final = (
+_INVALID_URL: Final = (
     "The ClickHouse URL cannot be read: the port must be a number, and / ? # @ : [ ] in a user or password are written "
     "in percent encoding."
 )
@@ -38,12 +38,12 @@ class Target(NamedTuple):
     memory_bytes: int = 0  # of the embedded engine; 0: a share of what the process may use
 
     @property
-    def shown(self) -> str:
+    def redacted_url(self) -> str:
         """The address for messages, without credentials."""
         return f"chdb://{self.directory}" if self.directory is not None else f"{self.scheme}://{self.host}:{self.port}"
 
 
-def parse(url: str, database: str | None = None) -> Target:
+def parse_url(url: str, database: str | None = None) -> Target:
     """Read `chdb:///DIR` or `http(s)://user:pw@host:port/db`; StoreMisconfigured says what is wrong with it.
 
     `database` overrides the one of the URL.
@@ -52,15 +52,15 @@ def parse(url: str, database: str | None = None) -> Target:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:  # its text may quote the password
-        raise errors.StoreMisconfigured(_UNREADABLE) from None
+        raise errors.StoreMisconfigured(_INVALID_URL) from None
     if parts.scheme == "chdb":
-        return _embedded(parts, database)
+        return _parse_embedded(parts, database)
     if parts.scheme not in _PORTS:
         raise errors.StoreMisconfigured(
             f"The ClickHouse URL has the scheme {parts.scheme!r}; it must be chdb:///DIR, http://HOST:PORT/DB or https://HOST:PORT/DB."
         )
     if "@" in parts.path + parts.query + parts.fragment:  # what comes before it belongs to a password
-        raise errors.StoreMisconfigured(_UNREADABLE)
+        raise errors.StoreMisconfigured(_INVALID_URL)
     if not parts.hostname:
         raise errors.StoreMisconfigured("The ClickHouse URL names no host.")
     options = tuple(parse_qsl(parts.query))
@@ -78,7 +78,7 @@ def parse(url: str, database: str | None = None) -> Target:
     )
 
 
-def _embedded(parts: SplitResult, database: str | None) -> Target:
+def _parse_embedded(parts: SplitResult, database: str | None) -> Target:
     if parts.netloc or not parts.path.startswith("/") or parts.path == "/" or parts.query:
         raise errors.StoreMisconfigured(
             "The embedded ClickHouse URL must be chdb:///DIR with an absolute directory and nothing else."
@@ -94,22 +94,24 @@ def _database_name(name: str | None) -> str | None:
     return name
 
 
-def open_client(target: Target, timeout_s: float, connections: Connections | None = None) -> Client:
+def open_client(target: Target, timeout_s: float, connections: AbortableConnections | None = None) -> Client:
     """A connected client; of a server, over `connections`. Blocks; raises StoreMisconfigured or StoreUnavailable."""
     if target.directory is not None:
         return _open_embedded(target, target.directory)
     return _open_server(target, timeout_s, connections)
 
 
-def connections_to(target: Target) -> Connections | None:
+def new_connections(target: Target) -> AbortableConnections | None:
     """Connections for one client of a server, none of them made yet; None for the embedded engine."""
     if target.directory is not None:
         return None
     options = dict(target.options)
-    return Connections(target.scheme, target.host, target.port, {name: options.get(name) for name in _TLS_OPTIONS})
+    return AbortableConnections(
+        target.scheme, target.host, target.port, {name: options.get(name) for name in _TLS_OPTIONS}
+    )
 
 
-def _open_server(target: Target, timeout_s: float, connections: Connections | None) -> Client:
+def _open_server(target: Target, timeout_s: float, connections: AbortableConnections | None) -> Client:
     options = dict(target.options)
     try:
         client = clickhouse_connect.get_client(
@@ -132,7 +134,9 @@ def _open_server(target: Target, timeout_s: float, connections: Connections | No
             client_cert_key=options.get("client_cert_key"),
         )
     except (ClickHouseError, OSError) as error:
-        raise errors.from_open(getattr(error, "code", None), f"{target.shown}: {errors.reason(error)}") from error
+        raise errors.from_open(
+            getattr(error, "code", None), f"{target.redacted_url}: {errors.reason(error)}"
+        ) from error
     if isinstance(client, HttpClient):
         client.http_retries = 0
     return client

@@ -14,7 +14,7 @@ T = TypeVar("T")
 _NAME: Final = "clickhouse"
 
 
-class Threads:
+class PrestartedExecutor:
     """`count` threads: as many calls at once.
 
     A pool starts a thread when a call needs one, and has queued the call when the system refuses the thread (`ulimit

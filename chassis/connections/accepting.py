@@ -16,7 +16,7 @@ from typing import Final
 from chassis.telemetry import Telemetry
 
 BACKLOG: Final = 1024  # connections the kernel holds while the loop is busy
-AT_ONCE: Final = 64  # of them are accepted before something else has its turn
+ACCEPT_BATCH: Final = 64  # of them are accepted before something else has its turn
 PAUSE_S: Final = 0.5  # without descriptors or memory for another one
 
 _EXHAUSTED: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
@@ -53,9 +53,9 @@ class Acceptor:
 
     def _accept(self) -> None:
         try:
-            self._accept_some(AT_ONCE)
+            self._accept_some(ACCEPT_BATCH)
         except OSError as error:
-            self._wait(error)
+            self._pause_accepting(error)
 
     def _accept_some(self, most: int) -> None:
         """What waits, so many at most. Raises OSError when there is nothing left to accept with."""
@@ -79,7 +79,7 @@ class Acceptor:
         except OSError:  # it went away in the meantime
             accepted.close()
 
-    def _wait(self, error: OSError) -> None:
+    def _pause_accepting(self, error: OSError) -> None:
         """Nothing can be accepted: to ask at once again would be a busy loop."""
         self._telemetry.accept_pauses.inc()
         self._telemetry.log.warning("no connection can be accepted for now", detail=error.strerror, pause_s=PAUSE_S)

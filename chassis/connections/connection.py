@@ -14,55 +14,55 @@ from typing import Any, cast
 from aiohttp import web
 from aiohttp.web_request import BaseRequest
 
-from chassis.access import GRANT, PROJECT
-from chassis.connections.deadline import Deadline
-from chassis.connections.heads import fault_of
-from chassis.connections.outside import bare, turn_away
-from chassis.connections.plan import ConnectionPlan
-from chassis.connections.receiver import Receiver
-from chassis.connections.taking import Taken, untaken
+from chassis.access import AUTHENTICATED_CREDENTIAL, PROJECT
+from chassis.connections.deadline import Timeout
+from chassis.connections.heads import parse_failure_error
+from chassis.connections.outside import error_response, reject_connection
+from chassis.connections.plan import ConnectionContext
+from chassis.connections.receiver import RequestReader
+from chassis.connections.taking import SendProgress, unacknowledged_bytes
 from chassis.errors import BadRequest, InternalError
 from chassis.web import CANCEL_ON_DISCONNECT
 
 
-def connections(server: web.Server, plan: ConnectionPlan) -> Callable[[], "Connection"]:
+def connection_factory(server: web.Server, context: ConnectionContext) -> Callable[[], "HttpConnection"]:
     """Makes protocols for the loop that runs."""
     loop = asyncio.get_running_loop()
-    return lambda: Connection(server, loop, plan)
+    return lambda: HttpConnection(server, loop, context)
 
 
-class Connection(Receiver):
+class HttpConnection(RequestReader):
     """An HTTP/1.1 connection that cannot be held for nothing."""
 
-    __slots__ = ("_send_due", "_taken")
+    __slots__ = ("_send_checkpoint", "_send_timeout")
 
-    def __init__(self, server: web.Server, loop: asyncio.AbstractEventLoop, plan: ConnectionPlan) -> None:
-        super().__init__(server, loop, plan)
-        self._send_due = Deadline(loop, plan.settings.send_timeout_s)
-        self._taken = Taken(0, 0)  # of what is sent, when that deadline was set
+    def __init__(self, server: web.Server, loop: asyncio.AbstractEventLoop, context: ConnectionContext) -> None:
+        super().__init__(server, loop, context)
+        self._send_timeout = Timeout(loop, context.settings.send_timeout_s)
+        self._send_checkpoint = SendProgress(0, 0)  # of what is sent, when that deadline was set
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the connection and its first deadline, or turn it away."""
-        if not self._plan.admit(self, transport):
-            turn_away(cast(asyncio.Transport, transport))
+        if not self._context.admit(self, transport):
+            reject_connection(cast(asyncio.Transport, transport))
             self._manager = None  # makes connection_lost of the base class a no-op: it never started
             self._force_close = True
             return
         super().connection_made(transport)
-        self._head_due.set(self._expire_head)
+        self._head_timeout.start(self._on_head_timeout)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Count it no more; begin nothing, and cancel the handler whose answer nobody waits for any more. One that goes
         on keeps its place at the gate.
         """
-        self._head_due.forget()
-        self._send_due.forget()
-        self._plan.crowd.leave(self)
-        self._inlet.clear()
-        self._plan.holdings.release(self)
+        self._head_timeout.cancel()
+        self._send_timeout.cancel()
+        self._context.registry.remove(self)
+        self._input.clear()
+        self._context.head_memory.release(self)
         begun, request, task = self._request_in_progress, self._current_request, self._task_handler
-        if self.doorway is not None and not begun:
-            self.doorway.leave(answered=False)
+        if self.admission is not None and not begun:
+            self.admission.release(succeeded=False)
         super().connection_lost(exc)
         unwanted = request is not None and request.get(CANCEL_ON_DISCONNECT, False)
         if task is not None and (unwanted or not begun):
@@ -71,30 +71,30 @@ class Connection(Receiver):
     def pause_writing(self) -> None:
         """The client does not take what is sent as fast as it comes; until the deadline it has to take enough."""
         super().pause_writing()
-        if not self._send_due.pending:
-            self._watch_taking()
+        if not self._send_timeout.is_pending:
+            self._start_send_timeout()
 
     async def finish_response(
         self, request: BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
         """Answer; then, when this ends the connection with a body unread, say at once that nothing more is coming."""
         if isinstance(resp, web.HTTPException):  # raised by aiohttp outside the skeleton
-            resp = bare(BadRequest("The request cannot be understood."))
-        if request.content.exception() is not None or self._plan.leaving():
+            resp = error_response(BadRequest("The request cannot be understood."))
+        if request.content.exception() is not None or self._context.is_draining():
             resp.force_close()
         finished = await super().finish_response(request, resp, start_time)
-        self._answers += 1
-        self._plan.crowd.rests(self)
-        if self.doorway is not None:
-            self.doorway.leave(answered=resp.status < 400)
+        self._responses_sent += 1
+        self._context.registry.mark_idle(self)
+        if self.admission is not None:
+            self.admission.release(succeeded=resp.status < 400)
         transport = self.transport
         if not resp.keep_alive and not request.content.is_eof() and transport is not None and transport.can_write_eof():
             transport.write_eof()
         if request.content.exception() is not None:
-            self._end_at(request.content)
-        self._parsed = 0
-        self._last = self._last or not resp.keep_alive
-        self.vouched = self.vouched or GRANT in request or PROJECT in request
+            self._close_after(request.content)
+        self._parsed_head_bytes = 0
+        self._is_last_request = self._is_last_request or not resp.keep_alive
+        self.is_authenticated = self.is_authenticated or AUTHENTICATED_CREDENTIAL in request or PROJECT in request
         return finished
 
     async def _handle_request(self, *arguments: Any) -> tuple[web.StreamResponse, bool]:
@@ -104,9 +104,9 @@ class Connection(Receiver):
         try:
             return await super()._handle_request(*arguments)
         finally:
-            if self.doorway is not None:
-                self.doorway.leave(answered=False)  # unless it was said already
-            self._go_on()
+            if self.admission is not None:
+                self.admission.release(succeeded=False)  # unless it was said already
+            self._process_input()
 
     def handle_error(
         self,
@@ -117,29 +117,31 @@ class Connection(Receiver):
     ) -> web.StreamResponse:
         """A head that cannot be parsed, or a fault outside the skeleton; closes the connection, echoes nothing."""
         if status < 500:
-            return bare(fault_of(exc))
+            return error_response(parse_failure_error(exc))
         self.log_exception("connection failed", exc_info=exc)
         if request.writer.output_size > 0:
             raise ConnectionError("a response was begun already")
-        return bare(InternalError())
+        return error_response(InternalError())
 
-    def _watch_taking(self) -> None:
-        self._taken = self._taking()
-        self._send_due.set(self._expire_send)
+    def _start_send_timeout(self) -> None:
+        self._send_checkpoint = self._send_progress()
+        self._send_timeout.start(self._on_send_timeout)
 
-    def _taking(self) -> Taken:
+    def _send_progress(self) -> SendProgress:
         """How far the client is; it may have come to the next answer, or to none."""
         request = self._current_request
         sent = 0 if request is None else request.writer.output_size
-        return Taken(self._answers, sent - untaken(cast(asyncio.Transport, self.transport)))
+        return SendProgress(self._responses_sent, sent - unacknowledged_bytes(cast(asyncio.Transport, self.transport)))
 
-    def _expire_send(self) -> None:
+    def _on_send_timeout(self) -> None:
         """Cut a client that has taken less than it must; one that reads slowly and steadily has until the next time."""
         if self.transport is None or not self._paused:
             return
-        settings = self._plan.settings
-        if self._taking().goes_on_from(self._taken, settings.send_timeout_s * settings.send_min_rate):
-            self._watch_taking()
+        settings = self._context.settings
+        if self._send_progress().has_advanced_from(
+            self._send_checkpoint, settings.send_timeout_s * settings.send_min_rate
+        ):
+            self._start_send_timeout()
         else:
-            self._plan.send_expired()
+            self._context.count_send_timeout()
             self.transport.abort()

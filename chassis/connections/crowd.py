@@ -8,73 +8,73 @@ where each of the others is in the middle of a request, or where its own address
 from collections import OrderedDict
 from typing import Protocol
 
-from chassis.peers import Proxies
+from chassis.peers import TrustedProxies
 
 
-class Guest(Protocol):
+class TrackedConnection(Protocol):
     """A connection."""
 
-    def give_way(self) -> None:
+    def evict(self) -> None:
         """Close at once."""
 
 
-class Crowd:
+class ConnectionRegistry:
     """The connections of a process: `most` of them, `most_of_one` of one address (0: any number).
 
     Of IPv6 a /64 counts as one address. Those of trusted proxies are of many clients, and are not counted by address.
     """
 
-    def __init__(self, most: int, most_of_one: int, proxies: Proxies) -> None:
-        self._most = most
-        self._most_of_one = most_of_one
+    def __init__(self, max_connections: int, max_per_address: int, proxies: TrustedProxies) -> None:
+        self._max_connections = max_connections
+        self._max_per_address = max_per_address
         self._proxies = proxies
-        self._addresses: dict[Guest, str] = {}
-        self._of_one: dict[str, int] = {}
+        self._addresses: dict[TrackedConnection, str] = {}
+        self._count_by_address: dict[str, int] = {}
         # Those that wait for a request, the longest wait first.
-        self._strangers: OrderedDict[Guest, None] = OrderedDict()
-        self._known: OrderedDict[Guest, None] = OrderedDict()
+        self._idle_new: OrderedDict[TrackedConnection, None] = OrderedDict()
+        self._idle_served: OrderedDict[TrackedConnection, None] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._addresses)
 
-    def enter(self, guest: Guest, peer: str) -> bool:
+    def add(self, connection: TrackedConnection, peer: str) -> bool:
         """Take a connection from an address, as one that waits for its first request; False when it is refused."""
-        address = self._proxies.neighbour(peer) if self._most_of_one else ""
-        if address and self._of_one.get(address, 0) >= self._most_of_one:
+        address = self._proxies.peer_key(peer) if self._max_per_address else ""
+        if address and self._count_by_address.get(address, 0) >= self._max_per_address:
             return False
-        if len(self._addresses) >= self._most and not self._make_room():
+        if len(self._addresses) >= self._max_connections and not self._evict_idle():
             return False
-        self._addresses[guest] = address
-        self._strangers[guest] = None
+        self._addresses[connection] = address
+        self._idle_new[connection] = None
         if address:
-            self._of_one[address] = self._of_one.get(address, 0) + 1
+            self._count_by_address[address] = self._count_by_address.get(address, 0) + 1
         return True
 
-    def leave(self, guest: Guest) -> None:
+    def remove(self, connection: TrackedConnection) -> None:
         """A connection ended, or is about to."""
-        address = self._addresses.pop(guest, "")
-        self.works(guest)
+        address = self._addresses.pop(connection, "")
+        self.mark_busy(connection)
         if address:
-            self._of_one[address] -= 1
-            if not self._of_one[address]:
-                del self._of_one[address]
+            self._count_by_address[address] -= 1
+            if not self._count_by_address[address]:
+                del self._count_by_address[address]
 
-    def works(self, guest: Guest) -> None:
+    def mark_busy(self, connection: TrackedConnection) -> None:
         """A whole head is there: it no longer waits."""
-        self._strangers.pop(guest, None)
-        self._known.pop(guest, None)
+        self._idle_new.pop(connection, None)
+        self._idle_served.pop(connection, None)
 
-    def rests(self, guest: Guest) -> None:
+    def mark_idle(self, connection: TrackedConnection) -> None:
         """A request was answered: it waits for the next."""
-        if guest in self._addresses:
-            self.works(guest)
-            self._known[guest] = None
+        if connection in self._addresses:
+            self.mark_busy(connection)
+            self._idle_served[connection] = None
 
-    def _make_room(self) -> bool:
-        waiting = self._strangers or self._known
+    def _evict_idle(self) -> bool:
+        waiting = self._idle_new or self._idle_served
         if not waiting:
             return False
         guest = next(iter(waiting))
-        self.leave(guest)
-        guest.give_way()
+        self.remove(guest)
+        guest.evict()
         return True

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 
-class Deadline:
+class Timeout:
     """`seconds` from when it is set. It keeps nothing of its owner, which would be a cycle for the collector."""
 
     __slots__ = ("_loop", "_seconds", "_timer")
@@ -15,20 +15,20 @@ class Deadline:
         self._timer: asyncio.TimerHandle | None = None
 
     @property
-    def pending(self) -> bool:
+    def is_pending(self) -> bool:
         """Whether it is set."""
         return self._timer is not None
 
-    def set(self, missed: Callable[[], None]) -> None:
+    def start(self, on_timeout: Callable[[], None]) -> None:
         """Call `missed` unless it is forgotten in time. It is not pending."""
-        self._timer = self._loop.call_later(self._seconds, self._expire, missed)
+        self._timer = self._loop.call_later(self._seconds, self._on_timer, on_timeout)
 
-    def forget(self) -> None:
+    def cancel(self) -> None:
         """It was met, or no longer matters."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _expire(self, missed: Callable[[], None]) -> None:
+    def _on_timer(self, on_timeout: Callable[[], None]) -> None:
         self._timer = None
-        missed()
+        on_timeout()

@@ -13,59 +13,67 @@ _SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,16})[;\r]")
 _SIZE_BYTES: Final = 17  # of a chunk's line that are looked at
 
 
-class Unbounded(Exception):
+class FramingLimitExceeded(Exception):
     """A part of the framing is longer than what is permitted."""
 
 
-class Frame(Protocol):
+class BodyFrame(Protocol):
     """The rest of a body."""
 
     @property
-    def held(self) -> int:
+    def trailer_bytes(self) -> int:
         """Bytes of fields behind the body, which the parser keeps."""
 
-    def extent(self, data: bytes) -> int:
+    def consume(self, data: bytes) -> int:
         """How many of the next bytes belong to the body. Raises Unbounded."""
 
 
-class Known:
+class ContentLengthFrame:
     """A body of so many bytes."""
 
-    __slots__ = ("_rest",)
+    __slots__ = ("_remaining_bytes",)
 
-    held = 0
+    trailer_bytes = 0
 
-    def __init__(self, rest: int) -> None:
-        self._rest = rest
+    def __init__(self, content_length: int) -> None:
+        self._remaining_bytes = content_length
 
-    def extent(self, data: bytes) -> int:
+    def consume(self, data: bytes) -> int:
         """As of the protocol."""
-        count = min(self._rest, len(data))
-        self._rest -= count
+        count = min(self._remaining_bytes, len(data))
+        self._remaining_bytes -= count
         return count
 
 
-class Chunked:
+class ChunkedFrame:
     """A body in chunks, with at most `most` bytes of fields behind it. One that is not well formed has no end here."""
 
-    __slots__ = ("_data", "_line", "_line_bytes", "_most", "_over", "_trailer", "held")
+    __slots__ = (
+        "_chunk_remaining_bytes",
+        "_in_trailer",
+        "_is_complete",
+        "_line",
+        "_line_bytes",
+        "_max_trailer_bytes",
+        "trailer_bytes",
+    )
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_trailer_bytes: int) -> None:
+        self._max_trailer_bytes = max_trailer_bytes
         self._line = b""  # how the one under way begins
         self._line_bytes = 0
-        self._data = 0  # bytes of the chunk under way that are to come, with its line end
-        self._trailer = False
-        self._over = False
-        self.held = 0
+        self._chunk_remaining_bytes = 0  # bytes of the chunk under way that are to come, with its line end
+        self._in_trailer = False
+        self._is_complete = False
+        self.trailer_bytes = 0
 
-    def extent(self, data: bytes) -> int:
+    def consume(self, data: bytes) -> int:
         """As of the protocol."""
         at = 0
-        while at < len(data) and not self._over:
-            if self._data:
-                step = min(self._data, len(data) - at)
-                self._data -= step
+        while at < len(data) and not self._is_complete:
+            if self._chunk_remaining_bytes:
+                step = min(self._chunk_remaining_bytes, len(data) - at)
+                self._chunk_remaining_bytes -= step
                 at += step
             else:
                 at = self._to_line_end(data, at)
@@ -77,27 +85,31 @@ class Chunked:
         end = len(data) if found < 0 else found + 1
         self._line += data[at : min(end, at + _SIZE_BYTES - len(self._line))] if len(self._line) < _SIZE_BYTES else b""
         self._line_bytes += end - at
-        self.held += end - at if self._trailer else 0
-        if self.held > self._most or (self._line_bytes > MAX_CHUNK_LINE and not self._trailer):
-            raise Unbounded
+        self.trailer_bytes += end - at if self._in_trailer else 0
+        if self.trailer_bytes > self._max_trailer_bytes or (self._line_bytes > MAX_CHUNK_LINE and not self._in_trailer):
+            raise FramingLimitExceeded
         if found >= 0:
             self._end_line()
         return end
 
     def _end_line(self) -> None:
         line, self._line, self._line_bytes = self._line, b"", 0
-        if self._trailer:
-            self._over = line == b"\r\n"
+        if self._in_trailer:
+            self._is_complete = line == b"\r\n"
             return
         size = _SIZE.match(line)
         if size is None:
-            self._data = 2**63  # the parser will say what is wrong with it
+            self._chunk_remaining_bytes = 2**63  # the parser will say what is wrong with it
         elif int(size[1], 16):
-            self._data = int(size[1], 16) + 2
+            self._chunk_remaining_bytes = int(size[1], 16) + 2
         else:
-            self._trailer = True
+            self._in_trailer = True
 
 
-def frame_of(head: RawRequestMessage, most: int) -> Frame:
+def build_body_frame(head: RawRequestMessage, max_trailer_bytes: int) -> BodyFrame:
     """That of the body behind a head; `most`: bytes of fields behind the body."""
-    return Chunked(most) if head.chunked else Known(int(head.headers.get("Content-Length", "0")))
+    return (
+        ChunkedFrame(max_trailer_bytes)
+        if head.chunked
+        else ContentLengthFrame(int(head.headers.get("Content-Length", "0")))
+    )

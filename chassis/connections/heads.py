@@ -15,40 +15,42 @@ from chassis.errors import ApiError, BadRequest
 
 # What a parsed head takes: each byte as it came, and as text, of which one strange character makes four bytes of each;
 # and for each field the objects around it. Measured: 2.0 and 205, and 5.0 at most.
-BYTES_A_BYTE: Final = 5
-BYTES_A_FIELD: Final = 256
-USUAL_MEMORY: Final = 2**14  # of a head that counts for nothing: its request takes as much in any case
+MEMORY_PER_HEAD_BYTE: Final = 5
+MEMORY_PER_FIELD: Final = 256
+USUAL_HEAD_MEMORY_BYTES: Final = 2**14  # of a head that counts for nothing: its request takes as much in any case
 
 METHODS: Final = frozenset(hdrs.METH_ALL)
 MAX_HEADERS: Final = 128
 
-_FIRST_LINE: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) (/[!-~]{0,2048}) HTTP/([0-9])(?:\.([0-9]))?\r?\n")
-_SPOKEN: Final = (HttpVersion11, HttpVersion10)
+_REQUEST_LINE: Final = re.compile(
+    rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) (/[!-~]{0,2048}) HTTP/([0-9])(?:\.([0-9]))?\r?\n"
+)
+_SUPPORTED_VERSIONS: Final = (HttpVersion11, HttpVersion10)
 _CONTENT_TYPE: Final = re.compile(rb"\r?\nContent-Type:[ \t]*([!-~]{1,128})[ \t]*\r?\n", re.IGNORECASE)
 
 
-class Unreadable(NamedTuple):
+class MalformedRequest(NamedTuple):
     """A request that is to be refused for its head; its `headers` as the request has them."""
 
     headers: object
     error: ApiError
 
 
-class TooLong(Exception):
+class HeadTooLong(Exception):
     """A head is longer than so many bytes."""
 
 
-def memory_of(data: bytes, head: int) -> int:
+def parsed_head_memory_bytes(data: bytes, head_bytes: int) -> int:
     """Bytes of memory that a head takes once it is parsed, the first ones of `data`; 0 for a usual one."""
-    if head < USUAL_MEMORY // (BYTES_A_BYTE + BYTES_A_FIELD // 4):
+    if head_bytes < USUAL_HEAD_MEMORY_BYTES // (MEMORY_PER_HEAD_BYTE + MEMORY_PER_FIELD // 4):
         return 0  # the shortest fields have four bytes
-    memory = head * BYTES_A_BYTE + data.count(b"\n", 0, head) * BYTES_A_FIELD
-    return memory if memory > USUAL_MEMORY else 0
+    memory = head_bytes * MEMORY_PER_HEAD_BYTE + data.count(b"\n", 0, head_bytes) * MEMORY_PER_FIELD
+    return memory if memory > USUAL_HEAD_MEMORY_BYTES else 0
 
 
-def fault_of(fault: object) -> ApiError:
+def parse_failure_error(fault: object) -> ApiError:
     """What a client is told of a head that the parser gave up on with this exception: nothing of what it sent."""
-    if isinstance(fault, TooLong):
+    if isinstance(fault, HeadTooLong):
         return BadRequest(f"The request head is longer than {fault.args[0]} bytes.", close=True)
     if isinstance(fault, LineTooLong):
         return BadRequest(f"A line of the request head is longer than {fault.args[1]} bytes.", close=True)
@@ -57,25 +59,25 @@ def fault_of(fault: object) -> ApiError:
     return BadRequest("The request head cannot be parsed.", close=True)
 
 
-def refusal_of(head: RawRequestMessage, fault: object) -> ApiError | None:
+def bad_head_error(head: RawRequestMessage, fault: object) -> ApiError | None:
     """What a head is refused for; the parser's `fault` is None when it took the head. With a method that nobody knows a
     request is like any other that the path does not have.
     """
-    if head.version not in _SPOKEN:
+    if head.version not in _SUPPORTED_VERSIONS:
         return BadRequest("The versions of HTTP that are understood are 1.1 and 1.0.", close=True)
     if fault is None or (isinstance(fault, BadHttpMethod) and head.method not in METHODS):
         return None
-    return fault_of(fault)
+    return parse_failure_error(fault)
 
 
-def answerable(head: RawRequestMessage) -> Any:
+def with_supported_version(head: RawRequestMessage) -> Any:
     """The head in a version that the answer can be in."""
-    return head if head.version in _SPOKEN else head._replace(version=HttpVersion11)
+    return head if head.version in _SUPPORTED_VERSIONS else head._replace(version=HttpVersion11)
 
 
-def first_line(data: bytes) -> RawRequestMessage | None:
+def parse_request_line(data: bytes) -> RawRequestMessage | None:
     """Method, path and, if it can be found, media type of a head; None when `data` does not begin with a head."""
-    line = _FIRST_LINE.match(data)
+    line = _REQUEST_LINE.match(data)
     if line is None:
         return None
     method, path = line[1].decode(), line[2].decode()

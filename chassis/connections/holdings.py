@@ -7,32 +7,32 @@ holds a head for a moment, and it is short. One that has shown a good credential
 from collections import OrderedDict
 from typing import Final, Protocol
 
-VOUCHED: Final = 4  # powers of two
+AUTHENTICATED_RANK_OFFSET: Final = 4  # powers of two
 
 
-class Holder(Protocol):
+class HeadMemoryHolder(Protocol):
     """A connection."""
 
     @property
-    def vouched(self) -> bool:
+    def is_authenticated(self) -> bool:
         """Whether it has shown a good credential."""
 
-    def shed(self) -> None:
+    def close_for_memory(self) -> None:
         """Close at once, and hold nothing."""
 
 
-class Holdings:
+class HeadMemoryLimit:
     """Of all connections together, `most` bytes."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._held: dict[Holder, tuple[int, int]] = {}  # bytes, and where it is found
-        self._ranks: dict[int, OrderedDict[Holder, None]] = {}
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._held: dict[HeadMemoryHolder, tuple[int, int]] = {}  # bytes, and where it is found
+        self._ranks: dict[int, OrderedDict[HeadMemoryHolder, None]] = {}
         self.total = 0
 
-    def hold(self, holder: Holder, count: int) -> None:
+    def set_held(self, holder: HeadMemoryHolder, count: int) -> None:
         """`holder` holds so many bytes now. Whoever has to go for them is told; that may be itself."""
-        rank = max(0, count.bit_length() - (VOUCHED if holder.vouched else 0))
+        rank = max(0, count.bit_length() - (AUTHENTICATED_RANK_OFFSET if holder.is_authenticated else 0))
         before, rank_before = self._held.get(holder, (0, -1))
         if not count or rank != rank_before:
             self.release(holder)
@@ -42,10 +42,10 @@ class Holdings:
         self._held[holder] = count, rank
         self._ranks.setdefault(rank, OrderedDict())[holder] = None  # where it was, if it was there
         self.total += count - before
-        while self.total > self._most:
-            self._shed_one()
+        while self.total > self._max_bytes:
+            self._close_largest()
 
-    def release(self, holder: Holder) -> None:
+    def release(self, holder: HeadMemoryHolder) -> None:
         """It holds nothing any more."""
         count, rank = self._held.pop(holder, (0, 0))
         if count:
@@ -55,7 +55,7 @@ class Holdings:
             if not alike:
                 del self._ranks[rank]
 
-    def _shed_one(self) -> None:
+    def _close_largest(self) -> None:
         holder = next(iter(self._ranks[max(self._ranks)]))
         self.release(holder)
-        holder.shed()
+        holder.close_for_memory()

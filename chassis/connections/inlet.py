@@ -6,7 +6,7 @@ _END: Final = b"\r\n\r\n"
 _BLANK: Final = b"\r\n"
 
 
-class Inlet:
+class InputBuffer:
     """Bytes in the order in which they came. What comes in many pieces costs no more than what comes in one."""
 
     __slots__ = ("_bytes", "_searched")
@@ -18,7 +18,7 @@ class Inlet:
     def __len__(self) -> int:
         return len(self._bytes)
 
-    def add(self, data: bytes) -> None:
+    def append(self, data: bytes) -> None:
         """Behind what is there."""
         if not self._bytes:
             self._bytes = data
@@ -47,9 +47,9 @@ class Inlet:
     def skip_blank_lines(self) -> None:
         """In front of a head; RFC 9112 2.2."""
         if self._bytes[:1] in (b"\r", b"\n"):
-            self.add_anew(bytes(self._bytes).lstrip(_BLANK))
+            self.replace(bytes(self._bytes).lstrip(_BLANK))
 
-    def add_anew(self, data: bytes) -> None:
+    def replace(self, data: bytes) -> None:
         """Instead of what is there."""
         self._bytes, self._searched = data, 0
 
@@ -60,13 +60,13 @@ class Inlet:
             return -1
         return at + len(_END)
 
-    def keeps_head(self) -> bool:
+    def may_become_head(self) -> bool:
         """Whether what came may yet become a head, of which the end is not there. What begins otherwise, or has lines
         that end otherwise, never does.
         """
         start, self._searched = max(0, self._searched - 1), len(self._bytes)
         return b"A" <= self._bytes[:1] <= b"Z" and self._bytes.find(b"\n\n", start) < 0
 
-    def front(self, count: int) -> bytes:
+    def peek(self, count: int) -> bytes:
         """The first `count` bytes, and what is behind them where that costs nothing."""
         return self._bytes if isinstance(self._bytes, bytes) else bytes(memoryview(self._bytes)[:count])

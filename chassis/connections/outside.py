@@ -8,14 +8,14 @@ from aiohttp import web
 
 from chassis.errors import ApiError, ServiceUnavailable, envelope
 from chassis.gate import date_line
-from chassis.web import JSON_TYPE, request_id_for
+from chassis.web import JSON_TYPE, resolve_request_id
 
 SERVER: Final = "sluice"  # what such an answer says of its maker, as those inside do: no versions
 
 
-def bare(error: ApiError) -> web.Response:
+def error_response(error: ApiError) -> web.Response:
     """What aiohttp is to send; it ends the connection."""
-    rid = request_id_for("")
+    rid = resolve_request_id("")
     answer = web.Response(
         status=error.status,
         body=msgspec.json.encode(envelope(error, rid)),
@@ -25,10 +25,10 @@ def bare(error: ApiError) -> web.Response:
     return answer
 
 
-def turn_away(transport: asyncio.Transport) -> None:
+def reject_connection(transport: asyncio.Transport) -> None:
     """503 on a new connection, without reading, parsing or scheduling anything."""
     error = ServiceUnavailable("Too many connections.")
-    rid = request_id_for("")
+    rid = resolve_request_id("")
     body = msgspec.json.encode(envelope(error, rid))
     head = (
         "HTTP/1.1 503 Service Unavailable\r\n"

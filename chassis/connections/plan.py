@@ -3,15 +3,15 @@
 import asyncio
 from collections.abc import Callable, Mapping
 
-from chassis.connections.crowd import Crowd, Guest
-from chassis.connections.holdings import Holdings
-from chassis.gate import Doorway, Gate
-from chassis.peers import Proxies
+from chassis.connections.crowd import ConnectionRegistry, TrackedConnection
+from chassis.connections.holdings import HeadMemoryLimit
+from chassis.gate import ConnectionAdmission, PreParseFilter
+from chassis.peers import TrustedProxies
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 
 
-class ConnectionPlan:
+class ConnectionContext:
     """What all connections of a process share: deadlines, gates, the cap and who they are."""
 
     def __init__(
@@ -19,44 +19,46 @@ class ConnectionPlan:
         settings: ChassisSettings,
         telemetry: Telemetry,
         *,
-        most: int,
-        gates: Mapping[bytes, Gate],
-        leaving: Callable[[], bool] = lambda: False,
+        max_connections: int,
+        filters: Mapping[bytes, PreParseFilter],
+        is_draining: Callable[[], bool] = lambda: False,
     ) -> None:
         """`leaving`: whether the process is on its way out, so that each answer is the last of its connection."""
         self.settings = settings
         self._telemetry = telemetry
-        self._gates = gates
-        self.leaving = leaving
-        self.crowd = Crowd(most, settings.max_connections_per_address, Proxies(settings.trusted_proxies))
-        self.holdings = Holdings(settings.max_head_buffer_bytes)
-        telemetry.held_by_heads.set_function(lambda: self.holdings.total)
-        telemetry.connections.set_function(lambda: len(self.crowd))
+        self._filters = filters
+        self.is_draining = is_draining
+        self.registry = ConnectionRegistry(
+            max_connections, settings.max_connections_per_address, TrustedProxies(settings.trusted_proxies)
+        )
+        self.head_memory = HeadMemoryLimit(settings.max_head_buffer_bytes)
+        telemetry.head_bytes.set_function(lambda: self.head_memory.total)
+        telemetry.connections.set_function(lambda: len(self.registry))
 
-    def admit(self, connection: Guest, transport: asyncio.BaseTransport) -> bool:
+    def admit(self, connection: TrackedConnection, transport: asyncio.BaseTransport) -> bool:
         """Count one more connection, or refuse it: one too many for the process or for its address."""
         peer = transport.get_extra_info("peername")
-        admitted = self.crowd.enter(connection, peer[0] if isinstance(peer, tuple) else "")
+        admitted = self.registry.add(connection, peer[0] if isinstance(peer, tuple) else "")
         if not admitted:
             self._telemetry.refused_connections.inc()
         return admitted
 
-    def doorway(self) -> Doorway | None:
+    def build_admission(self) -> ConnectionAdmission | None:
         """For one connection; None where there are no gates."""
-        return Doorway(self._gates) if self._gates else None
+        return ConnectionAdmission(self._filters) if self._filters else None
 
-    def gave_way(self) -> None:
+    def count_evicted(self) -> None:
         """A connection that waited was closed for a new one."""
-        self._telemetry.expired.labels("idle").inc()
+        self._telemetry.expired_connections.labels("idle").inc()
 
-    def head_expired(self) -> None:
+    def count_head_timeout(self) -> None:
         """A connection was closed for want of a request head."""
-        self._telemetry.expired.labels("head").inc()
+        self._telemetry.expired_connections.labels("head").inc()
 
-    def heads_shed(self) -> None:
+    def count_head_memory_closed(self) -> None:
         """A connection was closed for the memory that its request head takes."""
         self._telemetry.head_memory_closed.inc()
 
-    def send_expired(self) -> None:
+    def count_send_timeout(self) -> None:
         """A connection was cut whose client did not read its answer."""
-        self._telemetry.expired.labels("send").inc()
+        self._telemetry.expired_connections.labels("send").inc()

@@ -9,25 +9,25 @@ from typing import Final, NamedTuple
 _INT: Final = struct.Struct("i")
 
 
-class Taken(NamedTuple):
+class SendProgress(NamedTuple):
     """How far a client is: the answers behind it, and the bytes of the next."""
 
-    answers: int
-    size: int
+    responses_sent: int
+    sent_bytes: int
 
-    def goes_on_from(self, earlier: "Taken", least: float) -> bool:
+    def has_advanced_from(self, earlier: "SendProgress", min_bytes: float) -> bool:
         """Whether it has taken `least` bytes since, one at least, or has come to the end of an answer."""
-        return self.answers > earlier.answers or self.size - earlier.size >= max(least, 1)
+        return self.responses_sent > earlier.responses_sent or self.sent_bytes - earlier.sent_bytes >= max(min_bytes, 1)
 
 
-def untaken(transport: asyncio.Transport) -> int:
+def unacknowledged_bytes(transport: asyncio.Transport) -> int:
     """Bytes given to the transport that the client's machine has not acknowledged: those in this process and, where the
     system tells (Linux), those in the kernel. What it told once is comparable with what it tells later.
     """
-    return transport.get_write_buffer_size() + _in_the_kernel(transport)
+    return transport.get_write_buffer_size() + _kernel_unacknowledged_bytes(transport)
 
 
-def _in_the_kernel(transport: asyncio.Transport) -> int:
+def _kernel_unacknowledged_bytes(transport: asyncio.Transport) -> int:
     """It holds megabytes, and takes more only when a third of that has gone: a client that reads slowly and steadily
     would seem to stand still for minutes.
     """

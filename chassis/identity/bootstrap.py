@@ -29,7 +29,7 @@ async def bootstrap(
     database: Database,
     base_url: str,
     deliver: Callable[[Bootstrap], None] = lambda _made: None,
-    tell: Callable[[AsyncConnection, Bootstrap], Awaitable[None]] | None = None,
+    record: Callable[[AsyncConnection, Bootstrap], Awaitable[None]] | None = None,
     *,
     org_slug: str = "default",
     project_slug: str = "default",
@@ -40,11 +40,11 @@ async def bootstrap(
     undoes everything, so no secret is made and then lost.
     """
     async with database.write() as connection:
-        if await registry.any_organization(connection):
+        if await registry.has_any_organization(connection):
             return None
         made = await provision(connection, base_url, org_slug, project_slug)
-        if tell is not None:
-            await tell(connection, made)
+        if record is not None:
+            await record(connection, made)
         deliver(made)
     return made
 

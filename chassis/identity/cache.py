@@ -44,7 +44,7 @@ class CacheMetrics:
         )
 
 
-class Limits(NamedTuple):
+class CacheLimits(NamedTuple):
     """How long and how many. Times in seconds, counts in entries."""
 
     fresh_s: float = 5.0
@@ -66,7 +66,7 @@ class LookupCache(Generic[K, V]):
         self,
         name: str,
         fetch: Callable[[K], Awaitable[V | None]],
-        limits: Limits,
+        limits: CacheLimits,
         clock: Callable[[], float],
         metrics: CacheMetrics,
     ) -> None:
@@ -78,8 +78,8 @@ class LookupCache(Generic[K, V]):
         self._unknown: OrderedDict[K, _Entry[V]] = OrderedDict()
         self._fetches: dict[K, asyncio.Task[V | None]] = {}  # those that nothing has overtaken
         self._running: set[asyncio.Task[V | None]] = set()
-        self._strangers = 0  # of them, of keys that nobody knew
-        self._turns = asyncio.Semaphore(MAX_FETCHES)
+        self._unknown_fetches = 0  # of them, of keys that nobody knew
+        self._fetch_slots = asyncio.Semaphore(MAX_FETCHES)
         self._retry_at: float | None = None  # set while the source is away
         self._hits = metrics.lookups.labels(name, "hit")
         self._unknown_hits = metrics.lookups.labels(name, "unknown_hit")
@@ -89,7 +89,7 @@ class LookupCache(Generic[K, V]):
         metrics.entries.labels(name, "known").set_function(lambda: len(self._known))
         metrics.entries.labels(name, "unknown").set_function(lambda: len(self._unknown))
 
-    def recall(self, key: K) -> V | None:
+    def peek(self, key: K) -> V | None:
         """The value when it is known and fresh; costs two dictionary operations and never waits."""
         entry = self._known.get(key)
         if entry is None or self._clock() >= entry.fresh_until:
@@ -98,13 +98,13 @@ class LookupCache(Generic[K, V]):
         self._hits.inc()
         return entry.value
 
-    def knows(self, key: K) -> bool:
+    def contains(self, key: K) -> bool:
         """Whether there is a value in memory, however old."""
         return key in self._known
 
     async def get(self, key: K) -> V | None:
         """The value, None when the source does not have it. Raises ServiceUnavailable when the source is away."""
-        value = self.recall(key)
+        value = self.peek(key)
         if value is not None:
             return value
         entry = self._unknown.get(key)
@@ -112,19 +112,19 @@ class LookupCache(Generic[K, V]):
             self._unknown_hits.inc()
             return None
         if self._retry_at is not None:
-            return await self._get_while_away(key)
+            return await self._get_during_outage(key)
         try:
-            return await self._join(key)
+            return await self._await_fetch(key)
         except ServiceUnavailable:
             return self._serve_stale(key)
 
-    def forget(self, key: K) -> None:
+    def invalidate(self, key: K) -> None:
         """Drop one key now, and what a fetch under way would still bring of it."""
         self._known.pop(key, None)
         self._unknown.pop(key, None)
         self._fetches.pop(key, None)
 
-    def forget_where(self, matches: Callable[[K, V | None], bool]) -> None:
+    def invalidate_where(self, matches: Callable[[K, V | None], bool]) -> None:
         """Ask the source again for all that matches, a key with its value (None: it is unknown, or looked up for the
         first time). What is known stays so: while the source is away it is served as it was, if that is allowed.
         """
@@ -136,9 +136,9 @@ class LookupCache(Generic[K, V]):
         for key in [key for key in self._fetches if matches(key, self._value(key))]:
             del self._fetches[key]
 
-    def forget_all(self) -> None:
+    def invalidate_all(self) -> None:
         """Ask the source again for everything."""
-        self.forget_where(lambda _key, _value: True)
+        self.invalidate_where(lambda _key, _value: True)
 
     async def close(self) -> None:
         """End the fetches under way."""
@@ -151,77 +151,77 @@ class LookupCache(Generic[K, V]):
         entry = self._known.get(key)
         return None if entry is None else entry.value
 
-    async def _get_while_away(self, key: K) -> V | None:
+    async def _get_during_outage(self, key: K) -> V | None:
         """Now and then a caller finds out whether the source is back; one with nothing to serve waits for it."""
         if self._retry_at is None or self._clock() < self._retry_at:
             return self._serve_stale(key)
         self._retry_at = self._clock() + RETRY_S
-        if self._servable(key) is not None:
-            self._start(key)
+        if self._stale_entry(key) is not None:
+            self._start_fetch(key)
             return self._serve_stale(key)
-        return await asyncio.shield(self._start(key))
+        return await asyncio.shield(self._start_fetch(key))
 
     def _serve_stale(self, key: K) -> V | None:
-        entry = self._servable(key)
+        entry = self._stale_entry(key)
         if entry is None:
             self._unavailable.inc()
             raise ServiceUnavailable("The credential cannot be checked now.")
         self._stale.inc()
         return entry.value
 
-    def _servable(self, key: K) -> _Entry[V] | None:
+    def _stale_entry(self, key: K) -> _Entry[V] | None:
         """What is known of the key, if it may be served while the source is away."""
         entry = self._known.get(key)
         young = entry is not None and self._clock() - entry.fetched_at < self._limits.stale_s
         return entry if young else None
 
-    async def _join(self, key: K) -> V | None:
+    async def _await_fetch(self, key: K) -> V | None:
         """Wait for the one fetch of this key; a caller that gives up leaves it to the others."""
         task = self._fetches.get(key)
         if task is None:
-            self._require_place(key)
-            task = self._start(key)
+            self._check_capacity(key)
+            task = self._start_fetch(key)
         return await asyncio.shield(task)
 
-    def _require_place(self, key: K) -> None:
+    def _check_capacity(self, key: K) -> None:
         """ServiceUnavailable for one stranger too many, and where all turns are taken for what has merely grown old."""
         entry = self._known.get(key)
         if entry is None:
-            full = self._strangers >= MAX_UNKNOWN_FETCHES
+            full = self._unknown_fetches >= MAX_UNKNOWN_FETCHES
         else:
-            full = self._turns.locked() and entry.fresh_until != OUTDATED and self._servable(key) is not None
+            full = self._fetch_slots.locked() and entry.fresh_until != OUTDATED and self._stale_entry(key) is not None
         if full:
             raise ServiceUnavailable("The credential cannot be checked now.")
 
-    def _start(self, key: K) -> asyncio.Task[V | None]:
+    def _start_fetch(self, key: K) -> asyncio.Task[V | None]:
         stranger = key not in self._known
         task = asyncio.ensure_future(self._refresh(key))
         self._fetches[key] = task
         self._running.add(task)
-        self._strangers += stranger
-        task.add_done_callback(lambda done: self._finished(key, done, stranger))
+        self._unknown_fetches += stranger
+        task.add_done_callback(lambda done: self._on_fetch_done(key, done, stranger))
         return task
 
     async def _refresh(self, key: K) -> V | None:
-        await self._turn()
+        await self._acquire_fetch_slot()
         try:
             asked_at = self._clock()  # what is answered is as old as the question
-            value = await self._ask(key)
+            value = await self._fetch_from_source(key)
         finally:
-            self._turns.release()
+            self._fetch_slots.release()
         if self._fetches.get(key) is asyncio.current_task():
-            self._keep(key, _Entry(value, asked_at, asked_at + self._limits.fresh_s))
+            self._store(key, _Entry(value, asked_at, asked_at + self._limits.fresh_s))
         return value
 
-    async def _turn(self) -> None:
+    async def _acquire_fetch_slot(self) -> None:
         """Wait for it, so long as a look-up may take."""
         try:
             async with asyncio.timeout(FETCH_TIMEOUT_S):
-                await self._turns.acquire()
+                await self._fetch_slots.acquire()
         except TimeoutError as error:
             raise ServiceUnavailable("The credential cannot be checked now.") from error
 
-    async def _ask(self, key: K) -> V | None:
+    async def _fetch_from_source(self, key: K) -> V | None:
         """What the source says; whether it is away is known from then on."""
         try:
             async with asyncio.timeout(FETCH_TIMEOUT_S):
@@ -235,7 +235,7 @@ class LookupCache(Generic[K, V]):
         self._fetched.inc()
         return value
 
-    def _keep(self, key: K, entry: _Entry[V]) -> None:
+    def _store(self, key: K, entry: _Entry[V]) -> None:
         kept, other, limit = self._known, self._unknown, self._limits.max_known
         if entry.value is None:
             kept, other, limit = self._unknown, self._known, self._limits.max_unknown
@@ -245,9 +245,9 @@ class LookupCache(Generic[K, V]):
         while len(kept) > limit:
             kept.popitem(last=False)
 
-    def _finished(self, key: K, task: asyncio.Task[V | None], stranger: bool) -> None:
+    def _on_fetch_done(self, key: K, task: asyncio.Task[V | None], stranger: bool) -> None:
         self._running.discard(task)
-        self._strangers -= stranger
+        self._unknown_fetches -= stranger
         if self._fetches.get(key) is task:
             del self._fetches[key]
         if not task.cancelled():

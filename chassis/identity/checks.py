@@ -22,7 +22,7 @@ _KEY: Final = "key "
 
 
 @dataclass(frozen=True, slots=True)
-class Checks:
+class AuthGuards:
     """One per process, shared by its services, so that a change made by one counts for all of them at once.
 
     Whoever changes what guards remember says so by one of the `forget_` methods. Where there is a Redis, the guards of
@@ -35,12 +35,12 @@ class Checks:
     broadcast: Broadcast | None = None
 
     @classmethod
-    def over(cls, database: Database, registry: CollectorRegistry | None, redis: Redis | None = None) -> Self:
+    def create(cls, database: Database, registry: CollectorRegistry | None, redis: Redis | None = None) -> Self:
         """Guards over `database`, counted in `registry`."""
         metrics = CacheMetrics(registry)
         bearer, keys = BearerGuard(database, metrics), ProjectKeyGuard(database, metrics)
-        hearing = _Hearing(bearer, keys)
-        broadcast = None if redis is None else Broadcast(redis, CHANNEL, hearing.heard, hearing.missed)
+        hearing = _InvalidationListener(bearer, keys)
+        broadcast = None if redis is None else Broadcast(redis, CHANNEL, hearing.on_message, hearing.on_gap)
         return cls(database, bearer, keys, broadcast)
 
     @property
@@ -48,25 +48,25 @@ class Checks:
         """What the application skeleton asks."""
         return Guards(bearer=self.bearer, project_key=self.project_keys)
 
-    def forget_bearers(self, org_id: str) -> None:
+    def invalidate_bearers(self, org_id: str) -> None:
         """A token, session, principal, membership or project of the organization was changed."""
-        self.bearer.forget(org_id)
-        self._tell(_BEARERS + org_id)
+        self.bearer.invalidate(org_id)
+        self._publish(_BEARERS + org_id)
 
-    def forget_sessions(self, principal_id: str) -> None:
+    def invalidate_sessions(self, principal_id: str) -> None:
         """Sessions of the user were ended or owe something else, in whatever organization."""
-        self.bearer.forget_sessions(principal_id)
-        self._tell(_SESSIONS + principal_id)
+        self.bearer.invalidate_sessions(principal_id)
+        self._publish(_SESSIONS + principal_id)
 
-    def forget_project(self, project_id: int) -> None:
+    def invalidate_project(self, project_id: int) -> None:
         """What keys of the project say of it was changed."""
-        self.project_keys.forget_project(project_id)
-        self._tell(f"{_PROJECT}{project_id}")
+        self.project_keys.invalidate_project(project_id)
+        self._publish(f"{_PROJECT}{project_id}")
 
-    def forget_key(self, key_hash: bytes) -> None:
+    def invalidate_key(self, key_hash: bytes) -> None:
         """The project key behind this hash was changed."""
-        self.project_keys.forget(key_hash)
-        self._tell(_KEY + key_hash.hex())
+        self.project_keys.invalidate(key_hash)
+        self._publish(_KEY + key_hash.hex())
 
     async def running(self, _app: web.Application) -> AsyncIterator[None]:
         """Start the store; at the end close guards and store."""
@@ -76,37 +76,37 @@ class Checks:
         await self.project_keys.close()
         await self.database.close()
 
-    def _tell(self, message: str) -> None:
+    def _publish(self, message: str) -> None:
         if self.broadcast is not None:
-            self.broadcast.tell(message)
+            self.broadcast.publish(message)
 
 
 @dataclass(frozen=True, slots=True)
-class _Hearing:
+class _InvalidationListener:
     """What guards do when another process has changed something."""
 
     bearer: BearerGuard
     project_keys: ProjectKeyGuard
 
-    def heard(self, message: str) -> None:
+    def on_message(self, message: str) -> None:
         what, blank, which = message.partition(" ")
-        forget = {_BEARERS: self.bearer.forget, _SESSIONS: self.bearer.forget_sessions}.get(what + blank)
+        forget = {_BEARERS: self.bearer.invalidate, _SESSIONS: self.bearer.invalidate_sessions}.get(what + blank)
         if forget is not None:
             forget(which)
         elif message.startswith((_PROJECT, _KEY)):
-            self._forget_keys(message)
+            self._invalidate_keys(message)
         else:  # of another release
-            self.missed()
+            self.on_gap()
 
-    def missed(self) -> None:
-        self.bearer.forget_all()
-        self.project_keys.forget_all()
+    def on_gap(self) -> None:
+        self.bearer.invalidate_all()
+        self.project_keys.invalidate_all()
 
-    def _forget_keys(self, message: str) -> None:
+    def _invalidate_keys(self, message: str) -> None:
         try:
             if message.startswith(_KEY):
-                self.project_keys.forget(bytes.fromhex(message.removeprefix(_KEY)))
+                self.project_keys.invalidate(bytes.fromhex(message.removeprefix(_KEY)))
             else:
-                self.project_keys.forget_project(int(message.removeprefix(_PROJECT)))
+                self.project_keys.invalidate_project(int(message.removeprefix(_PROJECT)))
         except ValueError:
-            self.missed()
+            self.on_gap()

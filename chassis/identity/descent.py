@@ -10,18 +10,18 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.identity.model import Reach
+from chassis.identity.model import AuthorizationContext
 from chassis.identity.tables import access_tokens, invitations
 
 
-class Ended(NamedTuple):
+class RevokedCounts(NamedTuple):
     """How much ended with a token, itself not counted."""
 
     tokens: int
     invitations: int
 
 
-async def minting_token(connection: AsyncConnection, by: Reach) -> sa.Row[*tuple[Any, ...]] | None:
+async def issuing_token(connection: AsyncConnection, by: AuthorizationContext) -> sa.Row[*tuple[Any, ...]] | None:
     """Id, scopes and expiry of the token that the bearer has shown; None for a session, which has all of its user's for
     as long as that lasts.
     """
@@ -29,9 +29,9 @@ async def minting_token(connection: AsyncConnection, by: Reach) -> sa.Row[*tuple
     return (await connection.execute(sa.select(*columns).where(access_tokens.c.id == by.token_id))).one_or_none()
 
 
-async def end_line(connection: AsyncConnection, org_id: str, token_id: str, now: datetime) -> Ended:
+async def revoke_tree(connection: AsyncConnection, org_id: str, token_id: str, now: datetime) -> RevokedCounts:
     """Revoke the token, all that was made with it, and so on; what was revoked before stays as it is."""
-    line = _line(org_id, token_id)
+    line = _token_tree(org_id, token_id)
     working = access_tokens.c.id.in_(line) & access_tokens.c.revoked_at.is_(None)
     waiting = (
         invitations.c.minted_with.in_(line)
@@ -42,7 +42,7 @@ async def end_line(connection: AsyncConnection, org_id: str, token_id: str, now:
     others = await _revoke(connection, access_tokens, working & (access_tokens.c.id != token_id), now)
     withdrawn = await _revoke(connection, invitations, waiting, now)
     await _revoke(connection, access_tokens, working, now)
-    return Ended(others, withdrawn)
+    return RevokedCounts(others, withdrawn)
 
 
 async def _revoke(connection: AsyncConnection, table: sa.Table, which: sa.ColumnElement[bool], now: datetime) -> int:
@@ -52,7 +52,7 @@ async def _revoke(connection: AsyncConnection, table: sa.Table, which: sa.Column
     return count
 
 
-def _line(org_id: str, token_id: str) -> sa.Select[tuple[str]]:
+def _token_tree(org_id: str, token_id: str) -> sa.Select[tuple[str]]:
     """Ids of the token and of those that were made with it, and with those."""
     first = sa.select(access_tokens.c.id).where(access_tokens.c.org_id == org_id, access_tokens.c.id == token_id)
     line = first.cte("line", recursive=True)

@@ -13,13 +13,13 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.errors import FactorRequired, Forbidden, NotFound, Unauthorized
-from chassis.identity.model import Grant, Reach
-from chassis.identity.standing import any_disabled, common_scopes, root_of, standings
+from chassis.errors import Forbidden, MfaRequired, NotFound, Unauthorized
+from chassis.identity.model import AuthenticatedCredential, AuthorizationContext
+from chassis.identity.standing import any_disabled, common_scopes, load_membership_statuses, owning_user
 from chassis.identity.tables import access_tokens, delegations, organizations, sessions, users
 from proto.identity import Scope
 
-NOT_VALID: Final = "The access token is not valid."
+INVALID_TOKEN: Final = "The access token is not valid."  # noqa: S105 (a message)
 SECOND_FACTORS: Final = frozenset({"otp", "rc"})  # of RFC 8176, and ours: a recovery code
 
 _TOKENS: Final = (
@@ -56,54 +56,60 @@ _SESSION: Final = (
 )
 
 
-async def token_grant(connection: AsyncConnection, digest: bytes) -> tuple[Grant, datetime | None] | None:
+async def load_token_credential(
+    connection: AsyncConnection, digest: bytes
+) -> tuple[AuthenticatedCredential, datetime | None] | None:
     """Of the token with this hash, and when it was used last; None for none that works."""
     row = (await connection.execute(_BY_HASH, {"hash": digest})).one_or_none()
-    found = None if row is None else await _of_token(connection, row)
+    found = None if row is None else await _build_token_credential(connection, row)
     return None if row is None or found is None else (found, row.last_used_at)
 
 
-async def session_grant(connection: AsyncConnection, session_id: str) -> Grant | None:
+async def load_session_credential(connection: AsyncConnection, session_id: str) -> AuthenticatedCredential | None:
     """Of the session with this id; None for none that lasts."""
     row = (await connection.execute(_SESSION, {"id": session_id})).one_or_none()
     if row is None:
         return None
     owes = row.totp_confirmed_at is not None and SECOND_FACTORS.isdisjoint(row.methods)
-    found = await _granted(connection, row)
-    return None if found is None else replace(found, is_session=True, owes_factor=owes)
+    found = await _build_credential(connection, row)
+    return None if found is None else replace(found, is_session=True, mfa_pending=owes)
 
 
-async def grant_now(connection: AsyncConnection, credential_id: str, now: datetime) -> Grant:
+async def reload_credential(connection: AsyncConnection, credential_id: str, now: datetime) -> AuthenticatedCredential:
     """Of the token or session with this id. Raises Unauthorized, FactorRequired."""
     row = (await connection.execute(_BY_ID, {"id": credential_id})).one_or_none()
     if row is None:
-        found = await session_grant(connection, credential_id)
+        found = await load_session_credential(connection, credential_id)
     else:
-        found = await _of_token(connection, row)
+        found = await _build_token_credential(connection, row)
     if found is None or (found.expires_at is not None and found.expires_at <= now):
-        raise Unauthorized(NOT_VALID)
-    if found.owes_factor:
-        raise FactorRequired
+        raise Unauthorized(INVALID_TOKEN)
+    if found.mfa_pending:
+        raise MfaRequired
     return found
 
 
-async def session_now(connection: AsyncConnection, session_id: str, now: datetime, *, owing: bool) -> Grant:
+async def reload_session_credential(
+    connection: AsyncConnection, session_id: str, now: datetime, *, allow_pending_mfa: bool
+) -> AuthenticatedCredential:
     """Of the session with this id; `owing`: also while its second factor is owed. Raises Unauthorized,
     FactorRequired.
     """
-    found = await session_grant(connection, session_id)
+    found = await load_session_credential(connection, session_id)
     if found is None or (found.expires_at is not None and found.expires_at <= now):
-        raise Unauthorized(NOT_VALID)
-    if found.owes_factor and not owing:
-        raise FactorRequired
+        raise Unauthorized(INVALID_TOKEN)
+    if found.mfa_pending and not allow_pending_mfa:
+        raise MfaRequired
     return found
 
 
-async def reach_now(connection: AsyncConnection, known: Reach, wanted: Collection[str], now: datetime) -> Reach:
+async def reload_authorization(
+    connection: AsyncConnection, known: AuthorizationContext, wanted: Collection[str], now: datetime
+) -> AuthorizationContext:
     """What a bearer may do who reached so far a while ago, and did it with one of the scopes `wanted`. Raises
     Unauthorized, FactorRequired, NotFound, Forbidden.
     """
-    found = await grant_now(connection, known.token_id, now)
+    found = await reload_credential(connection, known.token_id, now)
     if found.role is None:
         raise NotFound
     require_scope(found.scopes, wanted)
@@ -116,26 +122,28 @@ def require_scope(held: frozenset[Scope], wanted: Collection[str]) -> None:
         raise Forbidden(f"The access token or its holder's role lacks the scope {' or '.join(sorted(wanted))}.")
 
 
-async def _of_token(connection: AsyncConnection, row: sa.Row[*tuple[Any, ...]]) -> Grant | None:
-    return await _granted(connection, row, row.scopes, row.subject_id, row.chain)
+async def _build_token_credential(
+    connection: AsyncConnection, row: sa.Row[*tuple[Any, ...]]
+) -> AuthenticatedCredential | None:
+    return await _build_credential(connection, row, row.scopes, row.subject_id, row.chain)
 
 
-async def _granted(
+async def _build_credential(
     connection: AsyncConnection,
     row: sa.Row[*tuple[Any, ...]],
     scopes: list[str] | None = None,
     subject_id: str | None = None,
     chain: list[str] | None = None,
-) -> Grant | None:
+) -> AuthenticatedCredential | None:
     """Of a token's or session's row, with how everyone stands on whom it depends; None when one of them is disabled."""
     involved = {row.principal_id, *(chain or ()), *([] if subject_id is None else [subject_id])}
-    found = await standings(connection, row.org_id, involved)
+    found = await load_membership_statuses(connection, row.org_id, involved)
     if any_disabled(found):
         return None
     granted = None if scopes is None else frozenset(Scope(name) for name in scopes if name in set(Scope))
     reach = common_scopes(found, granted)
     holder = found[row.principal_id]
-    return Grant(
+    return AuthenticatedCredential(
         token_id=row.id,
         principal_id=row.principal_id,
         org_id=row.org_id,
@@ -147,5 +155,5 @@ async def _granted(
         owner_id=holder.owner_id,
         on_behalf_of=subject_id,
         act_chain=tuple(chain or ()),
-        root_id=None if holder.owner_id is None else root_of(row.principal_id, found),
+        owning_user_id=None if holder.owner_id is None else owning_user(row.principal_id, found),
     )

@@ -11,10 +11,10 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.errors import Forbidden
-from chassis.identity.descent import minting_token
+from chassis.identity.descent import issuing_token
 from chassis.identity.minting import new_id, new_invitation
-from chassis.identity.model import Reach
-from chassis.identity.standing import any_disabled, common_scopes, standings
+from chassis.identity.model import AuthorizationContext
+from chassis.identity.standing import any_disabled, common_scopes, load_membership_statuses
 from chassis.identity.tables import invitations, memberships, users
 from chassis.relational import to_milliseconds
 from proto.identity import (
@@ -24,14 +24,14 @@ from proto.identity import (
     Role,
     hash_secret,
     is_token,
-    normal_email,
+    normalize_email,
 )
 
 LIFETIME: Final = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
-class Invitation:
+class StoredInvitation:
     """`accepted_at` or `revoked_at`, when it is one of these; else it is open until `expires_at`."""
 
     id: str
@@ -46,15 +46,15 @@ class Invitation:
 
 
 @dataclass(frozen=True, slots=True)
-class NewInvitation:
+class IssuedInvitation:
     """An invitation and, this once, its secret. `replaced`: ids of those that it takes the place of."""
 
-    invitation: Invitation
+    invitation: StoredInvitation
     secret: str = field(repr=False)
     replaced: tuple[str, ...] = ()
 
 
-def require_inviter(by: Reach) -> None:
+def require_can_invite(by: AuthorizationContext) -> None:
     """Forbidden for whatever is no person who acts for himself: what it invites would be a person, and could approve
     what it has asked for.
     """
@@ -62,14 +62,14 @@ def require_inviter(by: Reach) -> None:
         raise Forbidden("People are invited by people: no agent or service invites, and nobody on behalf of another.")
 
 
-async def invite(connection: AsyncConnection, by: Reach, email: str, role: Role) -> NewInvitation:
+async def invite(connection: AsyncConnection, by: AuthorizationContext, email: str, role: Role) -> IssuedInvitation:
     """An invitation in the place of open ones to the same address."""
     now = to_milliseconds(datetime.now(UTC))
-    address = normal_email(email)
-    earlier = (invitations.c.org_id == by.org_id) & (invitations.c.email == address) & _open(now)
+    address = normalize_email(email)
+    earlier = (invitations.c.org_id == by.org_id) & (invitations.c.email == address) & _is_open(now)
     replaced = tuple((await connection.execute(sa.select(invitations.c.id).where(earlier))).scalars())
     await connection.execute(invitations.update().where(earlier).values(revoked_at=now))
-    made = Invitation(
+    made = StoredInvitation(
         id=new_id("inv"),
         org_id=by.org_id,
         email=address,
@@ -81,11 +81,11 @@ async def invite(connection: AsyncConnection, by: Reach, email: str, role: Role)
         revoked_at=None,
     )
     secret = new_invitation()
-    with_token = await minting_token(connection, by)
-    row = {name: getattr(made, name) for name in Invitation.__slots__} | {"role": role.value}
+    with_token = await issuing_token(connection, by)
+    row = {name: getattr(made, name) for name in StoredInvitation.__slots__} | {"role": role.value}
     row["minted_with"] = None if with_token is None else with_token.id
     await connection.execute(invitations.insert().values(**row, hash=hash_secret(secret)))
-    return NewInvitation(made, secret, replaced)
+    return IssuedInvitation(made, secret, replaced)
 
 
 async def is_member(connection: AsyncConnection, org_id: str, email: str) -> bool:
@@ -93,14 +93,14 @@ async def is_member(connection: AsyncConnection, org_id: str, email: str) -> boo
     found = (
         sa.select(users.c.principal_id)
         .join_from(users, memberships, memberships.c.principal_id == users.c.principal_id)
-        .where(users.c.email == normal_email(email), memberships.c.org_id == org_id)
+        .where(users.c.email == normalize_email(email), memberships.c.org_id == org_id)
     )
     return await connection.scalar(found) is not None
 
 
 async def list_invitations(
     connection: AsyncConnection, org_id: str, before_id: str | None, limit: int
-) -> list[Invitation]:
+) -> list[StoredInvitation]:
     """At most `limit`, newest first, from the first older than `before_id`."""
     page = sa.select(invitations).where(invitations.c.org_id == org_id).order_by(invitations.c.id.desc())
     if before_id is not None:
@@ -119,47 +119,49 @@ async def revoke(connection: AsyncConnection, org_id: str, invitation_id: str) -
     return None if await connection.scalar(sa.select(invitations.c.id).where(where)) is None else False
 
 
-async def revoke_of(connection: AsyncConnection, org_id: str, whose: sa.Select[tuple[str]], now: datetime) -> None:
+async def revoke_created_by(
+    connection: AsyncConnection, org_id: str, creator_ids: sa.Select[tuple[str]], now: datetime
+) -> None:
     """Those that wait and were made by one of these."""
-    waiting = (invitations.c.org_id == org_id) & _open(now)
-    made = invitations.update().where(waiting, invitations.c.created_by.in_(whose)).values(revoked_at=now)
+    waiting = (invitations.c.org_id == org_id) & _is_open(now)
+    made = invitations.update().where(waiting, invitations.c.created_by.in_(creator_ids)).values(revoked_at=now)
     await connection.execute(made)
 
 
-async def find_open(connection: AsyncConnection, secret: str, now: datetime) -> Invitation | None:
+async def find_open(connection: AsyncConnection, secret: str, now: datetime) -> StoredInvitation | None:
     """The invitation with this secret, when it can be accepted: when whoever made it may give the role as things are
     now.
     """
     if not is_token(secret, INVITATION_PREFIX):
         return None
-    found = sa.select(invitations).where(invitations.c.hash == hash_secret(secret), _open(now))
+    found = sa.select(invitations).where(invitations.c.hash == hash_secret(secret), _is_open(now))
     row = (await connection.execute(found)).mappings().one_or_none()
     invitation = None if row is None else _invitation(row)
-    return invitation if invitation is not None and await _still_given(connection, invitation) else None
+    return invitation if invitation is not None and await _inviter_still_entitled(connection, invitation) else None
 
 
 async def accept(connection: AsyncConnection, invitation_id: str, principal_id: str, now: datetime) -> bool:
     """Once; False when it cannot be any more."""
     spent = (
         invitations.update()
-        .where(invitations.c.id == invitation_id, _open(now))
+        .where(invitations.c.id == invitation_id, _is_open(now))
         .values(accepted_at=to_milliseconds(now), accepted_by=principal_id)
     )
     return (await connection.execute(spent)).rowcount == 1
 
 
-async def _still_given(connection: AsyncConnection, invitation: Invitation) -> bool:
-    found = await standings(connection, invitation.org_id, [invitation.created_by])
+async def _inviter_still_entitled(connection: AsyncConnection, invitation: StoredInvitation) -> bool:
+    found = await load_membership_statuses(connection, invitation.org_id, [invitation.created_by])
     reach, maker = common_scopes(found, None), found[invitation.created_by]
     if reach is None or any_disabled(found) or maker.kind is not PrincipalKind.USER:
         return False
     return ROLE_SCOPES[invitation.role] <= reach and (invitation.role is not Role.OWNER or maker.role is Role.OWNER)
 
 
-def _open(now: datetime) -> sa.ColumnElement[bool]:
+def _is_open(now: datetime) -> sa.ColumnElement[bool]:
     unused = invitations.c.accepted_at.is_(None) & invitations.c.revoked_at.is_(None)
     return unused & (invitations.c.expires_at > now)
 
 
-def _invitation(row: sa.RowMapping) -> Invitation:
-    return Invitation(**{name: row[name] for name in Invitation.__slots__} | {"role": Role(row["role"])})
+def _invitation(row: sa.RowMapping) -> StoredInvitation:
+    return StoredInvitation(**{name: row[name] for name in StoredInvitation.__slots__} | {"role": Role(row["role"])})

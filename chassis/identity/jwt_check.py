@@ -10,26 +10,26 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from chassis.errors import Outlived, Unauthorized
-from chassis.identity.cache import CacheMetrics, Limits, LookupCache
-from chassis.identity.grants import NOT_VALID
-from chassis.identity.signing import LIFETIME, PublicKey, claimed_key, verified
+from chassis.errors import CredentialExpired, Unauthorized
+from chassis.identity.cache import CacheLimits, CacheMetrics, LookupCache
+from chassis.identity.grants import INVALID_TOKEN
+from chassis.identity.signing import LIFETIME, PublicKey, unverified_key_id, verify_token
 from chassis.identity.signing_keys import find_key
 from chassis.relational import Database
 from proto.identity import hash_secret
 
-MAX_REMEMBERED: Final = 10_000  # tokens; about 300 bytes each
+MAX_CACHED_TOKENS: Final = 10_000  # tokens; about 300 bytes each
 SKEW: Final = timedelta(minutes=1)  # that the clock of who signs may be ahead
-LIMITS: Final = Limits(fresh_s=5.0, stale_s=3_600.0, max_known=100, max_unknown=1_000)  # of public keys
+LIMITS: Final = CacheLimits(fresh_s=5.0, stale_s=3_600.0, max_known=100, max_unknown=1_000)  # of public keys
 
 
-class _Checked(NamedTuple):
+class _VerifiedJwt(NamedTuple):
     kid: str
     session_id: str
     expires_at: datetime
 
 
-class JwtCheck:
+class JwtVerifier:
     """Finds the session of a token."""
 
     def __init__(
@@ -38,40 +38,40 @@ class JwtCheck:
         self._database = database
         self._now = now
         self._keys: LookupCache[str, PublicKey] = LookupCache("signing_key", self._fetch_key, LIMITS, clock, metrics)
-        self._checked: OrderedDict[bytes, _Checked] = OrderedDict()
+        self._verified: OrderedDict[bytes, _VerifiedJwt] = OrderedDict()
 
-    async def session_id(self, token: str) -> str:
+    async def verify_session(self, token: str) -> str:
         """Raises Unauthorized for what is no token of ours, Outlived for an expired one; ServiceUnavailable."""
         digest = hash_secret(token)
-        checked = self._checked.get(digest)
+        checked = self._verified.get(digest)
         if checked is None:
-            checked = await self._check(token)
-            self._remember(digest, checked)
+            checked = await self._verify(token)
+            self._cache_verified(digest, checked)
         elif await self._key(checked.kid) is None:
-            raise Unauthorized(NOT_VALID)
+            raise Unauthorized(INVALID_TOKEN)
         if checked.expires_at <= self._now():
-            raise Outlived(NOT_VALID)
+            raise CredentialExpired(INVALID_TOKEN)
         return checked.session_id
 
     async def close(self) -> None:
         """End look-ups under way."""
         await self._keys.close()
 
-    async def _check(self, token: str) -> _Checked:
-        kid = claimed_key(token)
+    async def _verify(self, token: str) -> _VerifiedJwt:
+        kid = unverified_key_id(token)
         key = None if kid is None else await self._key(kid)
-        claims = None if key is None else verified(token, key)
+        claims = None if key is None else verify_token(token, key)
         if key is None or claims is None or claims.expires_at > self._now() + LIFETIME + SKEW:
-            raise Unauthorized(NOT_VALID)
-        return _Checked(key.kid, claims.sid, claims.expires_at)
+            raise Unauthorized(INVALID_TOKEN)
+        return _VerifiedJwt(key.kid, claims.sid, claims.expires_at)
 
     async def _key(self, kid: str) -> PublicKey | None:
-        return self._keys.recall(kid) or await self._keys.get(kid)
+        return self._keys.peek(kid) or await self._keys.get(kid)
 
-    def _remember(self, digest: bytes, checked: _Checked) -> None:
-        self._checked[digest] = checked
-        while len(self._checked) > MAX_REMEMBERED:
-            self._checked.popitem(last=False)
+    def _cache_verified(self, digest: bytes, checked: _VerifiedJwt) -> None:
+        self._verified[digest] = checked
+        while len(self._verified) > MAX_CACHED_TOKENS:
+            self._verified.popitem(last=False)
 
     async def _fetch_key(self, kid: str) -> PublicKey | None:
         async with self._database.read() as connection:

@@ -17,7 +17,7 @@ class Principal:
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class AuthenticatedCredential:
     """What the store says about a valid token or session. `role` is None when its holder, one for whom it acts, or an
     owner of these is not a member any more. Of a session `token_id` is the session's id, and `owes_factor` says that
     its user has yet to show the second factor. `root_id`: the user at the end of the row of its holder's owners, None
@@ -35,13 +35,13 @@ class Grant:
     owner_id: str | None = None
     on_behalf_of: str | None = None
     act_chain: tuple[str, ...] = ()
-    root_id: str | None = None
+    owning_user_id: str | None = None
     is_session: bool = False
-    owes_factor: bool = False
+    mfa_pending: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class AuthorizationContext:
     """What one bearer may do in the organization its token is pinned to, as of at most five seconds ago.
 
     `project_id` and `project_slug` are set on routes below a project. `owner_id`: of an agent or service,
@@ -62,7 +62,7 @@ class Reach:
     owner_id: str | None = None
     on_behalf_of: str | None = None
     act_chain: tuple[str, ...] = ()
-    root_id: str | None = None
+    owning_user_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

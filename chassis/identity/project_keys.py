@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import sqlalchemy as sa
 
 from chassis.errors import BadRequest, Forbidden, Issue, Unauthorized
-from chassis.identity.cache import CacheMetrics, Limits, LookupCache
+from chassis.identity.cache import CacheLimits, CacheMetrics, LookupCache
 from chassis.identity.model import ProjectIdentity
 from chassis.identity.tables import organizations, project_keys, projects
 from chassis.relational import Database, UtcTime
@@ -27,8 +27,8 @@ from proto.identity import Dsn, hash_secret, is_project_key, parse_dsn
 
 FRESH_S: Final = 5.0
 STALE_S: Final = 86_400.0
-LIMITS: Final = Limits(fresh_s=FRESH_S, stale_s=STALE_S)
-CREDENTIALS: Final = 1_024  # as they were sent, whose reading is remembered
+LIMITS: Final = CacheLimits(fresh_s=FRESH_S, stale_s=STALE_S)
+MAX_CACHED_CREDENTIALS: Final = 1_024  # as they were sent, whose reading is remembered
 MAX_KEY_LENGTH: Final = 128  # specification 4.3
 MAX_PROJECT_ID_LENGTH: Final = 64
 
@@ -67,7 +67,7 @@ class ProjectKeyGuard:
         database: Database,
         metrics: CacheMetrics,
         *,
-        limits: Limits = LIMITS,
+        limits: CacheLimits = LIMITS,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -84,8 +84,8 @@ class ProjectKeyGuard:
         authorization: str | None = None,
         legacy_key: str | None = None,
         project_id: str | None = None,
-        admit: Callable[[], Awaitable[None]] | None = None,
-        found: Callable[[ProjectIdentity], Awaitable[None]] | None = None,
+        before_lookup: Callable[[], Awaitable[None]] | None = None,
+        on_authenticated: Callable[[ProjectIdentity], Awaitable[None]] | None = None,
     ) -> ProjectIdentity:
         """Values as they came: two headers, two query parameters. `admit` is asked before a key is looked up that is
         not in memory, and may raise: one that is known passes, whatever others at its address do. `found` is told whose
@@ -95,35 +95,35 @@ class ProjectKeyGuard:
         keys, Forbidden when the project named is not the key's, ServiceUnavailable when the key cannot be looked up.
         """
         _check_bounds(legacy_key, project_id)
-        credential = _credential(legacy_auth, authorization, legacy_key, project_id)
+        credential = _parse_credential(legacy_auth, authorization, legacy_key, project_id)
         digest = credential.digest
-        identity = self._cache.recall(digest) or await self._look_up(digest, admit)
+        identity = self._cache.peek(digest) or await self._look_up(digest, before_lookup)
         if identity is None:
             raise Unauthorized("The project key is not valid.")
-        if found is not None:
-            await found(identity)
+        if on_authenticated is not None:
+            await on_authenticated(identity)
         if any(named != str(identity.project_id) for named in credential.project_ids):
             raise Forbidden("The project key belongs to another project than the one named.")
         return identity
 
-    def forget(self, key_hash: bytes) -> None:
+    def invalidate(self, key_hash: bytes) -> None:
         """To be called when the key behind this hash was changed: the next request looks it up."""
-        self._cache.forget(key_hash)
+        self._cache.invalidate(key_hash)
 
-    def forget_project(self, project_id: int) -> None:
+    def invalidate_project(self, project_id: int) -> None:
         """To be called when the project was changed."""
-        self._cache.forget_where(lambda _, found: found is None or found.project_id == project_id)
+        self._cache.invalidate_where(lambda _, found: found is None or found.project_id == project_id)
 
-    def forget_all(self) -> None:
+    def invalidate_all(self) -> None:
         """To be called when any key or project may have been changed."""
-        self._cache.forget_all()
+        self._cache.invalidate_all()
 
     async def close(self) -> None:
         """End look-ups under way."""
         await self._cache.close()
 
     async def _look_up(self, digest: bytes, admit: Callable[[], Awaitable[None]] | None) -> ProjectIdentity | None:
-        if admit is not None and not self._cache.knows(digest):
+        if admit is not None and not self._cache.contains(digest):
             await admit()
         return await self._cache.get(digest)
 
@@ -148,8 +148,8 @@ def _check_bounds(legacy_key: str | None, project_id: str | None) -> None:
         raise BadRequest("The query is not valid.", issues)
 
 
-@lru_cache(CREDENTIALS)
-def _credential(
+@lru_cache(MAX_CACHED_CREDENTIALS)
+def _parse_credential(
     legacy_auth: str | None, authorization: str | None, legacy_key: str | None, project_id: str | None
 ) -> _Credential:
     """The one key that the request carries; its shape is checked, so that nothing else costs a look-up. A sender says

@@ -16,7 +16,7 @@ from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.errors import Conflict
-from chassis.identity.descent import Ended, end_line
+from chassis.identity.descent import RevokedCounts, revoke_tree
 from chassis.identity.minting import new_id, new_project_id, new_token
 from chassis.identity.model import Principal
 from chassis.identity.tables import access_tokens, memberships, organizations, principals, projects
@@ -49,7 +49,7 @@ class SlugTaken(Conflict):
 
 
 @dataclass(frozen=True, slots=True)
-class Organization:
+class StoredOrganization:
     """A tenant. `monthly_items`: how many its projects may send in a calendar month (UTC), 0 for any number."""
 
     id: str
@@ -60,7 +60,7 @@ class Organization:
 
 
 @dataclass(frozen=True, slots=True)
-class Project:
+class StoredProject:
     """What telemetry belongs to; `id` is a positive 53-bit integer."""
 
     id: int
@@ -72,50 +72,61 @@ class Project:
 
 
 @dataclass(frozen=True, slots=True)
-class NewToken:
+class IssuedToken:
     """A personal access token and, this once, its secret."""
 
     id: str
     secret: str = field(repr=False)
 
 
-async def any_organization(connection: AsyncConnection) -> bool:
+async def has_any_organization(connection: AsyncConnection) -> bool:
     """Whether this store has been set up."""
     return await connection.scalar(sa.select(organizations.c.id).limit(1)) is not None
 
 
 async def create_organization(
     connection: AsyncConnection, slug: str, name: str, monthly_items: int = 0
-) -> Organization:
+) -> StoredOrganization:
     """Raises SlugTaken; ValueError for a slug, name or quota that is none."""
-    made = Organization(new_id("org"), _slug(slug), checked_name(name), up_to(MAX_MONTHLY_ITEMS, monthly_items), now())
+    made = StoredOrganization(
+        new_id("org"), _validate_slug(slug), validate_name(name), bounded_int(MAX_MONTHLY_ITEMS, monthly_items), now()
+    )
     await _insert_slug(connection, organizations, asdict(made))
     return made
 
 
-async def find_organization(connection: AsyncConnection, slug: str) -> Organization | None:
+async def find_organization(connection: AsyncConnection, slug: str) -> StoredOrganization | None:
     """The organization with this slug."""
     found = await connection.execute(sa.select(organizations).where(organizations.c.slug == slug))
     row = found.mappings().one_or_none()
-    return None if row is None else Organization(**row)
+    return None if row is None else StoredOrganization(**row)
 
 
 async def rename_organization(connection: AsyncConnection, org_id: str, name: str) -> None:
     """ValueError for a name that is none."""
-    await connection.execute(organizations.update().where(organizations.c.id == org_id).values(name=checked_name(name)))
+    await connection.execute(
+        organizations.update().where(organizations.c.id == org_id).values(name=validate_name(name))
+    )
 
 
 async def set_quota(connection: AsyncConnection, org_id: str, monthly_items: int) -> None:
     """From now on, also for the month that has begun; guards learn of it in FRESH_S. ValueError for what is none."""
-    values = {"monthly_items": up_to(MAX_MONTHLY_ITEMS, monthly_items)}
+    values = {"monthly_items": bounded_int(MAX_MONTHLY_ITEMS, monthly_items)}
     await connection.execute(organizations.update().where(organizations.c.id == org_id).values(values))
 
 
 async def create_project(
     connection: AsyncConnection, org_id: str, slug: str, name: str, sensitive_words: Sequence[str] = ()
-) -> Project:
+) -> StoredProject:
     """Raises SlugTaken; ValueError for a slug, name or word that is none."""
-    made = Project(new_project_id(), org_id, _slug(slug), checked_name(name), _words(sensitive_words), now())
+    made = StoredProject(
+        new_project_id(),
+        org_id,
+        _validate_slug(slug),
+        validate_name(name),
+        _validate_sensitive_words(sensitive_words),
+        now(),
+    )
     row = {
         "id": made.id,
         "org_id": org_id,
@@ -128,14 +139,14 @@ async def create_project(
     return made
 
 
-async def find_project(connection: AsyncConnection, org_id: str, slug: str) -> Project | None:
+async def find_project(connection: AsyncConnection, org_id: str, slug: str) -> StoredProject | None:
     """The organization's project with this slug."""
     found = sa.select(projects).where(projects.c.org_id == org_id, projects.c.slug == slug)
     row = (await connection.execute(found)).mappings().one_or_none()
     return None if row is None else _project(row)
 
 
-async def list_projects(connection: AsyncConnection, org_id: str, after_slug: str, limit: int) -> list[Project]:
+async def list_projects(connection: AsyncConnection, org_id: str, after_slug: str, limit: int) -> list[StoredProject]:
     """At most `limit` projects by slug, from the first behind `after_slug` (empty: from the start)."""
     page = (
         sa.select(projects)
@@ -153,13 +164,13 @@ async def change_project(
     *,
     name: str | None = None,
     sensitive_words: Sequence[str] | None = None,
-) -> Project | None:
+) -> StoredProject | None:
     """Set what is given; the project afterwards, None when there is none. ValueError for a bad name or word."""
     values: dict[str, Any] = {}
     if name is not None:
-        values["name"] = checked_name(name)
+        values["name"] = validate_name(name)
     if sensitive_words is not None:
-        values["sensitive_words"] = list(_words(sensitive_words))
+        values["sensitive_words"] = list(_validate_sensitive_words(sensitive_words))
     if values:
         where = (projects.c.org_id == org_id) & (projects.c.slug == slug)
         await connection.execute(projects.update().where(where).values(values))
@@ -172,7 +183,7 @@ async def create_principal(
     """A user, or an agent or service with its owner. ValueError for a bad name, a wrong or a missing owner."""
     if (kind is PrincipalKind.USER) != (owner_id is None):
         raise ValueError("agents and services have an owner, users have none")
-    made = Principal(new_id("prn"), kind, checked_name(name), owner_id)
+    made = Principal(new_id("prn"), kind, validate_name(name), owner_id)
     row = {"id": made.id, "kind": kind.value, "name": made.name, "owner_id": owner_id, "created_at": now()}
     await connection.execute(principals.insert().values(row))
     return made
@@ -214,7 +225,7 @@ async def create_token(
     scopes: Iterable[Scope] | None = None,
     expires_at: datetime | None = None,
     minted_with: str | None = None,
-) -> NewToken:
+) -> IssuedToken:
     """A personal access token pinned to the organization; `scopes` None: all that the holder's role has. It ends with
     the token `minted_with`.
 
@@ -225,7 +236,7 @@ async def create_token(
         "id": new_id("tok"),
         "org_id": org_id,
         "principal_id": principal_id,
-        "name": checked_name(name),
+        "name": validate_name(name),
         "hash": hash_secret(secret),
         "hint": secret_hint(secret),
         "scopes": None if scopes is None else sorted(scope.value for scope in scopes),
@@ -234,15 +245,15 @@ async def create_token(
         "minted_with": minted_with,
     }
     await connection.execute(access_tokens.insert().values(row))
-    return NewToken(str(row["id"]), secret)
+    return IssuedToken(str(row["id"]), secret)
 
 
-async def revoke_token(connection: AsyncConnection, org_id: str, token_id: str) -> Ended | None:
+async def revoke_token(connection: AsyncConnection, org_id: str, token_id: str) -> RevokedCounts | None:
     """End the token for good, and what was made with it; again changes nothing. None when there is no such token."""
     where = (access_tokens.c.org_id == org_id) & (access_tokens.c.id == token_id)
     if await connection.scalar(sa.select(access_tokens.c.id).where(where)) is None:
         return None
-    return await end_line(connection, org_id, token_id, now())
+    return await revoke_tree(connection, org_id, token_id, now())
 
 
 async def _insert_slug(connection: AsyncConnection, table: sa.Table, row: dict[str, Any]) -> None:
@@ -252,31 +263,31 @@ async def _insert_slug(connection: AsyncConnection, table: sa.Table, row: dict[s
         raise SlugTaken(row["slug"]) from error
 
 
-def _project(row: sa.RowMapping) -> Project:
-    return Project(**{**row, "sensitive_words": tuple(row["sensitive_words"])})
+def _project(row: sa.RowMapping) -> StoredProject:
+    return StoredProject(**{**row, "sensitive_words": tuple(row["sensitive_words"])})
 
 
-def _slug(text: str) -> str:
+def _validate_slug(text: str) -> str:
     if not is_slug(text):
         raise ValueError(f"a slug has 1 to {MAX_SLUG_LENGTH} lower-case letters, digits and inner dashes: {text!r}")
     return text
 
 
-def checked_name(text: str) -> str:
+def validate_name(text: str) -> str:
     """The text, when it is a name; else ValueError."""
     if not 1 <= len(text) <= MAX_NAME_LENGTH or _NAME.search(text) is None:
         raise ValueError(f"a name has 1 to {MAX_NAME_LENGTH} printable characters and no spaces around it: {text!r}")
     return text
 
 
-def up_to(limit: int, number: int) -> int:
+def bounded_int(limit: int, number: int) -> int:
     """The number, when it is from 0 to `limit`; else ValueError."""
     if not 0 <= number <= limit:
         raise ValueError(f"a number from 0 to {limit}: {number}")
     return number
 
 
-def _words(words: Sequence[str]) -> tuple[str, ...]:
+def _validate_sensitive_words(words: Sequence[str]) -> tuple[str, ...]:
     """Without repeats, in order."""
     bad = [word for word in words if _SENSITIVE_WORD.search(word) is None]
     if bad or len(words) > MAX_SENSITIVE_WORDS:

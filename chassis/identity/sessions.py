@@ -21,10 +21,10 @@ from chassis.identity.tables import refresh_tokens, sessions
 from chassis.relational import to_milliseconds
 from proto.identity import REFRESH_PREFIX, hash_secret, is_token
 
-SESSION: Final = timedelta(days=90)  # however busy it is
-IDLE: Final = timedelta(days=14)  # without a refresh
-GRACE: Final = timedelta(seconds=10)
-KEPT: Final = timedelta(days=30)  # ended sessions, for whoever looks into a theft
+ABSOLUTE_TIMEOUT: Final = timedelta(days=90)  # however busy it is
+IDLE_TIMEOUT: Final = timedelta(days=14)  # without a refresh
+REUSE_GRACE: Final = timedelta(seconds=10)
+KEEP_ENDED_FOR: Final = timedelta(days=30)  # ended sessions, for whoever looks into a theft
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,14 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
-class Continued:
+class IssuedSession:
     """A session and, this once, the token that it goes on with."""
 
     session: Session
     refresh_token: str = field(repr=False)
 
 
-class Ended(Enum):
+class RefreshFailure(Enum):
     """Why a refresh token is good for nothing."""
 
     UNKNOWN = auto()  # or expired, or of a session that was ended
@@ -54,7 +54,7 @@ class Ended(Enum):
 
 async def start(
     connection: AsyncConnection, org_id: str, principal_id: str, methods: tuple[str, ...], now: datetime
-) -> Continued:
+) -> IssuedSession:
     """A new session."""
     now = to_milliseconds(now)
     await _remove_old(connection, principal_id, now)
@@ -65,26 +65,26 @@ async def start(
         "principal_id": principal_id,
         "methods": list(methods),
         "created_at": now,
-        "expires_at": now + SESSION,
+        "expires_at": now + ABSOLUTE_TIMEOUT,
     }
     await connection.execute(sessions.insert().values(row))
-    return Continued(session, await _next_token(connection, session, now))
+    return IssuedSession(session, await _next_token(connection, session, now))
 
 
-async def go_on(
+async def refresh(
     connection: AsyncConnection, refresh_token: str, now: datetime
-) -> Continued | tuple[Ended, Session | None]:
+) -> IssuedSession | tuple[RefreshFailure, Session | None]:
     """The session with its next token; else why not, and the session if there is one. The caller commits either way."""
     now = to_milliseconds(now)
     row = await _token(connection, refresh_token)
     if row is None or row.revoked_at is not None or min(row.expires_at, row.session_expires_at) <= now:
-        return Ended.UNKNOWN, None
+        return RefreshFailure.UNKNOWN, None
     session = Session(row.id, row.org_id, row.principal_id, tuple(row.methods))
-    if row.used_at is not None and now - row.used_at > GRACE:
-        return Ended.REUSED, session
+    if row.used_at is not None and now - row.used_at > REUSE_GRACE:
+        return RefreshFailure.REUSED, session
     unused = (refresh_tokens.c.hash == hash_secret(refresh_token)) & refresh_tokens.c.used_at.is_(None)
     await connection.execute(refresh_tokens.update().where(unused).values(used_at=now))
-    return Continued(session, await _next_token(connection, session, now))
+    return IssuedSession(session, await _next_token(connection, session, now))
 
 
 async def find_by_token(connection: AsyncConnection, refresh_token: str) -> Session | None:
@@ -93,7 +93,7 @@ async def find_by_token(connection: AsyncConnection, refresh_token: str) -> Sess
     return None if row is None else Session(row.id, row.org_id, row.principal_id, tuple(row.methods))
 
 
-async def replace(connection: AsyncConnection, session_id: str, method: str, now: datetime) -> Continued:
+async def replace(connection: AsyncConnection, session_id: str, method: str, now: datetime) -> IssuedSession:
     """A session in the place of this one, of which its user has shown one more factor. Whoever else holds something of
     the old one has shown nothing: it ends.
     """
@@ -122,14 +122,14 @@ async def end_all(
     now: datetime,
     *,
     org_id: str | None = None,
-    but: str | None = None,
+    except_session_id: str | None = None,
 ) -> None:
     """Every session of the principal: in one organization, or in all of them; but for the one with the id `but`."""
     live = (sessions.c.principal_id == principal_id) & sessions.c.revoked_at.is_(None)
     if org_id is not None:
         live &= sessions.c.org_id == org_id
-    if but is not None:
-        live &= sessions.c.id != but
+    if except_session_id is not None:
+        live &= sessions.c.id != except_session_id
     await connection.execute(sessions.update().where(live).values(revoked_at=now))
 
 
@@ -160,7 +160,7 @@ async def _next_token(connection: AsyncConnection, session: Session, now: dateti
         "session_id": session.id,
         "org_id": session.org_id,
         "created_at": now,
-        "expires_at": now + IDLE,
+        "expires_at": now + IDLE_TIMEOUT,
     }
     await connection.execute(refresh_tokens.insert().values(row))
     return secret
@@ -168,7 +168,7 @@ async def _next_token(connection: AsyncConnection, session: Session, now: dateti
 
 async def _remove_old(connection: AsyncConnection, principal_id: str, now: datetime) -> None:
     """Sessions of the principal that are over for so long that nobody will ask."""
-    over = (sessions.c.expires_at < now - KEPT) | (sessions.c.revoked_at < now - KEPT)
+    over = (sessions.c.expires_at < now - KEEP_ENDED_FOR) | (sessions.c.revoked_at < now - KEEP_ENDED_FOR)
     old = sa.select(sessions.c.id).where(sessions.c.principal_id == principal_id, over)
     await connection.execute(refresh_tokens.delete().where(refresh_tokens.c.session_id.in_(old)))
     await connection.execute(sessions.delete().where(sessions.c.principal_id == principal_id, over))

@@ -28,7 +28,7 @@ MAX_LENGTH: Final = 2_048  # characters of a token; ours have about 500
 _THUMBPRINT: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
-_Moment = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799)]  # epoch seconds, up to the year 9999
+_EpochSeconds = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799)]  # epoch seconds, up to the year 9999
 
 
 class _Header(msgspec.Struct, forbid_unknown_fields=True):  # `crit`, `jwk` and others say what we never sign
@@ -47,8 +47,8 @@ class Claims(msgspec.Struct, frozen=True):
     org: str
     sid: str
     amr: list[str]
-    iat: _Moment
-    exp: _Moment
+    iat: _EpochSeconds
+    exp: _EpochSeconds
     jti: str
 
     @property
@@ -68,7 +68,7 @@ class PublicKey(NamedTuple):
         return {"kty": "OKP", "crv": "Ed25519", "x": _b64(self.raw), "kid": self.kid, "use": "sig", "alg": ALGORITHM}
 
 
-class Signer:
+class JwtSigner:
     """Signs with one key. Its name is the thumbprint of its public half (RFC 7638), so it is the same everywhere."""
 
     def __init__(self, key: OKPKey, public: PublicKey) -> None:
@@ -76,7 +76,7 @@ class Signer:
         self.public = public
 
     @classmethod
-    def of(cls, seed: bytes) -> Self:
+    def from_seed(cls, seed: bytes) -> Self:
         """From the 32 bytes of a private key (RFC 8032, 5.1.5)."""
         private = Ed25519PrivateKey.from_private_bytes(seed)
         raw = private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
@@ -102,7 +102,7 @@ class Signer:
         return jwt.encode(header, claims, self._key, algorithms=[ALGORITHM])
 
 
-def claimed_key(token: str) -> str | None:
+def unverified_key_id(token: str) -> str | None:
     """Name of the key that a token says it is signed with; None for what is no token of ours, whoever signed it."""
     head, _, rest = token.partition(".")
     if len(token) > MAX_LENGTH or rest.count(".") != 1:
@@ -115,7 +115,7 @@ def claimed_key(token: str) -> str | None:
     return header.kid if ours else None
 
 
-def verified(token: str, key: PublicKey) -> Claims | None:
+def verify_token(token: str, key: PublicKey) -> Claims | None:
     """What the token says, when this key has signed it, it is meant for us and good for no longer than ours are;
     whether it is still good is not looked at. None for any other.
     """

@@ -15,13 +15,15 @@ from chassis.identity.signing import PublicKey
 from chassis.identity.tables import signing_keys
 from chassis.relational import to_milliseconds
 
-UNSEEN: Final = timedelta(days=7)
-KEPT: Final = timedelta(days=90)  # those that nobody has heard of since, for whoever looks into what was signed
-SAY_AGAIN: Final = timedelta(hours=1)
+TRUST_WINDOW: Final = timedelta(days=7)
+KEEP_UNSEEN_FOR: Final = timedelta(
+    days=90
+)  # those that nobody has heard of since, for whoever looks into what was signed
+PUBLISH_INTERVAL: Final = timedelta(hours=1)
 MAX_SHOWN: Final = 100
 
 
-class KnownKey(NamedTuple):
+class StoredKey(NamedTuple):
     """A key that some process has published."""
 
     kid: str
@@ -29,14 +31,14 @@ class KnownKey(NamedTuple):
     seen_at: datetime
     withdrawn_at: datetime | None
 
-    def believed_at(self, now: datetime) -> bool:
+    def trusted_at(self, now: datetime) -> bool:
         """Whether what it has signed counts."""
-        return self.withdrawn_at is None and self.seen_at > now - UNSEEN
+        return self.withdrawn_at is None and self.seen_at > now - TRUST_WINDOW
 
 
 async def publish_key(connection: AsyncConnection, key: PublicKey, now: datetime) -> bool:
     """Say that the key is in use. False when it was withdrawn, which is for good."""
-    known, old = signing_keys.c.kid == key.kid, signing_keys.c.seen_at <= now - KEPT
+    known, old = signing_keys.c.kid == key.kid, signing_keys.c.seen_at <= now - KEEP_UNSEEN_FOR
     await connection.execute(signing_keys.delete().where(old, signing_keys.c.withdrawn_at.is_(None)))
     if (await connection.execute(signing_keys.update().where(known).values(seen_at=now))).rowcount == 0:
         row = {"kid": key.kid, "public_key": key.raw, "created_at": now, "seen_at": now}
@@ -46,22 +48,22 @@ async def publish_key(connection: AsyncConnection, key: PublicKey, now: datetime
 
 async def find_key(connection: AsyncConnection, kid: str, now: datetime) -> PublicKey | None:
     """The key of this name, when it is believed."""
-    found = sa.select(signing_keys).where(signing_keys.c.kid == kid, _believed(now))
+    found = sa.select(signing_keys).where(signing_keys.c.kid == kid, _trusted(now))
     row = (await connection.execute(found)).one_or_none()
     return None if row is None else PublicKey(row.kid, bytes(row.public_key))
 
 
-async def list_keys(connection: AsyncConnection, now: datetime) -> list[PublicKey]:
+async def list_trusted_keys(connection: AsyncConnection, now: datetime) -> list[PublicKey]:
     """At most MAX_SHOWN of those that are believed; those in use come first, which were heard of last."""
-    found = sa.select(signing_keys).where(_believed(now)).order_by(signing_keys.c.seen_at.desc(), signing_keys.c.kid)
+    found = sa.select(signing_keys).where(_trusted(now)).order_by(signing_keys.c.seen_at.desc(), signing_keys.c.kid)
     return [PublicKey(row.kid, bytes(row.public_key)) for row in await connection.execute(found.limit(MAX_SHOWN))]
 
 
-async def list_known(connection: AsyncConnection, limit: int) -> list[KnownKey]:
+async def list_all_keys(connection: AsyncConnection, limit: int) -> list[StoredKey]:
     """At most `limit` of all that were ever published, in the same order."""
-    columns = [signing_keys.c[name] for name in KnownKey._fields]
+    columns = [signing_keys.c[name] for name in StoredKey._fields]
     found = sa.select(*columns).order_by(signing_keys.c.seen_at.desc(), signing_keys.c.kid).limit(limit)
-    return [KnownKey(*row) for row in await connection.execute(found)]
+    return [StoredKey(*row) for row in await connection.execute(found)]
 
 
 async def withdraw_key(connection: AsyncConnection, kid: str, now: datetime) -> bool:
@@ -74,5 +76,5 @@ async def withdraw_key(connection: AsyncConnection, kid: str, now: datetime) -> 
     return await connection.scalar(sa.select(signing_keys.c.kid).where(known)) is not None
 
 
-def _believed(now: datetime) -> sa.ColumnElement[bool]:
-    return signing_keys.c.withdrawn_at.is_(None) & (signing_keys.c.seen_at > now - UNSEEN)
+def _trusted(now: datetime) -> sa.ColumnElement[bool]:
+    return signing_keys.c.withdrawn_at.is_(None) & (signing_keys.c.seen_at > now - TRUST_WINDOW)

@@ -15,16 +15,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.identity.tables import memberships, principals
 from proto.identity import ROLE_SCOPES, PrincipalKind, Role, Scope
 
-_NAMED: Final = sa.select(principals.c.id).where(principals.c.id.in_(sa.bindparam("ids", expanding=True)))
-_LINEAGE: Final = _NAMED.cte("lineage", recursive=True)
-_EVERYONE: Final = _LINEAGE.union(
+_REQUESTED: Final = sa.select(principals.c.id).where(principals.c.id.in_(sa.bindparam("ids", expanding=True)))
+_OWNER_CHAIN: Final = _REQUESTED.cte("lineage", recursive=True)
+_WITH_OWNERS: Final = _OWNER_CHAIN.union(
     sa.select(principals.c.owner_id)
-    .join(_LINEAGE, principals.c.id == _LINEAGE.c.id)
+    .join(_OWNER_CHAIN, principals.c.id == _OWNER_CHAIN.c.id)
     .where(principals.c.owner_id.is_not(None))
 )
-_STANDINGS: Final = (
+_STATUSES: Final = (
     sa.select(principals.c.id, principals.c.kind, principals.c.owner_id, principals.c.disabled_at, memberships.c.role)
-    .join_from(_EVERYONE, principals, principals.c.id == _EVERYONE.c.id)
+    .join_from(_WITH_OWNERS, principals, principals.c.id == _WITH_OWNERS.c.id)
     .outerjoin(
         memberships,
         (memberships.c.principal_id == principals.c.id) & (memberships.c.org_id == sa.bindparam("org_id")),
@@ -32,20 +32,22 @@ _STANDINGS: Final = (
 )
 
 
-class Standing(NamedTuple):
+class MembershipStatus(NamedTuple):
     """`role` is None for who is no member."""
 
     kind: PrincipalKind
     owner_id: str | None
-    disabled: bool
+    is_disabled: bool
     role: Role | None
 
 
-async def standings(connection: AsyncConnection, org_id: str, ids: Iterable[str]) -> dict[str, Standing]:
+async def load_membership_statuses(
+    connection: AsyncConnection, org_id: str, ids: Iterable[str]
+) -> dict[str, MembershipStatus]:
     """Those with these ids, and their owners, and the owners of these."""
-    rows = await connection.execute(_STANDINGS, {"ids": sorted(set(ids)), "org_id": org_id})
+    rows = await connection.execute(_STATUSES, {"ids": sorted(set(ids)), "org_id": org_id})
     return {
-        row.id: Standing(
+        row.id: MembershipStatus(
             PrincipalKind(row.kind),
             row.owner_id,
             row.disabled_at is not None,
@@ -55,7 +57,7 @@ async def standings(connection: AsyncConnection, org_id: str, ids: Iterable[str]
     }
 
 
-def with_owners(ids: Iterable[str], found: Mapping[str, Standing]) -> frozenset[str]:
+def with_owner_chain(ids: Iterable[str], found: Mapping[str, MembershipStatus]) -> frozenset[str]:
     """These, their owners, the owners of those and so on, as `found` has them."""
     every, fresh = set(ids), set(ids)
     while fresh:
@@ -64,25 +66,25 @@ def with_owners(ids: Iterable[str], found: Mapping[str, Standing]) -> frozenset[
     return frozenset(every)
 
 
-def root_of(principal_id: str, found: Mapping[str, Standing]) -> str:
+def owning_user(principal_id: str, found: Mapping[str, MembershipStatus]) -> str:
     """Who is at the end of the row of its owners, as `found` has them: a user, who may be the principal itself."""
     while (owner := found[principal_id].owner_id) is not None:
         principal_id = owner
     return principal_id
 
 
-def estate(owner_id: str) -> sa.Select[tuple[str]]:
+def owned_principals(owner_id: str) -> sa.Select[tuple[str]]:
     """Its id, and of all that it owns, in whatever organization, and what that owns."""
     own = sa.select(principals.c.id).where(principals.c.id == owner_id).cte("estate", recursive=True)
     return sa.select(own.union(sa.select(principals.c.id).join(own, principals.c.owner_id == own.c.id)).c.id)
 
 
-def any_disabled(found: Mapping[str, Standing]) -> bool:
+def any_disabled(found: Mapping[str, MembershipStatus]) -> bool:
     """Whether what depends on all of them works no more."""
-    return any(standing.disabled for standing in found.values())
+    return any(standing.is_disabled for standing in found.values())
 
 
-def common_scopes(found: Mapping[str, Standing], granted: frozenset[Scope] | None) -> frozenset[Scope] | None:
+def common_scopes(found: Mapping[str, MembershipStatus], granted: frozenset[Scope] | None) -> frozenset[Scope] | None:
     """What all their roles have, of what was granted (None: everything). None when one of them is no member."""
     held = [None if standing.role is None else ROLE_SCOPES[standing.role] for standing in found.values()]
     if not held or None in held:

@@ -10,7 +10,7 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
-from chassis.relational import UtcTime, one_of, text
+from chassis.relational import UtcTime, enum_check, text
 from proto.identity import (
     MAX_EMAIL_LENGTH,
     MAX_LOCALE_LENGTH,
@@ -93,7 +93,7 @@ principals: Final = sa.Table(
     sa.Column("owner_id", _Id, sa.ForeignKey("principals.id")),
     sa.Column("disabled_at", UtcTime),
     sa.Column("created_at", UtcTime, nullable=False),
-    one_of("kind", PrincipalKind),
+    enum_check("kind", PrincipalKind),
     sa.CheckConstraint("(kind = 'user') = (owner_id IS NULL)", name="owner"),
     sa.Index(None, "owner_id"),
 )
@@ -105,7 +105,7 @@ memberships: Final = sa.Table(
     sa.Column("principal_id", _Id, sa.ForeignKey("principals.id"), primary_key=True),
     sa.Column("role", text(16), nullable=False),
     sa.Column("created_at", UtcTime, nullable=False),
-    one_of("role", Role),
+    enum_check("role", Role),
     sa.Index(None, "principal_id"),
 )
 
@@ -169,7 +169,7 @@ invitations: Final = sa.Table(
     sa.Column("accepted_at", UtcTime),
     sa.Column("accepted_by", _Id, sa.ForeignKey("principals.id")),
     sa.Column("revoked_at", UtcTime),
-    one_of("role", Role),
+    enum_check("role", Role),
     sa.Index(None, "org_id", "id"),
     sa.Index(None, "minted_with"),
 )

@@ -12,14 +12,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.errors import Conflict
 from chassis.identity.minting import new_id, new_project_key
-from chassis.identity.registry import checked_name, now, up_to
+from chassis.identity.registry import bounded_int, now, validate_name
 from chassis.identity.tables import project_keys
 from chassis.relational import to_milliseconds
 from proto.identity import MAX_KEY_RATE, hash_secret, secret_hint
 
 
 @dataclass(frozen=True, slots=True)
-class ProjectKey:
+class StoredProjectKey:
     """A key without its secret; `hint` is the end of it. `rate`: requests per second, None for that of the settings."""
 
     id: str
@@ -33,10 +33,10 @@ class ProjectKey:
 
 
 @dataclass(frozen=True, slots=True)
-class NewProjectKey:
+class IssuedProjectKey:
     """A key and, this once, its secret."""
 
-    key: ProjectKey
+    key: StoredProjectKey
     secret: str = field(repr=False)
 
 
@@ -47,11 +47,11 @@ async def create_project_key(
     name: str,
     created_by: str | None = None,
     rate: int | None = None,
-) -> NewProjectKey:
+) -> IssuedProjectKey:
     """A new, enabled key of the project. ValueError for a name or rate that is none."""
     secret = new_project_key()
-    rate = None if rate is None else up_to(MAX_KEY_RATE, rate)
-    key = ProjectKey(new_id("key"), project_id, checked_name(name), secret_hint(secret), True, None, now(), rate)
+    rate = None if rate is None else bounded_int(MAX_KEY_RATE, rate)
+    key = StoredProjectKey(new_id("key"), project_id, validate_name(name), secret_hint(secret), True, None, now(), rate)
     row = {
         "id": key.id,
         "org_id": org_id,
@@ -65,32 +65,32 @@ async def create_project_key(
         "rate": rate,
     }
     await connection.execute(project_keys.insert().values(row))
-    return NewProjectKey(key, secret)
+    return IssuedProjectKey(key, secret)
 
 
 async def list_project_keys(
     connection: AsyncConnection, project_id: int, before_id: str | None, limit: int
-) -> list[ProjectKey]:
+) -> list[StoredProjectKey]:
     """At most `limit` keys, newest first, revoked ones among them, from the first older than `before_id`."""
-    columns = [project_keys.c[name] for name in ProjectKey.__slots__]
+    columns = [project_keys.c[name] for name in StoredProjectKey.__slots__]
     page = sa.select(*columns).where(project_keys.c.project_id == project_id).order_by(project_keys.c.id.desc())
     if before_id is not None:
         page = page.where(project_keys.c.id < before_id)
-    return [ProjectKey(**row) for row in (await connection.execute(page.limit(limit))).mappings()]
+    return [StoredProjectKey(**row) for row in (await connection.execute(page.limit(limit))).mappings()]
 
 
-async def find_project_key(connection: AsyncConnection, project_id: int, key_id: str) -> ProjectKey | None:
+async def find_project_key(connection: AsyncConnection, project_id: int, key_id: str) -> StoredProjectKey | None:
     """The project's key with this id."""
-    columns = [project_keys.c[name] for name in ProjectKey.__slots__]
+    columns = [project_keys.c[name] for name in StoredProjectKey.__slots__]
     found = sa.select(*columns).where(project_keys.c.project_id == project_id, project_keys.c.id == key_id)
     row = (await connection.execute(found)).mappings().one_or_none()
-    return None if row is None else ProjectKey(**row)
+    return None if row is None else StoredProjectKey(**row)
 
 
 async def rename_project_key(connection: AsyncConnection, project_id: int, key_id: str, name: str) -> None:
     """ValueError for a name that is none."""
     where = (project_keys.c.project_id == project_id) & (project_keys.c.id == key_id)
-    await connection.execute(project_keys.update().where(where).values(name=checked_name(name)))
+    await connection.execute(project_keys.update().where(where).values(name=validate_name(name)))
 
 
 async def revoke_project_key(
@@ -118,30 +118,30 @@ async def set_key_rate(connection: AsyncConnection, org_id: str, key_id: str, ra
     the organization has no such key. ValueError for what is no rate.
     """
     where = (project_keys.c.org_id == org_id) & (project_keys.c.id == key_id)
-    values = {"rate": None if rate is None else up_to(MAX_KEY_RATE, rate)}
+    values = {"rate": None if rate is None else bounded_int(MAX_KEY_RATE, rate)}
     await connection.execute(project_keys.update().where(where).values(values))
     return await connection.scalar(sa.select(project_keys.c.hash).where(where))
 
 
-async def require_room(connection: AsyncConnection, project_id: int, most: int) -> None:
+async def check_key_limit(connection: AsyncConnection, project_id: int, max_keys: int) -> None:
     """Raises Conflict where `most` keys of the project work."""
-    found = sa.select(sa.func.count()).where(project_keys.c.project_id == project_id, works_at(now()))
-    if (await connection.scalar(found) or 0) >= most:
-        raise Conflict(f"At most {most} keys of a project work. Revoke some.")
+    found = sa.select(sa.func.count()).where(project_keys.c.project_id == project_id, active_at(now()))
+    if (await connection.scalar(found) or 0) >= max_keys:
+        raise Conflict(f"At most {max_keys} keys of a project work. Revoke some.")
 
 
-async def list_rated_keys(connection: AsyncConnection, org_id: str, limit: int) -> list[ProjectKey]:
+async def list_keys_with_rate(connection: AsyncConnection, org_id: str, limit: int) -> list[StoredProjectKey]:
     """At most `limit` working keys of the organization that have a rate of their own, newest first."""
-    columns = [project_keys.c[name] for name in ProjectKey.__slots__]
+    columns = [project_keys.c[name] for name in StoredProjectKey.__slots__]
     found = (
         sa.select(*columns)
-        .where(project_keys.c.org_id == org_id, project_keys.c.rate.is_not(None), works_at(now()))
+        .where(project_keys.c.org_id == org_id, project_keys.c.rate.is_not(None), active_at(now()))
         .order_by(project_keys.c.id.desc())
         .limit(limit)
     )
-    return [ProjectKey(**row) for row in (await connection.execute(found)).mappings()]
+    return [StoredProjectKey(**row) for row in (await connection.execute(found)).mappings()]
 
 
-def works_at(moment: datetime) -> sa.ColumnElement[bool]:
+def active_at(moment: datetime) -> sa.ColumnElement[bool]:
     """Of a project key: not revoked yet."""
     return project_keys.c.revoked_at.is_(None) | (project_keys.c.revoked_at > moment)

@@ -18,10 +18,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.errors import Conflict, Forbidden
 from chassis.identity import registry
-from chassis.identity.descent import minting_token
-from chassis.identity.members import Member
-from chassis.identity.model import Reach
-from chassis.identity.registry import NewToken
+from chassis.identity.descent import issuing_token
+from chassis.identity.members import StoredMember
+from chassis.identity.model import AuthorizationContext
+from chassis.identity.registry import IssuedToken
 from chassis.identity.tables import access_tokens, delegations
 from chassis.relational import to_milliseconds
 from proto.identity import MAX_ACT_CHAIN, PrincipalKind, Scope
@@ -37,7 +37,7 @@ class Delegation(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class StoredToken:
     """A token without its secret; `hint` is the end of it. `scopes` None: all that its holder's role has."""
 
     id: str
@@ -54,30 +54,30 @@ class Token:
 
 
 _TOKENS: Final = sa.select(
-    *(access_tokens.c[name] for name in Token.__slots__ if name not in ("subject_id", "chain")),
+    *(access_tokens.c[name] for name in StoredToken.__slots__ if name not in ("subject_id", "chain")),
     delegations.c.subject_id,
     delegations.c.chain,
 ).outerjoin_from(access_tokens, delegations, delegations.c.token_id == access_tokens.c.id)
 
 
-async def mint(
+async def issue_token(
     connection: AsyncConnection,
-    by: Reach,
-    holder: Member,
+    by: AuthorizationContext,
+    holder: StoredMember,
     name: str,
     scopes: Iterable[Scope] | None,
     expires_at: datetime | None,
-) -> NewToken:
+) -> IssuedToken:
     """A token for `holder`. Raises Forbidden for somebody else's, and for scopes beyond the bearer's reach; Conflict
     for one too many, and for too long an act chain.
     """
-    require_mintable(by, holder)
-    delegation = delegated(by, holder)
-    own = await minting_token(connection, by)
-    granted = _granted(by, scopes, unrestricted=own is None or own.scopes is None)
+    require_can_issue(by, holder)
+    delegation = delegation_for(by, holder)
+    own = await issuing_token(connection, by)
+    granted = _granted_scopes(by, scopes, unrestricted=own is None or own.scopes is None)
     if own is not None and own.expires_at is not None:
         expires_at = own.expires_at if expires_at is None else min(expires_at, own.expires_at)
-    await _require_room(connection, by.org_id, holder.id)
+    await _check_token_limit(connection, by.org_id, holder.id)
     made = await registry.create_token(
         connection,
         by.org_id,
@@ -94,13 +94,13 @@ async def mint(
     return made
 
 
-def require_mintable(by: Reach, holder: Member) -> None:
+def require_can_issue(by: AuthorizationContext, holder: StoredMember) -> None:
     """Forbidden for somebody else's tokens."""
     if by.principal_id not in (holder.id, holder.owner_id):
         raise Forbidden("Tokens are minted for oneself, or for an agent or service that one owns.")
 
 
-def delegated(by: Reach, holder: Member) -> Delegation | None:
+def delegation_for(by: AuthorizationContext, holder: StoredMember) -> Delegation | None:
     """What a token of `holder` says when this bearer mints it. Raises Conflict for too long a chain."""
     if by.on_behalf_of is not None:
         chain = by.act_chain if holder.id == by.principal_id else (holder.id, *by.act_chain)
@@ -114,7 +114,7 @@ def delegated(by: Reach, holder: Member) -> Delegation | None:
 
 async def list_tokens(
     connection: AsyncConnection, org_id: str, principal_id: str, before_id: str | None, limit: int
-) -> list[Token]:
+) -> list[StoredToken]:
     """At most `limit` tokens of the principal, newest first, those that work no more among them."""
     page = _TOKENS.where(access_tokens.c.org_id == org_id, access_tokens.c.principal_id == principal_id)
     if before_id is not None:
@@ -123,7 +123,7 @@ async def list_tokens(
     return [_token(row) for row in rows.mappings()]
 
 
-async def find_token(connection: AsyncConnection, org_id: str, principal_id: str, token_id: str) -> Token | None:
+async def find_token(connection: AsyncConnection, org_id: str, principal_id: str, token_id: str) -> StoredToken | None:
     """The principal's token with this id."""
     of_principal = (access_tokens.c.org_id == org_id) & (access_tokens.c.principal_id == principal_id)
     row = (
@@ -132,7 +132,9 @@ async def find_token(connection: AsyncConnection, org_id: str, principal_id: str
     return None if row is None else _token(row)
 
 
-def _granted(by: Reach, scopes: Iterable[Scope] | None, *, unrestricted: bool) -> frozenset[Scope] | None:
+def _granted_scopes(
+    by: AuthorizationContext, scopes: Iterable[Scope] | None, *, unrestricted: bool
+) -> frozenset[Scope] | None:
     if scopes is None:
         return None if unrestricted else by.scopes
     wanted = frozenset(scopes)
@@ -142,7 +144,7 @@ def _granted(by: Reach, scopes: Iterable[Scope] | None, *, unrestricted: bool) -
     return wanted
 
 
-async def _require_room(connection: AsyncConnection, org_id: str, principal_id: str) -> None:
+async def _check_token_limit(connection: AsyncConnection, org_id: str, principal_id: str) -> None:
     now = _now()
     working = access_tokens.c.revoked_at.is_(None) & (
         access_tokens.c.expires_at.is_(None) | (access_tokens.c.expires_at > now)
@@ -152,10 +154,10 @@ async def _require_room(connection: AsyncConnection, org_id: str, principal_id: 
         raise Conflict(f"A principal has at most {MAX_TOKENS} tokens that work.")
 
 
-def _token(row: sa.RowMapping) -> Token:
-    found = {name: row[name] for name in Token.__slots__}
+def _token(row: sa.RowMapping) -> StoredToken:
+    found = {name: row[name] for name in StoredToken.__slots__}
     found["scopes"] = None if row["scopes"] is None else tuple(row["scopes"])
-    return Token(**found | {"chain": tuple(row["chain"] or ())})
+    return StoredToken(**found | {"chain": tuple(row["chain"] or ())})
 
 
 def _now() -> datetime:

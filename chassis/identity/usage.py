@@ -27,16 +27,16 @@ async def read_usage(connection: AsyncConnection, month: str, org_ids: Sequence[
 
 async def add_usage(connection: AsyncConnection, month: str, org_id: str, items: int) -> int:
     """The items of the month, with these."""
-    return await _change(connection, month, org_id, items, {"items": _ITEMS + items})
+    return await _upsert(connection, month, org_id, items, {"items": _ITEMS + items})
 
 
-async def raise_usage(connection: AsyncConnection, month: str, org_id: str, items: int) -> int:
+async def set_usage_at_least(connection: AsyncConnection, month: str, org_id: str, items: int) -> int:
     """The items of the month, which are these at least."""
     higher = sa.case((_ITEMS < items, items), else_=_ITEMS)
-    return await _change(connection, month, org_id, items, {"items": higher})
+    return await _upsert(connection, month, org_id, items, {"items": higher})
 
 
-async def claim_count(
+async def claim_recount(
     connection: AsyncConnection, month: str, org_id: str, now: datetime, older_than: timedelta
 ) -> bool:
     """Whether it is the caller's turn to count the month's items in the telemetry store, nobody having begun to for so
@@ -59,7 +59,7 @@ async def list_project_ids(connection: AsyncConnection, org_id: str) -> list[int
     return list((await connection.scalars(found)).all())
 
 
-async def _change(connection: AsyncConnection, month: str, org_id: str, items: int, values: dict[str, Any]) -> int:
+async def _upsert(connection: AsyncConnection, month: str, org_id: str, items: int, values: dict[str, Any]) -> int:
     """Update the row, or make it with `items`; what it has then."""
     changed = await connection.execute(
         quota_usage.update()

@@ -17,7 +17,7 @@ from chassis.errors import Conflict
 from chassis.identity import registry
 from chassis.identity.tables import principals, recovery_codes, users
 from chassis.relational import to_milliseconds
-from proto.identity import PrincipalKind, normal_email
+from proto.identity import PrincipalKind, normalize_email
 
 Theme = Literal["system", "light", "dark"]
 DEFAULT_LOCALE: Final = "en"
@@ -55,7 +55,7 @@ class User:
         return self.totp_confirmed_at is not None
 
 
-_FOUND: Final = sa.select(
+_USERS: Final = sa.select(
     principals.c.id,
     principals.c.name,
     principals.c.disabled_at,
@@ -68,7 +68,7 @@ async def create_user(connection: AsyncConnection, email: str, name: str, passwo
     made = await registry.create_principal(connection, PrincipalKind.USER, name)
     row = {
         "principal_id": made.id,
-        "email": normal_email(email),
+        "email": normalize_email(email),
         "email_verified": False,
         "password_hash": password_hash,
         "locale": DEFAULT_LOCALE,
@@ -79,20 +79,20 @@ async def create_user(connection: AsyncConnection, email: str, name: str, passwo
         await connection.execute(users.insert().values(row))
     except exc.IntegrityError as error:
         raise EmailTaken from error
-    return await existing_user(connection, made.id)
+    return await get_user(connection, made.id)
 
 
 async def find_user_by_email(connection: AsyncConnection, email: str) -> User | None:
     """The user with this address, in whatever case it is written."""
-    return await _one(connection, _FOUND.where(users.c.email == normal_email(email)))
+    return await _load_user(connection, _USERS.where(users.c.email == normalize_email(email)))
 
 
 async def find_user(connection: AsyncConnection, user_id: str) -> User | None:
     """The user with this id; None for principals that do not log in."""
-    return await _one(connection, _FOUND.where(users.c.principal_id == user_id))
+    return await _load_user(connection, _USERS.where(users.c.principal_id == user_id))
 
 
-async def existing_user(connection: AsyncConnection, user_id: str) -> User:
+async def get_user(connection: AsyncConnection, user_id: str) -> User:
     """The user with this id, which is known to be there: users are disabled, never removed."""
     found = await find_user(connection, user_id)
     if found is None:
@@ -111,11 +111,11 @@ async def change_user(
         await connection.execute(users.update().where(users.c.principal_id == user_id).values(values))
 
 
-async def still(connection: AsyncConnection, seen: User) -> User | None:
+async def reload_if_unchanged(connection: AsyncConnection, seen: User) -> User | None:
     """The user as of this transaction; None when he is disabled by now, or has another password than when he was seen:
     that he knew it counts for nothing then. Comparing passwords takes long, and is done outside of transactions.
     """
-    now = await existing_user(connection, seen.id)
+    now = await get_user(connection, seen.id)
     return None if now.disabled_at is not None or now.password_hash != seen.password_hash else now
 
 
@@ -124,20 +124,20 @@ async def set_password(connection: AsyncConnection, user_id: str, password_hash:
     await change_user(connection, user_id, values={"password_hash": password_hash})
 
 
-async def renew_hash(connection: AsyncConnection, seen: User, password_hash: str) -> bool:
+async def rehash_password(connection: AsyncConnection, seen: User, password_hash: str) -> bool:
     """Another hash of the same password. False when the user has another one by now, which stays."""
-    if await still(connection, seen) is None:
+    if await reload_if_unchanged(connection, seen) is None:
         return False
     await set_password(connection, seen.id, password_hash)
     return True
 
 
-async def propose_factor(connection: AsyncConnection, user_id: str, sealed: bytes) -> bool:
+async def enroll_factor(connection: AsyncConnection, user_id: str, encrypted_secret: bytes) -> bool:
     """A secret that is not asked for until it is confirmed; it replaces one that was proposed before. False when one
     was confirmed, which stays.
     """
     unconfirmed = (users.c.principal_id == user_id) & users.c.totp_confirmed_at.is_(None)
-    proposed = users.update().where(unconfirmed).values(totp_secret=sealed, totp_step=None)
+    proposed = users.update().where(unconfirmed).values(totp_secret=encrypted_secret, totp_step=None)
     return (await connection.execute(proposed)).rowcount == 1
 
 
@@ -153,7 +153,7 @@ async def remove_factor(connection: AsyncConnection, user_id: str) -> None:
     await connection.execute(recovery_codes.delete().where(recovery_codes.c.principal_id == user_id))
 
 
-async def spend_step(connection: AsyncConnection, user_id: str, step: int) -> bool:
+async def consume_totp_step(connection: AsyncConnection, user_id: str, step: int) -> bool:
     """Accept the code of a step, once and in order; False when it, or a later one, was accepted before."""
     fresh = users.c.totp_step.is_(None) | (users.c.totp_step < step)
     spent = users.update().where(users.c.principal_id == user_id, fresh).values(totp_step=step)
@@ -167,13 +167,13 @@ async def replace_recovery_codes(connection: AsyncConnection, user_id: str, hash
     await connection.execute(recovery_codes.insert(), rows)
 
 
-async def spend_recovery_code(connection: AsyncConnection, user_id: str, digest: bytes, now: datetime) -> bool:
+async def consume_recovery_code(connection: AsyncConnection, user_id: str, digest: bytes, now: datetime) -> bool:
     """Accept a code, once."""
     unused = (recovery_codes.c.hash == digest) & recovery_codes.c.used_at.is_(None)
     spent = recovery_codes.update().where(recovery_codes.c.principal_id == user_id, unused).values(used_at=now)
     return (await connection.execute(spent)).rowcount == 1
 
 
-async def _one(connection: AsyncConnection, found: sa.Select[Any]) -> User | None:
+async def _load_user(connection: AsyncConnection, found: sa.Select[Any]) -> User | None:
     row = (await connection.execute(found)).mappings().one_or_none()
     return None if row is None else User(**{name: row[name] for name in User.__slots__})

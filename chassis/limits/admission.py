@@ -10,16 +10,16 @@ from prometheus_client import Counter
 
 from chassis.errors import RateLimited
 from chassis.limits.gcra import Rule
-from chassis.limits.limiter import Bucket, LimitClass, Limiter, Verdict
-from chassis.peers import Proxies
+from chassis.limits.limiter import Bucket, LimitClass, Limiter, LimitResult
+from chassis.peers import TrustedProxies
 from chassis.settings import ChassisSettings
 
-VERDICT: Final = web.RequestKey("rate_limit", Verdict)
+LIMIT_RESULT: Final = web.RequestKey("rate_limit", LimitResult)
 MINUTE: Final = 60
 QUARTER: Final = 15 * MINUTE
-RATED_KEYS: Final = 1_024  # rates of keys' own whose rules are kept; most keys share a few
+MAX_CACHED_RULES: Final = 1_024  # rates of keys' own whose rules are kept; most keys share a few
 
-_COUNTED: Final[Mapping[LimitClass, str]] = MappingProxyType(
+_COUNTED_SUBJECTS: Final[Mapping[LimitClass, str]] = MappingProxyType(
     {
         LimitClass.FAILED_BEARER: "failed attempts from this address",
         LimitClass.FAILED_KEY: "failed attempts from this address",
@@ -28,13 +28,15 @@ _COUNTED: Final[Mapping[LimitClass, str]] = MappingProxyType(
         LimitClass.REFRESH: "refreshes of this session",
     }
 )
-_Ask = Callable[[Bucket, Rule], Awaitable[Verdict]]
+_LimiterCall = Callable[[Bucket, Rule], Awaitable[LimitResult]]
 
 
-class Admission:
+class RateLimits:
     """A class without a rule is not limited."""
 
-    def __init__(self, rules: Mapping[LimitClass, Rule], limiter: Limiter, proxies: Proxies, refused: Counter) -> None:
+    def __init__(
+        self, rules: Mapping[LimitClass, Rule], limiter: Limiter, proxies: TrustedProxies, refused: Counter
+    ) -> None:
         """`refused` has the label `limit`."""
         self._rules = rules
         self._limiter = limiter
@@ -47,67 +49,67 @@ class Admission:
 
         `rate`: requests per second in the place of the class's, if its holder has one of its own; 0: no limit.
         """
-        rule = self._rules.get(limit) if rate is None else _own_rule(rate, self._rules.get(limit))
+        rule = self._rules.get(limit) if rate is None else _rule_for_rate(rate, self._rules.get(limit))
         if rule is None:
             return
         verdict = await self._limiter.take(Bucket(limit, holder), rule)
-        request[VERDICT] = _stricter(request.get(VERDICT), verdict)
-        self._hold_to(verdict, rule, limit)
+        request[LIMIT_RESULT] = _most_restrictive(request.get(LIMIT_RESULT), verdict)
+        self._raise_if_exceeded(verdict, rule, limit)
 
-    async def take_of_address(self, request: web.Request, limit: LimitClass) -> None:
+    async def take_for_address(self, request: web.Request, limit: LimitClass) -> None:
         """Likewise, of the address of the request."""
-        await self.take(request, limit, self._proxies.subscriber(request))
+        await self.take(request, limit, self._proxies.rate_limit_key(request))
 
-    async def take_also(self, request: web.Request, limit: LimitClass, holder: str) -> None:
+    async def take_secondary(self, request: web.Request, limit: LimitClass, holder: str) -> None:
         """Count the request in a second bucket, of which the answer tells only when it refuses. Raises RateLimited."""
-        await self._ask_for(holder, self._limiter.take, request, limit)
+        await self._apply(holder, self._limiter.take, request, limit)
 
-    async def admit_address(self, request: web.Request, limit: LimitClass) -> None:
+    async def check_address(self, request: web.Request, limit: LimitClass) -> None:
         """RateLimited when the address of the request has failed too often in this class."""
-        await self._ask_for_address(self._limiter.look, request, limit)
+        await self._apply_for_address(self._limiter.peek, request, limit)
 
-    async def charge_address(self, request: web.Request, limit: LimitClass) -> None:
+    async def record_address_failure(self, request: web.Request, limit: LimitClass) -> None:
         """Count a failure. RateLimited when its address had used up its bucket while this credential was checked."""
-        await self._ask_for_address(self._limiter.take, request, limit)
+        await self._apply_for_address(self._limiter.take, request, limit)
 
-    async def admit_account(self, request: web.Request, limit: LimitClass, account: str) -> None:
+    async def check_account(self, request: web.Request, limit: LimitClass, account: str) -> None:
         """RateLimited when somebody has failed too often to be this account."""
-        await self._ask_for(account, self._limiter.look, request, limit)
+        await self._apply(account, self._limiter.peek, request, limit)
 
-    async def charge_account(self, request: web.Request, limit: LimitClass, account: str) -> None:
+    async def record_account_failure(self, request: web.Request, limit: LimitClass, account: str) -> None:
         """Count a failure to be this account. RateLimited when there were too many meanwhile."""
-        await self._ask_for(account, self._limiter.take, request, limit)
+        await self._apply(account, self._limiter.take, request, limit)
 
-    async def _ask_for_address(self, ask: _Ask, request: web.Request, limit: LimitClass) -> None:
-        await self._ask_for(self._proxies.subscriber(request), ask, request, limit)
+    async def _apply_for_address(self, ask: _LimiterCall, request: web.Request, limit: LimitClass) -> None:
+        await self._apply(self._proxies.rate_limit_key(request), ask, request, limit)
 
-    async def _ask_for(self, holder: str, ask: _Ask, request: web.Request, limit: LimitClass) -> None:
+    async def _apply(self, holder: str, ask: _LimiterCall, request: web.Request, limit: LimitClass) -> None:
         """The answer tells of the bucket only when it refuses."""
         rule = self._rules.get(limit)
         if rule is None:
             return
         verdict = await ask(Bucket(limit, holder), rule)
         if verdict.wait_ns:
-            request[VERDICT] = verdict
-        self._hold_to(verdict, rule, limit)
+            request[LIMIT_RESULT] = verdict
+        self._raise_if_exceeded(verdict, rule, limit)
 
-    def _hold_to(self, verdict: Verdict, rule: Rule, limit: LimitClass) -> None:
+    def _raise_if_exceeded(self, verdict: LimitResult, rule: Rule, limit: LimitClass) -> None:
         if not verdict.wait_ns:
             return
         self._refused.labels(limit).inc()
-        what = _COUNTED.get(limit, "requests")
+        what = _COUNTED_SUBJECTS.get(limit, "requests")
         per = "a second" if rule.per_s == 1 else f"in {rule.per_s} seconds"
         raise RateLimited(
             f"Too many {what}: {rule.requests} {per} are permitted, {rule.burst} at once.", verdict.retry_after
         )
 
 
-def _stricter(before: Verdict | None, now: Verdict) -> Verdict:
+def _most_restrictive(before: LimitResult | None, now: LimitResult) -> LimitResult:
     return before if before is not None and not now.wait_ns and before.remaining < now.remaining else now
 
 
-@lru_cache(RATED_KEYS)
-def _own_rule(rate: int, default: Rule | None) -> Rule | None:
+@lru_cache(MAX_CACHED_RULES)
+def _rule_for_rate(rate: int, default: Rule | None) -> Rule | None:
     """A rate per second with a burst in the proportion of the class's; of two seconds where that is switched off."""
     if not rate:
         return None
@@ -115,7 +117,7 @@ def _own_rule(rate: int, default: Rule | None) -> Rule | None:
     return Rule(rate, 1, max(1, burst))
 
 
-def configured_rules(settings: ChassisSettings) -> dict[LimitClass, Rule]:
+def rules_from_settings(settings: ChassisSettings) -> dict[LimitClass, Rule]:
     """The rules that are switched on."""
     rules = {}
     for limit, rate, per_s, burst in (
@@ -137,7 +139,7 @@ def configured_rules(settings: ChassisSettings) -> dict[LimitClass, Rule]:
 
 def limit_headers(request: web.Request) -> dict[str, str]:
     """What the answer says of the bucket that decided; nothing when none did."""
-    verdict = request.get(VERDICT)
+    verdict = request.get(LIMIT_RESULT)
     if verdict is None:
         return {}
     return {

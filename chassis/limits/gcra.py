@@ -27,7 +27,7 @@ class Rule:
         return -(-self.per_s * SECOND_NS // self.requests)
 
 
-class Level(NamedTuple):
+class BucketState(NamedTuple):
     """A bucket after a question: `full_at` to be kept, requests that are left, time until one would pass (0: now)."""
 
     full_at: int
@@ -35,17 +35,17 @@ class Level(NamedTuple):
     wait_ns: int
 
 
-def look(full_at: int, now: int, rule: Rule) -> Level:
+def peek(full_at: int, now: int, rule: Rule) -> BucketState:
     """How the bucket stands; a wait of 0 says that one more request would pass."""
     interval = rule.interval_ns
     full_at = max(full_at, now)
     spare = now + rule.burst * interval - full_at
-    return Level(full_at, max(0, spare // interval), max(0, interval - spare))
+    return BucketState(full_at, max(0, spare // interval), max(0, interval - spare))
 
 
-def take(full_at: int, now: int, rule: Rule) -> Level:
+def take(full_at: int, now: int, rule: Rule) -> BucketState:
     """One request: it passed when the wait is 0. A refused one costs nothing."""
-    level = look(full_at, now, rule)
+    level = peek(full_at, now, rule)
     if level.wait_ns:
         return level
-    return Level(level.full_at + rule.interval_ns, level.remaining - 1, 0)
+    return BucketState(level.full_at + rule.interval_ns, level.remaining - 1, 0)

@@ -5,7 +5,7 @@ from enum import Enum, StrEnum, auto
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
-from chassis.limits.gcra import SECOND_NS, Level, Rule
+from chassis.limits.gcra import SECOND_NS, BucketState, Rule
 
 
 class LimitClass(StrEnum):
@@ -23,28 +23,28 @@ class LimitClass(StrEnum):
     FAILED_LOGIN = "failed_login"  # passwords and second factors that were none, by account
 
 
-OF_API: Final = frozenset({LimitClass.APPROVAL, LimitClass.CHANNEL_TEST})  # what is counted as API before
+COUNTED_AS_API: Final = frozenset({LimitClass.APPROVAL, LimitClass.CHANNEL_TEST})  # what is counted as API before
 
 
-class WhenAway(Enum):
+class UnavailablePolicy(Enum):
     """What holds for a class while the shared store of buckets, being configured, is away."""
 
-    COUNT_HERE = auto()  # each process counts for itself
-    REFUSE = auto()  # nobody passes: what it guards is worth more than being there
+    COUNT_LOCALLY = auto()  # each process counts for itself
+    REJECT = auto()  # nobody passes: what it guards is worth more than being there
 
 
-WHEN_AWAY: Final[Mapping[LimitClass, WhenAway]] = MappingProxyType(
+UNAVAILABLE_POLICIES: Final[Mapping[LimitClass, UnavailablePolicy]] = MappingProxyType(
     {
-        LimitClass.API: WhenAway.COUNT_HERE,
-        LimitClass.ANALYSIS: WhenAway.COUNT_HERE,
-        LimitClass.APPROVAL: WhenAway.COUNT_HERE,
-        LimitClass.CHANNEL_TEST: WhenAway.COUNT_HERE,
-        LimitClass.VISITOR: WhenAway.COUNT_HERE,
-        LimitClass.REFRESH: WhenAway.COUNT_HERE,
-        LimitClass.OTLP: WhenAway.COUNT_HERE,
-        LimitClass.FAILED_BEARER: WhenAway.COUNT_HERE,
-        LimitClass.FAILED_KEY: WhenAway.COUNT_HERE,
-        LimitClass.FAILED_LOGIN: WhenAway.REFUSE,
+        LimitClass.API: UnavailablePolicy.COUNT_LOCALLY,
+        LimitClass.ANALYSIS: UnavailablePolicy.COUNT_LOCALLY,
+        LimitClass.APPROVAL: UnavailablePolicy.COUNT_LOCALLY,
+        LimitClass.CHANNEL_TEST: UnavailablePolicy.COUNT_LOCALLY,
+        LimitClass.VISITOR: UnavailablePolicy.COUNT_LOCALLY,
+        LimitClass.REFRESH: UnavailablePolicy.COUNT_LOCALLY,
+        LimitClass.OTLP: UnavailablePolicy.COUNT_LOCALLY,
+        LimitClass.FAILED_BEARER: UnavailablePolicy.COUNT_LOCALLY,
+        LimitClass.FAILED_KEY: UnavailablePolicy.COUNT_LOCALLY,
+        LimitClass.FAILED_LOGIN: UnavailablePolicy.REJECT,
     }
 )
 
@@ -56,7 +56,7 @@ class Bucket(NamedTuple):
     holder: str
 
 
-class Verdict(NamedTuple):
+class LimitResult(NamedTuple):
     """`reset`: epoch seconds when the bucket is full again. `wait_ns`: until a request passes, 0 when this one did."""
 
     limit: int
@@ -67,7 +67,7 @@ class Verdict(NamedTuple):
     @property
     def retry_after(self) -> int:
         """The same in whole seconds."""
-        return _seconds(self.wait_ns)
+        return _ceil_seconds(self.wait_ns)
 
 
 class Limiter(Protocol):
@@ -76,19 +76,19 @@ class Limiter(Protocol):
     Both raise ServiceUnavailable for a class that refuses while the shared buckets are away.
     """
 
-    async def take(self, bucket: Bucket, rule: Rule) -> Verdict:
+    async def take(self, bucket: Bucket, rule: Rule) -> LimitResult:
         """One request: counted, or refused and then not counted."""
 
-    async def look(self, bucket: Bucket, rule: Rule) -> Verdict:
+    async def peek(self, bucket: Bucket, rule: Rule) -> LimitResult:
         """The verdict that one request would get, without counting it."""
 
 
-def verdict(level: Level, now: int, clock_ns: int, rule: Rule) -> Verdict:
+def limit_result(level: BucketState, now: int, clock_ns: int, rule: Rule) -> LimitResult:
     """What is told of a `level` at `now` of its own clock, when it is `clock_ns` for clients."""
-    reset = _seconds(clock_ns + level.full_at - now)
-    return Verdict(rule.burst, level.remaining, reset, level.wait_ns)
+    reset = _ceil_seconds(clock_ns + level.full_at - now)
+    return LimitResult(rule.burst, level.remaining, reset, level.wait_ns)
 
 
-def _seconds(nanoseconds: int) -> int:
+def _ceil_seconds(nanoseconds: int) -> int:
     """Rounded up: what is said to hold then, holds then."""
     return -(-nanoseconds // SECOND_NS)

@@ -7,7 +7,7 @@ from typing import Final
 
 from chassis.limits import gcra
 from chassis.limits.gcra import Rule
-from chassis.limits.limiter import Bucket, LimitClass, Verdict, verdict
+from chassis.limits.limiter import Bucket, LimitClass, LimitResult, limit_result
 
 MAX_BUCKETS: Final = 10_000  # of each class; a bucket takes about 250 bytes
 
@@ -32,7 +32,7 @@ class LocalLimiter:
         self._clock = clock
         self._full_at: dict[LimitClass, OrderedDict[str, int]] = {limit: OrderedDict() for limit in LimitClass}
 
-    async def take(self, bucket: Bucket, rule: Rule) -> Verdict:
+    async def take(self, bucket: Bucket, rule: Rule) -> LimitResult:
         """One request: counted, or refused and then not counted."""
         now = self._monotonic()
         kept = self._full_at[bucket.limit]
@@ -40,16 +40,16 @@ class LocalLimiter:
         kept[bucket.holder] = level.full_at
         kept.move_to_end(bucket.holder)
         self._drop_unused(kept, now)
-        return verdict(level, now, self._clock(), rule)
+        return limit_result(level, now, self._clock(), rule)
 
-    async def look(self, bucket: Bucket, rule: Rule) -> Verdict:
+    async def peek(self, bucket: Bucket, rule: Rule) -> LimitResult:
         """The verdict that one request would get, without counting it; keeps nothing."""
         now = self._monotonic()
         full_at = self._full_at[bucket.limit].get(bucket.holder, now)
-        return verdict(gcra.look(full_at, now, rule), now, self._clock(), rule)
+        return limit_result(gcra.peek(full_at, now, rule), now, self._clock(), rule)
 
     @property
-    def held(self) -> int:
+    def bucket_count(self) -> int:
         """Buckets in memory."""
         return sum(map(len, self._full_at.values()))
 

@@ -20,21 +20,29 @@ from prometheus_client import CollectorRegistry, Counter
 
 from chassis.errors import ServiceUnavailable
 from chassis.limits import gcra
-from chassis.limits.gcra import SECOND_NS, Level, Rule
-from chassis.limits.limiter import WHEN_AWAY, Bucket, LimitClass, Limiter, Verdict, WhenAway, verdict
+from chassis.limits.gcra import SECOND_NS, BucketState, Rule
+from chassis.limits.limiter import (
+    UNAVAILABLE_POLICIES,
+    Bucket,
+    LimitClass,
+    Limiter,
+    LimitResult,
+    UnavailablePolicy,
+    limit_result,
+)
 from chassis.limits.local import MAX_BUCKETS
-from chassis.redis import Redis, RedisAway, Script
+from chassis.redis import Redis, RedisUnavailable, Script
 
-HOLD_NS: Final = SECOND_NS // 10  # permits taken in bulk are void after it
-PAUSE_NS: Final = SECOND_NS // 50  # a bucket in bulk that refused is asked again no sooner
-BURST_PART: Final = 16  # of a burst, one process takes one part at once at most
-BULK: Final = frozenset({LimitClass.OTLP})  # one round trip for each request would be too dear
+LEASE_NS: Final = SECOND_NS // 10  # permits taken in bulk are void after it
+MIN_RETRY_NS: Final = SECOND_NS // 50  # a bucket in bulk that refused is asked again no sooner
+BURST_DIVISOR: Final = 16  # of a burst, one process takes one part at once at most
+LEASED_CLASSES: Final = frozenset({LimitClass.OTLP})  # one round trip for each request would be too dear
 PREFIX: Final = "sluice:limit"
 
 # KEYS: the bucket. ARGV: interval (ns), burst, permits wanted (0: only look). Returns permits granted, and how far
 # ahead of now the bucket is full. Numbers are doubles: exact below 2^53, so for buckets that are full within 104 days.
 # A clock that was turned back takes nothing and gives nothing; the bucket begins to empty again from there.
-TAKE: Final = Script(
+TAKE_SCRIPT: Final = Script(
     """
 local interval, burst, wanted = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -55,7 +63,7 @@ return {granted, string.format('%.0f', ahead)}
 )
 
 
-class Answer(NamedTuple):
+class ScriptResult(NamedTuple):
     """What Redis said, and when it was asked (ns): permits granted, nanoseconds until the bucket is full."""
 
     granted: int
@@ -72,104 +80,108 @@ class RedisLimiter:
         local: Limiter,
         registry: CollectorRegistry | None = None,
         *,
-        when_away: Mapping[LimitClass, WhenAway] = WHEN_AWAY,
-        script: Script = TAKE,
+        unavailable_policies: Mapping[LimitClass, UnavailablePolicy] = UNAVAILABLE_POLICIES,
+        script: Script = TAKE_SCRIPT,
         monotonic: Callable[[], int] = time.monotonic_ns,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         """Nanoseconds both: `monotonic` measures what is kept in memory, `clock` (since 1970) is told to clients."""
         self._redis = redis
         self._local = local
-        self._when_away = when_away
+        self._unavailable_policies = unavailable_policies
         self._script = script
         self._monotonic = monotonic
         self._clock = clock
-        self._shares: dict[LimitClass, OrderedDict[str, Share]] = {limit: OrderedDict() for limit in LimitClass}
-        self._counted_here = Counter(
+        self._leases: dict[LimitClass, OrderedDict[str, PermitLease]] = {limit: OrderedDict() for limit in LimitClass}
+        self._local_decisions = Counter(
             "sluice_rate_limit_local_decisions",
             "Requests that this process counted for itself alone because Redis was away.",
             ("limit",),
             registry=registry,
         )
 
-    async def take(self, bucket: Bucket, rule: Rule) -> Verdict:
+    async def take(self, bucket: Bucket, rule: Rule) -> LimitResult:
         """One request: counted, or refused and then not counted."""
         try:
-            if bucket.limit in BULK:
-                return self._told(await self._taken_in_bulk(bucket, rule), rule)
-            return await self._asked_for(1, bucket, rule)
-        except RedisAway:
-            return await self._without(self._local.take, bucket, rule)
+            if bucket.limit in LEASED_CLASSES:
+                return self._to_result(await self._lease_batch(bucket, rule), rule)
+            return await self._take_or_peek(1, bucket, rule)
+        except RedisUnavailable:
+            return await self._fall_back(self._local.take, bucket, rule)
 
-    async def look(self, bucket: Bucket, rule: Rule) -> Verdict:
+    async def peek(self, bucket: Bucket, rule: Rule) -> LimitResult:
         """The verdict that one request would get, without counting it."""
         try:
-            return await self._asked_for(0, bucket, rule)
-        except RedisAway:
-            return await self._without(self._local.look, bucket, rule)
+            return await self._take_or_peek(0, bucket, rule)
+        except RedisUnavailable:
+            return await self._fall_back(self._local.peek, bucket, rule)
 
     @property
-    def held(self) -> int:
+    def bucket_count(self) -> int:
         """Buckets of which something is kept in memory."""
-        return sum(map(len, self._shares.values()))
+        return sum(map(len, self._leases.values()))
 
-    async def _taken_in_bulk(self, bucket: Bucket, rule: Rule) -> Level:
-        share = self._share(bucket)
-        level = share.spend(self._monotonic(), rule)
+    async def _lease_batch(self, bucket: Bucket, rule: Rule) -> BucketState:
+        share = self._lease(bucket)
+        level = share.consume(self._monotonic(), rule)
         if level is not None:
             return level
-        async with share.turn:
-            level = share.spend(self._monotonic(), rule)  # of what another request has fetched meanwhile
+        async with share.lock:
+            level = share.consume(self._monotonic(), rule)  # of what another request has fetched meanwhile
             if level is None:
-                level = share.got(await self._ask(bucket, rule, share.wanted(rule)), rule, PAUSE_NS)
+                level = share.store_result(
+                    await self._run_script(bucket, rule, share.next_lease_size(rule)), rule, MIN_RETRY_NS
+                )
         return level
 
-    async def _asked_for(self, permits: int, bucket: Bucket, rule: Rule) -> Verdict:
+    async def _take_or_peek(self, permits: int, bucket: Bucket, rule: Rule) -> LimitResult:
         """One permit, or none: then it is about what one would get."""
-        known = self._shares[bucket.limit].get(bucket.holder)
-        level = None if known is None else known.refusal(self._monotonic(), rule)
+        known = self._leases[bucket.limit].get(bucket.holder)
+        level = None if known is None else known.cached_rejection(self._monotonic(), rule)
         if level is None:
-            answer = await self._ask(bucket, rule, permits)
-            level = gcra.look(answer.ahead_ns, 0, rule)
+            answer = await self._run_script(bucket, rule, permits)
+            level = gcra.peek(answer.ahead_ns, 0, rule)
             if answer.granted:
                 level = level._replace(wait_ns=0)
-            elif level.wait_ns and bucket.limit not in BULK:
-                level = self._share(bucket).got(answer, rule)
-        return self._told(level, rule)
+            elif level.wait_ns and bucket.limit not in LEASED_CLASSES:
+                level = self._lease(bucket).store_result(answer, rule)
+        return self._to_result(level, rule)
 
-    async def _ask(self, bucket: Bucket, rule: Rule, permits: int) -> Answer:
+    async def _run_script(self, bucket: Bucket, rule: Rule, permits: int) -> ScriptResult:
         asked_at = self._monotonic()
         key = f"{PREFIX}:{bucket.limit}:{bucket.holder}"
         granted, ahead = await self._redis.run(self._script, (key,), (rule.interval_ns, rule.burst, permits))
-        return Answer(int(granted), int(ahead), asked_at)
+        return ScriptResult(int(granted), int(ahead), asked_at)
 
-    async def _without(self, ask: Callable[[Bucket, Rule], Awaitable[Verdict]], bucket: Bucket, rule: Rule) -> Verdict:
-        if self._when_away[bucket.limit] is WhenAway.REFUSE:
+    async def _fall_back(
+        self, ask: Callable[[Bucket, Rule], Awaitable[LimitResult]], bucket: Bucket, rule: Rule
+    ) -> LimitResult:
+        if self._unavailable_policies[bucket.limit] is UnavailablePolicy.REJECT:
             raise ServiceUnavailable("How often this was tried cannot be counted now.")
-        self._counted_here.labels(bucket.limit).inc()
+        self._local_decisions.labels(bucket.limit).inc()
         return await ask(bucket, rule)
 
-    def _share(self, bucket: Bucket) -> "Share":
+    def _lease(self, bucket: Bucket) -> "PermitLease":
         """The one of this bucket, as the one used last; those that say nothing any more are dropped."""
-        kept, now = self._shares[bucket.limit], self._monotonic()
-        share = kept.setdefault(bucket.holder, Share())
+        kept, now = self._leases[bucket.limit], self._monotonic()
+        share = kept.setdefault(bucket.holder, PermitLease())
         kept.move_to_end(bucket.holder)
         while len(kept) > MAX_BUCKETS or (len(kept) > 1 and next(iter(kept.values())).is_idle(now)):
             kept.popitem(last=False)
         return share
 
-    def _told(self, level: Level, rule: Rule) -> Verdict:
+    def _to_result(self, level: BucketState, rule: Rule) -> LimitResult:
         """Levels here are relative to now."""
-        return verdict(level, 0, self._clock(), rule)
+        return limit_result(level, 0, self._clock(), rule)
 
 
-class Share:
+class PermitLease:
     """What a process knows of one bucket, and what it holds of it. Times are of one clock, in nanoseconds."""
 
-    __slots__ = ("_ahead_ns", "_asked_at", "_granted", "_permits", "_refused_until", "_size", "turn")
+    __slots__ = ("_ahead_ns", "_asked_at", "_granted", "_permits", "_refused_until", "_size", "lock")
 
     def __init__(self) -> None:
-        self.turn = asyncio.Lock()  # of those that have to ask
+        self.lock = asyncio.Lock()  # of those that have to ask
         self._asked_at = 0
         self._ahead_ns = 0
         self._granted = 0
@@ -177,42 +189,42 @@ class Share:
         self._size = 1
         self._refused_until = 0
 
-    def spend(self, now: int, rule: Rule) -> Level | None:
+    def consume(self, now: int, rule: Rule) -> BucketState | None:
         """Pass one request by a permit that is held, or refuse it; None when it must be asked."""
-        if self._permits and now < self._asked_at + HOLD_NS:
+        if self._permits and now < self._asked_at + LEASE_NS:
             self._permits -= 1
-            return self._level(now, rule, 0)
-        return self.refusal(now, rule)
+            return self._bucket_state(now, rule, 0)
+        return self.cached_rejection(now, rule)
 
-    def refusal(self, now: int, rule: Rule) -> Level | None:
+    def cached_rejection(self, now: int, rule: Rule) -> BucketState | None:
         """None when it must be asked."""
-        return self._level(now, rule, self._refused_until - now) if now < self._refused_until else None
+        return self._bucket_state(now, rule, self._refused_until - now) if now < self._refused_until else None
 
-    def wanted(self, rule: Rule) -> int:
+    def next_lease_size(self, rule: Rule) -> int:
         """How many permits to ask for: twice as many when the last ones were all of use, else as many as were."""
         if self._granted:
             spent = self._granted - self._permits
             self._size = 2 * self._size if spent == self._granted else max(1, spent)
-        in_time = rule.requests * HOLD_NS // (rule.per_s * SECOND_NS)
-        self._size = max(1, min(self._size, in_time, rule.burst // BURST_PART))
+        in_time = rule.requests * LEASE_NS // (rule.per_s * SECOND_NS)
+        self._size = max(1, min(self._size, in_time, rule.burst // BURST_DIVISOR))
         return self._size
 
-    def got(self, answer: Answer, rule: Rule, pause_ns: int = 0) -> Level:
+    def store_result(self, answer: ScriptResult, rule: Rule, pause_ns: int = 0) -> BucketState:
         """Keep what was granted and spend one of it, or keep the refusal, for `pause_ns` at least."""
         self._granted, self._ahead_ns, self._asked_at = answer
         self._permits = max(0, self._granted - 1)
         if self._granted:
-            return self._level(self._asked_at, rule, 0)
-        wait_ns = max(gcra.look(self._ahead_ns, 0, rule).wait_ns, pause_ns)
+            return self._bucket_state(self._asked_at, rule, 0)
+        wait_ns = max(gcra.peek(self._ahead_ns, 0, rule).wait_ns, pause_ns)
         self._refused_until = self._asked_at + wait_ns
-        return self._level(self._asked_at, rule, wait_ns)
+        return self._bucket_state(self._asked_at, rule, wait_ns)
 
     def is_idle(self, now: int) -> bool:
         """Whether nothing is lost with it."""
-        return now >= max(self._refused_until, self._asked_at + max(HOLD_NS, self._ahead_ns))
+        return now >= max(self._refused_until, self._asked_at + max(LEASE_NS, self._ahead_ns))
 
-    def _level(self, now: int, rule: Rule, wait_ns: int) -> Level:
+    def _bucket_state(self, now: int, rule: Rule, wait_ns: int) -> BucketState:
         """The bucket as it would be with the permits that are held still in it, relative to `now`."""
         ahead = max(0, self._ahead_ns - (now - self._asked_at) - self._permits * rule.interval_ns)
-        remaining = 0 if wait_ns else gcra.look(ahead, 0, rule).remaining
-        return Level(ahead, remaining, wait_ns)
+        remaining = 0 if wait_ns else gcra.peek(ahead, 0, rule).remaining
+        return BucketState(ahead, remaining, wait_ns)

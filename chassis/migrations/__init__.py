@@ -29,8 +29,8 @@ from chassis.relational import (
     DatabaseUnusable,
     migration_engine,
     one_line,
+    redacted_url,
     server_version,
-    shown,
     sqlite_file,
 )
 
@@ -38,18 +38,25 @@ _SCRIPTS: Final = Path(__file__).parent
 
 
 # What a server says that will take connections later.
-_PASSING: Final = ("starting up", "shutting down", "recovery", "not yet accepting", "too many", "connection slots")
+_TRANSIENT_ERRORS: Final = (
+    "starting up",
+    "shutting down",
+    "recovery",
+    "not yet accepting",
+    "too many",
+    "connection slots",
+)
 
 
-class DatabaseAway(DatabaseUnusable):
+class DatabaseUnreachable(DatabaseUnusable):
     """The server does not answer, or takes no connections at the moment."""
 
 
-class SchemaTooOld(StartupError):
+class DatabaseSchemaTooOld(StartupError):
     """Migrations are missing; `sluice migrate` applies them."""
 
 
-class SchemaTooNew(StartupError):
+class DatabaseSchemaTooNew(StartupError):
     """A newer release has migrated this store."""
 
 
@@ -61,10 +68,10 @@ def migrate(url: str) -> list[str]:
     file = sqlite_file(url)
     if file is not None:
         _create_private(file)
-    with _connection(url, MIGRATION_WAIT_S) as connection:
-        before = _current(connection)
+    with _connect(url, MIGRATION_WAIT_S) as connection:
+        before = _current_revision(connection)
         scripts = _scripts()
-        _refuse_newer(scripts, before, url)
+        _reject_newer(scripts, before, url)
         config = _config()
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
@@ -78,65 +85,72 @@ def check(url: str) -> str:
     file = sqlite_file(url)
     if file is not None and not file.exists():
         if not file.absolute().parent.is_dir():
-            raise SchemaTooOld(
-                f"The database {shown(url)} does not exist, nor does its directory: make that unless it is the data "
-                "directory, and run `sluice migrate`."
+            raise DatabaseSchemaTooOld(
+                f"The database {redacted_url(url)} does not exist, nor does its directory: make that unless it is the "
+                "data directory, and run `sluice migrate`."
             )
-        raise SchemaTooOld(f"The database {shown(url)} does not exist yet; run `sluice migrate` to create it.")
-    with _connection(url) as connection:
-        current = _current(connection)
+        raise DatabaseSchemaTooOld(
+            f"The database {redacted_url(url)} does not exist yet; run `sluice migrate` to create it."
+        )
+    with _connect(url) as connection:
+        current = _current_revision(connection)
     scripts = _scripts()
-    _refuse_newer(scripts, current, url)
+    _reject_newer(scripts, current, url)
     head = scripts.get_current_head()
     if current is None or current != head:
         found = "has no schema yet" if current is None else f"has the older schema {current}"
-        raise SchemaTooOld(f"The database {shown(url)} {found}, this release needs {head}; run `sluice migrate`.")
+        raise DatabaseSchemaTooOld(
+            f"The database {redacted_url(url)} {found}, this release needs {head}; run `sluice migrate`."
+        )
     return current
 
 
-def server(url: str) -> str:
+def describe_server(url: str) -> str:
     """Name and version of the database, `PostgreSQL 18.4`. Raises DatabaseUnusable."""
-    with _connection(url) as connection:
+    with _connect(url) as connection:
         return server_version(connection)
 
 
 @contextmanager
-def _connection(url: str, max_wait_s: float = MAX_WAIT_S) -> Iterator[sa.Connection]:
+def _connect(url: str, max_wait_s: float = MAX_WAIT_S) -> Iterator[sa.Connection]:
     """A writing transaction, so that a store which cannot be written is found out here."""
     logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of its set-up at every look
     engine = migration_engine(url, max_wait_s)
     try:
         with engine.begin() as connection:
-            _refuse_unfit(connection, url)
+            _reject_unsupported(connection, url)
             yield connection
     except exc.DBAPIError as error:
         reason = one_line(str(error.orig)).rstrip(".")
-        failure = DatabaseAway if _is_away(url, error, reason) else DatabaseUnusable
-        raise failure(f"The database {shown(url)} cannot be used: {reason}.") from error
+        failure = DatabaseUnreachable if _is_unreachable(url, error, reason) else DatabaseUnusable
+        raise failure(f"The database {redacted_url(url)} cannot be used: {reason}.") from error
     finally:
         engine.dispose()
 
 
-def _is_away(url: str, error: exc.DBAPIError, reason: str) -> bool:
+def _is_unreachable(url: str, error: exc.DBAPIError, reason: str) -> bool:
     """Whether a server may take us later. One that is there and refuses says FATAL, in any language, but for the
     reasons that pass.
     """
     if sqlite_file(url) is not None or not isinstance(error, exc.OperationalError):
         return False
-    return "FATAL" not in reason or any(passing in reason for passing in _PASSING)
+    return "FATAL" not in reason or any(passing in reason for passing in _TRANSIENT_ERRORS)
 
 
-def _refuse_unfit(connection: sa.Connection, url: str) -> None:
+def _reject_unsupported(connection: sa.Connection, url: str) -> None:
     """What a PostgreSQL database may be that a SQLite file is not."""
     if connection.dialect.name != "postgresql":
         return
     encoding = connection.scalar(sa.text("SHOW server_encoding"))
     if encoding != "UTF8":
         raise DatabaseUnusable(
-            f"The database {shown(url)} has the encoding {encoding}, which does not hold every name; it must be UTF8."
+            f"The database {redacted_url(url)} has the encoding {encoding}, which does not hold every name; "
+            "it must be UTF8."
         )
     if connection.scalar(sa.text("SHOW transaction_read_only")) == "on":
-        raise DatabaseUnusable(f"The database {shown(url)} takes no writes: it is a standby, or set to read only.")
+        raise DatabaseUnusable(
+            f"The database {redacted_url(url)} takes no writes: it is a standby, or set to read only."
+        )
 
 
 def _create_private(file: Path) -> None:
@@ -148,16 +162,16 @@ def _create_private(file: Path) -> None:
         raise DatabaseUnusable(f"The database file {file} cannot be opened for writing: {error.strerror}.") from error
 
 
-def _refuse_newer(scripts: ScriptDirectory, current: str | None, url: str) -> None:
+def _reject_newer(scripts: ScriptDirectory, current: str | None, url: str) -> None:
     known = {script.revision for script in scripts.walk_revisions()}
     if current is not None and current not in known:
-        raise SchemaTooNew(
-            f"The database {shown(url)} has the schema {current}, which this release does not know: "
+        raise DatabaseSchemaTooNew(
+            f"The database {redacted_url(url)} has the schema {current}, which this release does not know: "
             "a newer release has migrated it. Start that release or a later one."
         )
 
 
-def _current(connection: sa.Connection) -> str | None:
+def _current_revision(connection: sa.Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
 
 

@@ -11,7 +11,7 @@ the requests that find out about it their wait, and all others nothing.
 """
 
 from chassis.redis.broadcast import Broadcast
-from chassis.redis.scripts import RedisAway, Script
+from chassis.redis.scripts import RedisUnavailable, Script
 from chassis.redis.shared import Redis, open_redis
 
-__all__ = ["Broadcast", "Redis", "RedisAway", "Script", "open_redis"]
+__all__ = ["Broadcast", "Redis", "RedisUnavailable", "Script", "open_redis"]

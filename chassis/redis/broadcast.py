@@ -10,11 +10,11 @@ from typing import Final
 import structlog
 from aiohttp import web
 
-from chassis.redis.scripts import RedisAway, RedisFailure, Script
+from chassis.redis.scripts import RedisFailure, RedisUnavailable, Script
 from chassis.redis.shared import Redis
 
-AGAIN_S: Final = 0.5  # from the end of a subscription to the next attempt
-MAX_UNDER_WAY: Final = 64  # messages being sent; one more is not
+RESUBSCRIBE_S: Final = 0.5  # from the end of a subscription to the next attempt
+MAX_IN_FLIGHT: Final = 64  # messages being sent; one more is not
 MAX_LENGTH: Final = 200  # characters; a longer message is not ours
 
 _PUBLISH: Final = Script("return redis.call('PUBLISH', KEYS[1], ARGV[1])")
@@ -25,48 +25,50 @@ log = structlog.get_logger(__name__)
 class Broadcast:
     """One channel. `heard` is called with what other processes say; `missed` when something may not have been heard."""
 
-    def __init__(self, redis: Redis, channel: str, heard: Callable[[str], None], missed: Callable[[], None]) -> None:
+    def __init__(
+        self, redis: Redis, channel: str, on_message: Callable[[str], None], on_gap: Callable[[], None]
+    ) -> None:
         self._redis = redis
         self._channel = channel
-        self._heard = heard
-        self._missed = missed
-        self._self = secrets.token_hex(8)
-        self._listening: asyncio.Task[None] | None = None
-        self._sending: set[asyncio.Task[None]] = set()
+        self._on_message = on_message
+        self._on_gap = on_gap
+        self._sender_id = secrets.token_hex(8)
+        self._listener: asyncio.Task[None] | None = None
+        self._in_flight: set[asyncio.Task[None]] = set()
 
-    def tell(self, message: str) -> None:
+    def publish(self, message: str) -> None:
         """Send it aside: nobody waits for it, and nobody learns whether it got through."""
-        if self._redis.up and len(self._sending) < MAX_UNDER_WAY:
+        if self._redis.is_up and len(self._in_flight) < MAX_IN_FLIGHT:
             task = asyncio.get_running_loop().create_task(self._send(message))
-            self._sending.add(task)
-            task.add_done_callback(self._sending.discard)
+            self._in_flight.add(task)
+            task.add_done_callback(self._in_flight.discard)
 
     async def running(self, _app: web.Application) -> AsyncIterator[None]:
         """Listen, from when Redis is there on; at the end let what is being said be said."""
-        self._listening = asyncio.get_running_loop().create_task(self._listen())
+        self._listener = asyncio.get_running_loop().create_task(self._listen())
         yield
-        self._listening.cancel()
-        await asyncio.gather(self._listening, *self._sending, return_exceptions=True)
+        self._listener.cancel()
+        await asyncio.gather(self._listener, *self._in_flight, return_exceptions=True)
 
     async def _send(self, message: str) -> None:
         try:
-            await self._redis.run(_PUBLISH, (self._channel,), (f"{self._self} {message}",))
-        except RedisAway:
+            await self._redis.run(_PUBLISH, (self._channel,), (f"{self._sender_id} {message}",))
+        except RedisUnavailable:
             pass  # said where it was found out
 
     async def _listen(self) -> None:
         while True:
             try:
                 async for message in self._redis.messages(self._channel):
-                    self._take(message)
+                    self._dispatch(message)
             except RedisFailure as failure:
                 log.debug("subscription ended", channel=self._channel, reason=str(failure))
-            await asyncio.sleep(AGAIN_S)
+            await asyncio.sleep(RESUBSCRIBE_S)
 
-    def _take(self, message: str | None) -> None:
+    def _dispatch(self, message: str | None) -> None:
         if message is None:  # subscribed just now
-            self._missed()
+            self._on_gap()
             return
         sender, _, said = message[:MAX_LENGTH].partition(" ")
-        if sender != self._self:
-            self._heard(said)
+        if sender != self._sender_id:
+            self._on_message(said)

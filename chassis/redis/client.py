@@ -14,26 +14,28 @@ from redis.maint_notifications import MaintNotificationsConfig
 
 from chassis.redis.scripts import RedisFailure, Script
 
-CONNECTIONS: Final = 16  # at once; a call for which there is none waits
-QUIET_S: Final = 10.0  # without a message, until a subscription is tried out, and again until it counts as lost
-SILENCE_S: Final = 1.0  # to connect, and for an answer: whoever asked has stopped waiting long before
+MAX_CONNECTIONS: Final = 16  # at once; a call for which there is none waits
+SUBSCRIPTION_PING_S: Final = (
+    10.0  # without a message, until a subscription is tried out, and again until it counts as lost
+)
+SOCKET_TIMEOUT_S: Final = 1.0  # to connect, and for an answer: whoever asked has stopped waiting long before
 
 
-class Client:
+class RedisPyClient:
     """Every method raises RedisFailure."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
     @classmethod
-    def of(cls, url: str) -> Self:
+    def from_url(cls, url: str) -> Self:
         """Not connected yet. ValueError or TypeError for a URL, or options in it, that are none."""
         pool = BlockingConnectionPool.from_url(
             url,
-            max_connections=CONNECTIONS,
-            timeout=SILENCE_S,
-            socket_timeout=SILENCE_S,
-            socket_connect_timeout=SILENCE_S,
+            max_connections=MAX_CONNECTIONS,
+            timeout=SOCKET_TIMEOUT_S,
+            socket_timeout=SOCKET_TIMEOUT_S,
+            socket_connect_timeout=SOCKET_TIMEOUT_S,
             retry=Retry(NoBackoff(), 0),  # who calls has something better to do than to wait for a second attempt
             protocol=2,  # and nothing else is said at the start of a connection: a round trip each
             driver_info=None,
@@ -50,7 +52,7 @@ class Client:
             except NoScriptError:  # a fresh Redis, or one that was told to forget
                 return await self._driver.eval(script.text, len(keys), *keys, *arguments)
         except Exception as error:  # whatever the driver raises: nobody's request is to fail of it
-            raise _failure(error) from error
+            raise _to_redis_failure(error) from error
 
     async def messages(self, channel: str) -> AsyncIterator[str | None]:
         """What is published there; None each time that it can be heard from now on."""
@@ -59,9 +61,9 @@ class Client:
                 await subscription.subscribe(channel)
                 silent = False
                 while True:
-                    found = await subscription.get_message(timeout=QUIET_S)
+                    found = await subscription.get_message(timeout=SUBSCRIPTION_PING_S)
                     if found is None and silent:
-                        raise RedisFailure("timeout", f"not even an answer to a ping within {QUIET_S:g} s")
+                        raise RedisFailure("timeout", f"not even an answer to a ping within {SUBSCRIPTION_PING_S:g} s")
                     silent = found is None
                     if found is None:
                         await subscription.ping()
@@ -70,7 +72,7 @@ class Client:
                     elif found["type"] == "message":
                         yield found["data"].decode("utf-8", "replace")
             except Exception as error:
-                raise _failure(error) from error
+                raise _to_redis_failure(error) from error
 
     async def version(self) -> str:
         """`7.0.15`; empty where this user may not ask."""
@@ -79,7 +81,7 @@ class Client:
         except NoPermissionError:
             return ""
         except Exception as error:
-            raise _failure(error) from error
+            raise _to_redis_failure(error) from error
         return str(found.get("redis_version", ""))
 
     async def close(self) -> None:
@@ -87,7 +89,7 @@ class Client:
         await self._driver.aclose()
 
 
-def _failure(error: Exception) -> RedisFailure:
+def _to_redis_failure(error: Exception) -> RedisFailure:
     if isinstance(error, RedisFailure):
         return error
     reason = " ".join(str(error).split()) or type(error).__name__

@@ -3,7 +3,7 @@
 import hashlib
 from typing import Literal
 
-Kind = Literal["timeout", "connection", "refused"]
+FailureKind = Literal["timeout", "connection", "refused"]
 
 
 class Script:
@@ -17,10 +17,10 @@ class Script:
 class RedisFailure(Exception):
     """One call failed: no answer in time, no connection, or an answer that is an error. The text has no password."""
 
-    def __init__(self, kind: Kind, reason: str) -> None:
+    def __init__(self, kind: FailureKind, reason: str) -> None:
         super().__init__(reason)
-        self.kind: Kind = kind
+        self.kind: FailureKind = kind
 
 
-class RedisAway(Exception):
+class RedisUnavailable(Exception):
     """Go on without it."""

@@ -15,9 +15,9 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from chassis.openapi import Endpoint, document
+from chassis.openapi import Endpoint, build_document
 from chassis.operation import JSON_TYPE
-from chassis.reference.page import page, policy
+from chassis.reference.page import content_security_policy, render_page
 from chassis.reference.process import HTML_TYPE
 
 DESCRIPTION: Final = (
@@ -33,7 +33,7 @@ _HEADERS: Final = {
 }
 
 
-class Reference:
+class ApiDocs:
     """The two handlers. `endpoints` gives every route of the process once all are known, `whole` the document of the
     product that it is a part of.
     """
@@ -42,16 +42,16 @@ class Reference:
         self,
         title: str,
         endpoints: Callable[[], Iterable[Endpoint]],
-        whole: Callable[[], dict[str, Any]] | None = None,
+        full_document: Callable[[], dict[str, Any]] | None = None,
     ) -> None:
         self._title = title
         self._endpoints = endpoints
-        self._whole = whole
-        self._made: asyncio.Future[tuple[bytes, bytes]] | None = None
+        self._full_document = full_document
+        self._rendered: asyncio.Future[tuple[bytes, bytes]] | None = None
 
     async def openapi(self, _request: web.Request) -> web.StreamResponse:
         """The interface of this process as OpenAPI 3.1."""
-        described, _ = await self._both()
+        described, _ = await self._render_once()
         return web.Response(body=described, headers={"Content-Type": JSON_TYPE})
 
     async def docs(self, _request: web.Request) -> web.StreamResponse:
@@ -59,20 +59,24 @@ class Reference:
 
         Of all services, also where this process is one of them.
         """
-        _, readable = await self._both()
-        return web.Response(body=readable, headers={**_HEADERS, "Content-Security-Policy": policy()})
+        _, readable = await self._render_once()
+        return web.Response(body=readable, headers={**_HEADERS, "Content-Security-Policy": content_security_policy()})
 
     def document(self) -> dict[str, Any]:
         """The interface of this process."""
-        return document(self._title, DESCRIPTION, self._endpoints())
+        return build_document(self._title, DESCRIPTION, self._endpoints())
 
-    async def _both(self) -> tuple[bytes, bytes]:
+    async def _render_once(self) -> tuple[bytes, bytes]:
         """Made once, in a thread: it takes some tens of milliseconds."""
-        if self._made is None:
-            self._made = asyncio.ensure_future(asyncio.to_thread(self._make))
-        return await asyncio.shield(self._made)
+        if self._rendered is None:
+            self._rendered = asyncio.ensure_future(asyncio.to_thread(self._render))
+        return await asyncio.shield(self._rendered)
 
-    def _make(self) -> tuple[bytes, bytes]:
+    def _render(self) -> tuple[bytes, bytes]:
         own = self.document()
-        shown = page(own) if self._whole is None else page(self._whole(), own["info"]["title"])
+        shown = (
+            render_page(own)
+            if self._full_document is None
+            else render_page(self._full_document(), own["info"]["title"])
+        )
         return msgspec.json.encode(own), shown

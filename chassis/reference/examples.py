@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_CAMEL_BOUNDARY: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _IN_PATH: Final = re.compile(r"{(\w+)}")
 _HEADERS: Final = {
     "bearerAuth": "Authorization: Bearer $TOKEN",
@@ -14,21 +14,21 @@ _HEADERS: Final = {
 _JSON: Final = "application/json"
 
 
-def curl(method: str, path: str, operation: Mapping[str, Any]) -> str:
+def curl_command(method: str, path: str, operation: Mapping[str, Any]) -> str:
     """The command, over several lines where it is long."""
     parameters = operation.get("parameters", ())
     query = [each for each in parameters if each["in"] == "query" and "example" in each]
     flags = {"get": "-G " if query else "", "head": "-I "}.get(method, f"-X {method.upper()} ")
-    words = [f'curl {flags}"$BASE{_filled(path, parameters)}"']
+    words = [f'curl {flags}"$BASE{_fill_path(path, parameters)}"']
     words += [f'-H "{_HEADERS[name]}"' for name in _first_credential(operation)]
-    words += [f"--data-urlencode {_quoted(_pair(each))}" for each in query]
+    words += [f"--data-urlencode {_shell_quote(_pair(each))}" for each in query]
     words += _body(operation.get("requestBody"))
     return " \\\n     ".join(words)
 
 
-def _filled(path: str, parameters: Sequence[Mapping[str, Any]]) -> str:
+def _fill_path(path: str, parameters: Sequence[Mapping[str, Any]]) -> str:
     examples = {each["name"]: str(each["example"]) for each in parameters if "example" in each}
-    return _IN_PATH.sub(lambda match: examples.get(match[1]) or f"${_HUMP.sub('_', match[1]).upper()}", path)
+    return _IN_PATH.sub(lambda match: examples.get(match[1]) or f"${_CAMEL_BOUNDARY.sub('_', match[1]).upper()}", path)
 
 
 def _first_credential(operation: Mapping[str, Any]) -> list[str]:
@@ -40,7 +40,7 @@ def _body(body: Mapping[str, Any] | None) -> list[str]:
         return []
     media = _JSON if _JSON in body["content"] else next(iter(body["content"]))
     content = body["content"][media]
-    given = _quoted(json.dumps(content["example"], ensure_ascii=False)) if "example" in content else "@body"
+    given = _shell_quote(json.dumps(content["example"], ensure_ascii=False)) if "example" in content else "@body"
     return [f'-H "Content-Type: {media}"', f"--data-binary {given}"]
 
 
@@ -48,6 +48,6 @@ def _pair(parameter: Mapping[str, Any]) -> str:
     return f"{parameter['name']}={parameter['example']}"
 
 
-def _quoted(text: str) -> str:
+def _shell_quote(text: str) -> str:
     """As the shell takes it."""
     return "'" + text.replace("'", "'\\''") + "'"

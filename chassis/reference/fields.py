@@ -28,7 +28,7 @@ class Schemas:
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._components: Mapping[str, Schema] = document["components"]["schemas"]
 
-    def resolved(self, schema: Schema) -> Schema:
+    def resolve(self, schema: Schema) -> Schema:
         """The schema itself; what stands beside a reference is laid over what it leads to."""
         while "$ref" in schema:
             beside = {key: value for key, value in schema.items() if key != "$ref"}
@@ -41,9 +41,9 @@ class Schemas:
 
     def type_of(self, schema: Schema) -> str:
         """`integer`, `list of Span`, `string or null`."""
-        if "$ref" in schema and "properties" in self.resolved(schema):
+        if "$ref" in schema and "properties" in self.resolve(schema):
             return self.name(schema)
-        schema = self.resolved(schema)
+        schema = self.resolve(schema)
         if isinstance(schema.get("type"), list):
             return " or ".join(schema["type"])
         if "anyOf" in schema:
@@ -56,16 +56,16 @@ class Schemas:
 
     def bounds_of(self, schema: Schema) -> str:
         """`1 to 200, default 50`; of a list, also those of its items."""
-        schema = self.resolved(schema)
+        schema = self.resolve(schema)
         said = [
             _values(schema),
-            _between(schema, "minimum", "maximum", ""),
-            _between(schema, "minLength", "maxLength", "characters"),
-            _between(schema, "minItems", "maxItems", "items"),
+            _range(schema, "minimum", "maximum", ""),
+            _range(schema, "minLength", "maxLength", "characters"),
+            _range(schema, "minItems", "maxItems", "items"),
             schema.get("format") or _pattern(schema.get("pattern", "")),
             *(self.bounds_of(each) for each in schema.get("anyOf", ())),
             self._bounds_of_items(schema),
-            f"default `{_plain(schema['default'])}`" if schema.get("default") is not None else "",
+            f"default `{_literal(schema['default'])}`" if schema.get("default") is not None else "",
         ]
         return "; ".join(dict.fromkeys(each for each in said if each))
 
@@ -100,7 +100,7 @@ class Schemas:
     def _structure(self, schema: Schema) -> tuple[str, str, Schema] | None:
         """The one structure in a schema: its name, `[]` for each list around it, and itself."""
         if name := self.name(schema):
-            inner = self._structure(self.resolved(schema))
+            inner = self._structure(self.resolve(schema))
             return None if inner is None else (name, inner[1], inner[2])
         if "properties" in schema:
             return "", "", schema
@@ -115,13 +115,13 @@ class Schemas:
         if "description" in schema:
             return str(schema["description"])
         if "$ref" in schema:
-            resolved = self.resolved(schema)
+            resolved = self.resolve(schema)
             return str(resolved.get("description", ""))
         said = (self._description(each) for each in schema.get("anyOf", ()))
         return next((each for each in said if each), "")
 
 
-def _between(schema: Schema, low: str, high: str, unit: str) -> str:
+def _range(schema: Schema, low: str, high: str, unit: str) -> str:
     """`1 to 64 characters`, `at most 20 items`, `at least 0`."""
     least, most = schema.get(low), schema.get(high)
     if least is None and most is None:
@@ -141,9 +141,9 @@ def _pattern(pattern: str) -> str:
 
 def _values(schema: Schema) -> str:
     values = schema.get("enum", ())
-    shown = ", ".join(f"`{_plain(value)}`" for value in values[:_MAX_NAMES])
+    shown = ", ".join(f"`{_literal(value)}`" for value in values[:_MAX_NAMES])
     return shown + (", ..." if len(values) > _MAX_NAMES else "")
 
 
-def _plain(value: Any) -> str:
+def _literal(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)

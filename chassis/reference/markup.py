@@ -21,10 +21,10 @@ def element(name: str, /, *children: str, **attributes: str) -> Markup:
     given = "".join(f' {key}="{escape(value)}"' for key, value in named.items())
     if name in _VOID:
         return Markup(f"<{name}{given}>")
-    return Markup(f"<{name}{given}>{joined(*children)}</{name}>")
+    return Markup(f"<{name}{given}>{concat(*children)}</{name}>")
 
 
-def joined(*parts: str) -> Markup:
+def concat(*parts: str) -> Markup:
     """Parts one after the other, each escaped unless it is HTML."""
     return Markup("".join(part if isinstance(part, Markup) else escape(part, quote=False) for part in parts))
 
@@ -32,12 +32,12 @@ def joined(*parts: str) -> Markup:
 def inline(text: str) -> Markup:
     """A line of text; what stands between backticks is code."""
     pieces = _CODE.split(text)
-    return joined(*(element("code", piece) if n % 2 else piece for n, piece in enumerate(pieces)))
+    return concat(*(element("code", piece) if n % 2 else piece for n, piece in enumerate(pieces)))
 
 
 def paragraphs(text: str) -> Markup:
     """Text with empty lines between its paragraphs."""
-    return joined(*(element("p", inline(" ".join(part.split()))) for part in text.split("\n\n") if part.strip()))
+    return concat(*(element("p", inline(" ".join(part.split()))) for part in text.split("\n\n") if part.strip()))
 
 
 def table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Markup:

@@ -9,9 +9,9 @@ from http import HTTPStatus
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
-from chassis.reference.examples import curl
+from chassis.reference.examples import curl_command
 from chassis.reference.fields import Schemas
-from chassis.reference.markup import Markup, element, inline, joined, paragraphs, table
+from chassis.reference.markup import Markup, concat, element, inline, paragraphs, table
 
 _METHODS: Final = ("get", "head", "post", "put", "patch", "delete", "options")
 
@@ -19,19 +19,19 @@ _METHODS: Final = ("get", "head", "post", "put", "patch", "delete", "options")
 class _Entry(NamedTuple):
     method: str
     path: str
-    said: Mapping[str, Any]
+    operation: Mapping[str, Any]
 
 
 class _Page:
     """The parts of the page, with the document that they show."""
 
-    def __init__(self, document: Mapping[str, Any], part: str) -> None:
+    def __init__(self, document: Mapping[str, Any], service: str) -> None:
         self._document = document
-        self._part = part
+        self._service = service
         self._schemas = Schemas(document)
         self._entries = list(_entries(document))
 
-    def whole(self) -> Markup:
+    def render(self) -> Markup:
         """The document element."""
         info = self._document["info"]
         head = element(
@@ -42,15 +42,19 @@ class _Page:
             element("title", f"{info['title']}: the interface"),
             element("style", Markup(_style())),
         )
-        programs = f"For programs, of {self._part} alone: " if self._part else "For programs: "
-        download = joined(
+        programs = f"For programs, of {self._service} alone: " if self._service else "For programs: "
+        download = concat(
             "Version ", info["version"], f". {programs}", element("a", "openapi.json", href="openapi.json"), "."
         )
         header = element(
             "header", element("h1", info["title"]), paragraphs(info["description"]), element("p", download)
         )
         main = element(
-            "main", header, *(self._area(tag) for tag in self._document["tags"]), self._shapes(), self._credentials()
+            "main",
+            header,
+            *(self._tag_section(tag) for tag in self._document["tags"]),
+            self._error_shapes(),
+            self._credentials(),
         )
         return element("html", head, element("body", self._navigation(), main), lang="en")
 
@@ -59,80 +63,83 @@ class _Page:
         for tag in self._document["tags"]:
             lines = [
                 element(
-                    "li", element("a", _method(each), " ", each.said["summary"], href=f"#{each.said['operationId']}")
+                    "li",
+                    element(
+                        "a", _method(each), " ", each.operation["summary"], href=f"#{each.operation['operationId']}"
+                    ),
                 )
-                for each in self._of(tag["name"])
+                for each in self._entries_of(tag["name"])
             ]
             areas.append(
-                joined(element("h2", element("a", tag["name"], href=f"#{_anchor(tag['name'])}")), element("ul", *lines))
+                concat(element("h2", element("a", tag["name"], href=f"#{_anchor(tag['name'])}")), element("ul", *lines))
             )
         others = (element("h2", element("a", name, href=f"#{name}")) for name in ("refusals", "credentials"))
         return element("nav", *areas, *others)
 
-    def _of(self, tag: str) -> list[_Entry]:
-        return [each for each in self._entries if each.said["tags"] == [tag]]
+    def _entries_of(self, tag: str) -> list[_Entry]:
+        return [each for each in self._entries if each.operation["tags"] == [tag]]
 
-    def _area(self, tag: Mapping[str, str]) -> Markup:
+    def _tag_section(self, tag: Mapping[str, str]) -> Markup:
         heading = element("h2", tag["name"], id=_anchor(tag["name"]))
-        operations = (self._operation(each) for each in self._of(tag["name"]))
+        operations = (self._operation(each) for each in self._entries_of(tag["name"]))
         return element("section", heading, paragraphs(tag["description"]), *operations)
 
     def _operation(self, entry: _Entry) -> Markup:
-        said = entry.said
+        said = entry.operation
         return element(
             "article",
             element("h3", element("a", said["summary"], href=f"#{said['operationId']}")),
-            element("p", _method(entry), " ", _broken(entry.path), class_="route"),
+            element("p", _method(entry), " ", _breakable_path(entry.path), class_="route"),
             paragraphs(said.get("description", "")),
-            self._needs(said),
+            self._security(said),
             self._parameters(said),
             self._body(said),
-            *self._answers(said),
-            self._refusals(said),
+            *self._responses(said),
+            self._error_responses(said),
             element("h4", "Try it"),
-            element("pre", element("code", curl(entry.method, entry.path, said))),
+            element("pre", element("code", curl_command(entry.method, entry.path, said))),
             id=said["operationId"],
         )
 
-    def _needs(self, said: Mapping[str, Any]) -> Markup:
+    def _security(self, operation: Mapping[str, Any]) -> Markup:
         """The credential, in a sentence."""
         needs = [
-            joined(element("a", element("code", name), href=f"#{name}"), *(f" with scope {scope}" for scope in scopes))
-            for alternative in said["security"]
+            concat(element("a", element("code", name), href=f"#{name}"), *(f" with scope {scope}" for scope in scopes))
+            for alternative in operation["security"]
             for name, scopes in alternative.items()
         ]
         if not needs:
             return element("p", "No credential.", class_="needs")
-        return element("p", "Credential: ", *_between(needs, " or "), ".", class_="needs")
+        return element("p", "Credential: ", *_interleave(needs, " or "), ".", class_="needs")
 
-    def _parameters(self, said: Mapping[str, Any]) -> Markup:
+    def _parameters(self, operation: Mapping[str, Any]) -> Markup:
         rows = [
             (
-                joined(element("code", each["name"]), _required(each["required"])),
+                concat(element("code", each["name"]), _required(each["required"])),
                 each["in"],
                 self._type(each["schema"]),
                 inline(each["description"]),
             )
-            for each in said["parameters"]
+            for each in operation["parameters"]
         ]
-        return _titled("Parameters", table(("Name", "In", "Type", "Meaning"), rows))
+        return _with_title("Parameters", table(("Name", "In", "Type", "Meaning"), rows))
 
-    def _body(self, said: Mapping[str, Any]) -> Markup:
-        if "requestBody" not in said:
+    def _body(self, operation: Mapping[str, Any]) -> Markup:
+        if "requestBody" not in operation:
             return Markup()
-        body = said["requestBody"]
+        body = operation["requestBody"]
         content = (self._content(media, each, open_=True) for media, each in body["content"].items())
-        return _titled("Body", joined(paragraphs(body.get("description", "")), *content))
+        return _with_title("Body", concat(paragraphs(body.get("description", "")), *content))
 
-    def _answers(self, said: Mapping[str, Any]) -> Iterator[Markup]:
-        for status, answer in said["responses"].items():
+    def _responses(self, operation: Mapping[str, Any]) -> Iterator[Markup]:
+        for status, answer in operation["responses"].items():
             if "$ref" in answer:
                 continue
             content = (self._content(media, each, open_=False) for media, each in answer["content"].items())
             headers = table(("Header", "Meaning"), self._headers(answer))
             more = element("details", element("summary", "Headers"), headers) if headers else ""
-            title = joined("Answer ", _status(status))
-            yield _titled(title, joined(paragraphs(answer["description"]), *content, more))
+            title = concat("Answer ", _status(status))
+            yield _with_title(title, concat(paragraphs(answer["description"]), *content, more))
 
     def _headers(self, answer: Mapping[str, Any]) -> list[tuple[str, ...]]:
         described = self._document["components"]["headers"]
@@ -141,18 +148,18 @@ class _Page:
             for name, header in answer["headers"].items()
         ]
 
-    def _refusals(self, said: Mapping[str, Any]) -> Markup:
+    def _error_responses(self, operation: Mapping[str, Any]) -> Markup:
         shared = self._document["components"]["responses"]
         rows: list[tuple[str, ...]] = []
-        for status, answer in said["responses"].items():
+        for status, answer in operation["responses"].items():
             if "$ref" in answer:
                 found = shared[answer["$ref"].rpartition("/")[2]]
                 names = [element("code", name) for name in found["headers"]]
-                rows.append((_status(status), inline(found["description"]), joined(*_between(names, " "))))
+                rows.append((_status(status), inline(found["description"]), concat(*_interleave(names, " "))))
         shape = element("p", "Their shape: ", element("a", "refusals", href="#refusals"), ".")
-        return _titled("Refusals", joined(table(("Status", "When", "Headers"), rows), shape) if rows else "")
+        return _with_title("Refusals", concat(table(("Status", "When", "Headers"), rows), shape) if rows else "")
 
-    def _shapes(self) -> Markup:
+    def _error_shapes(self) -> Markup:
         """The shapes of refusals, each once."""
         shapes = {}
         for answer in self._document["components"]["responses"].values():
@@ -165,44 +172,44 @@ class _Page:
         schema = content.get("schema", {})
         rows = [
             (
-                joined(_broken(each.path), _required(each.required)),
-                _worded(each.type, each.bounds),
+                concat(_breakable_path(each.path), _required(each.required)),
+                _type_with_bounds(each.type, each.bounds),
                 inline(each.description),
             )
             for each in self._schemas.fields(schema)
         ]
         name = self._schemas.type_of(schema) if schema else "bytes"
-        title = joined(element("code", media), " ", name)
+        title = concat(element("code", media), " ", name)
         example = element("pre", element("code", _json(content["example"]))) if "example" in content else ""
         if not rows:
-            return joined(element("p", title), example)
+            return concat(element("p", title), example)
         shown = table(("Field", "Type", "Meaning"), rows)
-        words = paragraphs(str(self._schemas.resolved(schema).get("description", "")))
-        return joined(
+        words = paragraphs(str(self._schemas.resolve(schema).get("description", "")))
+        return concat(
             element("details", element("summary", title), words, shown, open="open" if open_ else ""), example
         )
 
     def _type(self, schema: Mapping[str, Any]) -> Markup:
-        return _worded(self._schemas.type_of(schema), self._schemas.bounds_of(schema))
+        return _type_with_bounds(self._schemas.type_of(schema), self._schemas.bounds_of(schema))
 
     def _credentials(self) -> Markup:
         schemes = self._document["components"]["securitySchemes"]
         rows = [
-            (element("code", name, id=name), _where(scheme), inline(scheme["description"]))
+            (element("code", name, id=name), _credential_location(scheme), inline(scheme["description"]))
             for name, scheme in schemes.items()
         ]
         heading = element("h2", "Credentials", id="credentials")
         return element("section", heading, table(("Name", "Where", "How"), rows))
 
 
-def page(document: Mapping[str, Any], part: str = "") -> bytes:
+def render_page(document: Mapping[str, Any], service: str = "") -> bytes:
     """The page, in UTF-8. It is meant to be sent with `policy()`. `part`: who shows it, of several that are described;
     his `/openapi.json` is of himself alone.
     """
-    return f"<!doctype html>\n{_Page(document, part).whole()}\n".encode()
+    return f"<!doctype html>\n{_Page(document, service).render()}\n".encode()
 
 
-def policy() -> str:
+def content_security_policy() -> str:
     """The Content-Security-Policy under which the page works: its own style, by hash, and nothing else."""
     digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
     rest = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -221,8 +228,8 @@ def _entries(document: Mapping[str, Any]) -> Iterator[_Entry]:
                 yield _Entry(method, path, item[method])
 
 
-def _titled(title: str, content: str) -> Markup:
-    return joined(element("h4", title), content) if content else Markup()
+def _with_title(title: str, content: str) -> Markup:
+    return concat(element("h4", title), content) if content else Markup()
 
 
 def _method(entry: _Entry) -> Markup:
@@ -230,30 +237,30 @@ def _method(entry: _Entry) -> Markup:
 
 
 def _status(status: str) -> Markup:
-    return joined(element("b", status), " ", HTTPStatus(int(status)).phrase)
+    return concat(element("b", status), " ", HTTPStatus(int(status)).phrase)
 
 
-def _broken(path: str) -> Markup:
+def _breakable_path(path: str) -> Markup:
     """A path as code that may break before its slashes and dots."""
     pieces = path.replace("/", "\0/").replace(".", "\0.").split("\0")
-    return element("code", *_between(pieces, element("wbr")))
+    return element("code", *_interleave(pieces, element("wbr")))
 
 
 def _required(required: bool) -> Markup:
-    return Markup() if required else joined(" ", element("small", "optional"))
+    return Markup() if required else concat(" ", element("small", "optional"))
 
 
-def _worded(type_: str, bounds: str) -> Markup:
-    return joined(inline(type_), element("wbr"), " ", element("small", inline(bounds))) if bounds else inline(type_)
+def _type_with_bounds(type_: str, bounds: str) -> Markup:
+    return concat(inline(type_), element("wbr"), " ", element("small", inline(bounds))) if bounds else inline(type_)
 
 
-def _where(scheme: Mapping[str, str]) -> str:
+def _credential_location(scheme: Mapping[str, str]) -> str:
     return (
         f"header Authorization ({scheme['scheme']})" if scheme["type"] == "http" else f"{scheme['in']} {scheme['name']}"
     )
 
 
-def _between(parts: Sequence[str], separator: str) -> Iterator[str]:
+def _interleave(parts: Sequence[str], separator: str) -> Iterator[str]:
     for n, part in enumerate(parts):
         if n:
             yield separator

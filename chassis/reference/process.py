@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from chassis.health import Probe
-from chassis.operation import JSON_TYPE, Answer, ErrorBody, Operation, Tag, json_content
+from chassis.operation import JSON_TYPE, ErrorBody, Operation, ResponseSpec, Tag, json_content
 
 HTML_TYPE: Final = "text/html"
 PROCESS: Final = Tag("process", "How this process is, and what it offers.")
@@ -37,17 +37,17 @@ class Unready(msgspec.Struct):
     error: ErrorBody
 
 
-LIVEZ: Final = Operation("alive", PROCESS, (Answer("The process is alive.", json_content(Alive)),))
+LIVEZ: Final = Operation("alive", PROCESS, (ResponseSpec("The process is alive.", json_content(Alive)),))
 READYZ: Final = Operation(
     "ready",
     PROCESS,
     (
-        Answer("The process can do its work.", json_content(Ready)),
-        Answer("It cannot, or is on its way out.", json_content(Unready), 503),
+        ResponseSpec("The process can do its work.", json_content(Ready)),
+        ResponseSpec("It cannot, or is on its way out.", json_content(Unready), 503),
     ),
 )
 METRICS: Final = Operation(
-    "metrics", PROCESS, (Answer("Prometheus metrics.", {"text/plain": str}),), refused=(401, 403)
+    "metrics", PROCESS, (ResponseSpec("Prometheus metrics.", {"text/plain": str}),), error_statuses=(401, 403)
 )
-OPENAPI: Final = Operation("openapi", PROCESS, (Answer("An OpenAPI 3.1 document.", {JSON_TYPE: dict[str, Any]}),))
-DOCS: Final = Operation("docs", PROCESS, (Answer("A page of HTML.", {HTML_TYPE: str}),))
+OPENAPI: Final = Operation("openapi", PROCESS, (ResponseSpec("An OpenAPI 3.1 document.", {JSON_TYPE: dict[str, Any]}),))
+DOCS: Final = Operation("docs", PROCESS, (ResponseSpec("A page of HTML.", {HTML_TYPE: str}),))

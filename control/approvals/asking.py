@@ -8,76 +8,78 @@ from typing import Any
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.identity.model import Reach
+from chassis.identity.model import AuthorizationContext
 from chassis.validation import Issues
 from control.approvals import store, telling
 from control.approvals.bodies import ChannelTold, Decision, NewRequest, request_body
-from control.approvals.ceilings import require_room
-from control.approvals.model import Request
-from control.approvals.store import Asked
-from control.approvals.telling import Place
+from control.approvals.ceilings import check_open_limit
+from control.approvals.model import RequestRecord
+from control.approvals.store import RequestDetails
+from control.approvals.telling import RequestLinks
 from control.audit.record import record
 from control.audit.tables import MAX_OBJECT_ID_LENGTH
-from control.deliveries.outbox import Delivery, Everyone, Named, Queued
+from control.deliveries.outbox import AllChannels, ChannelIds, DeliveryResult, EnqueueResult
 from control.policies import store as policies
-from control.policies.checks import project_of
-from control.policies.engine import Question, decide, minimum, reason
+from control.policies.checks import resolve_project_id
+from control.policies.engine import PolicyQuery, decide, reason, required_approvals
 from control.policies.model import Effect, Rule
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class Submission:
     """One question. `place`: where requests are met. `trace_id`: of the HTTP request that brings it,
     for the audit.
     """
 
-    caller: Reach
+    caller: AuthorizationContext
     body: NewRequest
-    place: Place
+    links: RequestLinks
     trace_id: str
     now: datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class SubmitResult:
     """What became of it. `request` for ASK only; `made`: it is a new one. `queued`: deliveries to attempt."""
 
     rule: Rule
-    request: Request | None = None
-    made: bool = False
-    queued: Sequence[Queued] = ()
+    request: RequestRecord | None = None
+    created: bool = False
+    queued: Sequence[EnqueueResult] = ()
 
 
-async def ask(connection: AsyncConnection, asking: Asking) -> Answered:
+async def submit(connection: AsyncConnection, submission: Submission) -> SubmitResult:
     """Decide, and for ASK find the same request waiting or make one. Raises BadRequest for a project that is none,
     TooManyOpen.
     """
-    caller, body = asking.caller, asking.body
+    caller, body = submission.caller, submission.body
     issues = Issues()
-    project_id = await project_of(connection, caller.org_id, body.project_tag, "body.projectTag", issues)
+    project_id = await resolve_project_id(connection, caller.org_id, body.project_tag, "body.projectTag", issues)
     issues.raise_if_any("The request body is not valid.")
-    rules = await policies.rules(connection, caller.org_id, project_id)
-    rule = decide(rules, Question(body.action, body.target_type))
+    rules = await policies.list_enabled_rules(connection, caller.org_id, project_id)
+    rule = decide(rules, PolicyQuery(body.action, body.target_type))
     if rule.effect is not Effect.ASK:
-        await _record_verdict(connection, asking, rule)
-        return Answered(rule)
-    asked = Asked(body.action, body.target_type, body.target_id, project_id, _payload(body, rule))
-    requester = await store.party(connection, caller)
-    waiting = await store.find_open(connection, caller.org_id, requester, asked, asking.now)
+        await _record_decision(connection, submission, rule)
+        return SubmitResult(rule)
+    asked = RequestDetails(body.action, body.target_type, body.target_id, project_id, _payload(body, rule))
+    requester = await store.load_participant(connection, caller)
+    waiting = await store.find_open(connection, caller.org_id, requester, asked, submission.now)
     if waiting is not None:
-        return Answered(rule, waiting, queued=await _tell(connection, asking, waiting))
-    await require_room(connection, caller.org_id, caller.principal_id, asking.now)
+        return SubmitResult(rule, waiting, queued=await _notify_channels(connection, submission, waiting))
+    await check_open_limit(connection, caller.org_id, caller.principal_id, submission.now)
     ttl = rule.ttl_minutes if body.ttl_minutes is msgspec.UNSET else body.ttl_minutes
-    made = await store.ask(connection, caller.org_id, requester, asked, rule, store.expiry(asking.now, ttl), asking.now)
-    await record(connection, caller, "approval_request.create", made.id, _told(body, rule), asking.trace_id)
-    return Answered(rule, made, True, await _tell(connection, asking, made))
+    made = await store.create(
+        connection, caller.org_id, requester, asked, rule, store.expiry_time(submission.now, ttl), submission.now
+    )
+    await record(connection, caller, "approval_request.create", made.id, _audit_data(body, rule), submission.trace_id)
+    return SubmitResult(rule, made, True, await _notify_channels(connection, submission, made))
 
 
-def decision_body(answered: Answered, deliveries: list[Delivery], now: datetime) -> Decision:
+def decision_body(result: SubmitResult, deliveries: list[DeliveryResult], now: datetime) -> Decision:
     """As the API shows it. A request that waited already has its own words: a policy may have changed since."""
-    rule, request = answered.rule, answered.request
+    rule, request = result.rule, result.request
     if request is None:
-        return Decision(rule.effect, rule.risk_class, reason(rule), minimum(rule), rule.source, None, [])
+        return Decision(rule.effect, rule.risk_class, reason(rule), required_approvals(rule), rule.source, None, [])
     return Decision(
         rule.effect,
         request.risk_class,
@@ -89,22 +91,28 @@ def decision_body(answered: Answered, deliveries: list[Delivery], now: datetime)
     )
 
 
-async def _tell(connection: AsyncConnection, asking: Asking, request: Request) -> Sequence[Queued]:
+async def _notify_channels(
+    connection: AsyncConnection, submission: Submission, request: RequestRecord
+) -> Sequence[EnqueueResult]:
     """Of a request that waited already those are told that were not."""
-    channel_ids, notify = asking.body.channel_ids, asking.body.notify
+    channel_ids, notify = submission.body.channel_ids, submission.body.notify
     if notify is msgspec.UNSET:
         notify = channel_ids is not msgspec.UNSET
     if not notify:
         return ()
-    target = Everyone(request.project_id) if channel_ids is msgspec.UNSET else Named([*dict.fromkeys(channel_ids)])
-    return await telling.tell_asked(connection, request, target, asking.place, asking.now)
+    target = (
+        AllChannels(request.project_id) if channel_ids is msgspec.UNSET else ChannelIds([*dict.fromkeys(channel_ids)])
+    )
+    return await telling.notify_requested(connection, request, target, submission.links, submission.now)
 
 
-async def _record_verdict(connection: AsyncConnection, asking: Asking, rule: Rule) -> None:
-    body = asking.body
+async def _record_decision(connection: AsyncConnection, submission: Submission, rule: Rule) -> None:
+    body = submission.body
     target = f"{body.target_type}:{body.target_id}"[:MAX_OBJECT_ID_LENGTH]
     verb = rule.effect.value.lower()
-    await record(connection, asking.caller, f"approval_request.{verb}", target, _told(body, rule), asking.trace_id)
+    await record(
+        connection, submission.caller, f"approval_request.{verb}", target, _audit_data(body, rule), submission.trace_id
+    )
 
 
 def _payload(body: NewRequest, rule: Rule) -> dict[str, Any]:
@@ -116,7 +124,7 @@ def _payload(body: NewRequest, rule: Rule) -> dict[str, Any]:
     }
 
 
-def _told(body: NewRequest, rule: Rule) -> dict[str, Any]:
+def _audit_data(body: NewRequest, rule: Rule) -> dict[str, Any]:
     """For the audit."""
     return {
         "action": body.action,

@@ -9,19 +9,21 @@ from msgspec import Meta
 
 from chassis.relational import format_time
 from chassis.validation import Issues, check_length
-from control.approvals.model import Request, Status, Tally
+from control.approvals.model import RequestRecord, Status, VoteCount
 from control.approvals.tables import MAX_REASON_LENGTH, MAX_TARGET_ID_LENGTH
-from control.names import Moment, Slug
+from control.names import Slug, Timestamp
 from control.policies.bodies import ActionName, TargetType, TtlMinutes
 from control.policies.model import Effect, RiskClass, Source
-from proto.identity import INVISIBLE, UNSEEN, VISIBLE_PATTERN
+from proto.identity import UNPRINTABLE, VISIBLE_PATTERN, ZERO_WIDTH
 
 REQUEST_ID_PATTERN: Final = "^apr_[0-9a-z]{26}$"
 MAX_SUMMARY_LENGTH: Final = 2_000
 MAX_CHANNELS: Final = 50
 MAX_CHANNEL_ID_LENGTH: Final = 200
-_UNSEEN: Final = re.compile(rf"(?![\t\n\r\u2028\u2029])[{UNSEEN}]")  # tabs and line breaks are fine in prose
-_UNREADABLE: Final = re.compile(rf"[\s{INVISIBLE}]*")
+_CONTROL_CHARACTERS: Final = re.compile(
+    rf"(?![\t\n\r\u2028\u2029])[{UNPRINTABLE}]"
+)  # tabs and line breaks are fine in prose
+_BLANK: Final = re.compile(rf"[\s{ZERO_WIDTH}]*")
 
 TargetId = Annotated[
     str,
@@ -40,7 +42,7 @@ Summary = Annotated[
 Reason = Annotated[
     str, Meta(max_length=MAX_REASON_LENGTH, description="Text without control and direction characters.")
 ]
-WrittenReason = Annotated[
+RequiredReason = Annotated[
     str,
     Meta(
         min_length=1,
@@ -77,7 +79,7 @@ class Approval(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Rejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A rejection, and why."""
 
-    reason: WrittenReason
+    reason: RequiredReason
 
 
 class ApprovalRequest(msgspec.Struct, frozen=True, rename="camel"):
@@ -95,10 +97,10 @@ class ApprovalRequest(msgspec.Struct, frozen=True, rename="camel"):
     min_approvers: Annotated[int, Meta(ge=1)]
     policy_id: Annotated[str | None, Meta(description="Null: no policy decided, but a built-in rule or the fallback.")]
     decider_principal_id: Annotated[str | None, Meta(description="Whose vote decided it.")]
-    decided_at: Moment | None
+    decided_at: Timestamp | None
     reason: Annotated[str | None, Meta(description="What the decider said.")]
-    expires_at: Moment
-    created_at: Moment
+    expires_at: Timestamp
+    created_at: Timestamp
     payload: Annotated[
         Any, Meta(description="`summary`, `projectTag`, and which policy asked: `policySource`, `policyReason`.")
     ]
@@ -146,7 +148,7 @@ class VoteResult(msgspec.Struct, frozen=True, rename="camel"):
 
 def check_prose(path: str, text: str, issues: Issues) -> str:
     """Without spaces around it; records an issue for control characters, and for those that turn the text around."""
-    if _UNSEEN.search(text) is not None:
+    if _CONTROL_CHARACTERS.search(text) is not None:
         issues.add(path, "Must be text without control and direction characters.", "format")
     return text.strip()
 
@@ -157,13 +159,13 @@ def check_new(body: NewRequest, issues: Issues) -> None:
         check_prose("body.summary", body.summary, issues)
 
 
-def said(body: Approval | Rejection | None) -> str | None:
+def reason_or_none(body: Approval | Rejection | None) -> str | None:
     """The reason, None for none. Raises BadRequest for one that says nothing where something must be said."""
     if body is None or body.reason is msgspec.UNSET:
         return None
     issues = Issues()
     text = check_prose("body.reason", body.reason, issues)
-    if _UNREADABLE.fullmatch(text) is not None:
+    if _BLANK.fullmatch(text) is not None:
         text = ""
     if isinstance(body, Rejection):
         check_length("body.reason", text, 1, MAX_REASON_LENGTH, issues)
@@ -171,7 +173,7 @@ def said(body: Approval | Rejection | None) -> str | None:
     return text or None
 
 
-def request_body(request: Request, now: datetime) -> ApprovalRequest:
+def request_body(request: RequestRecord, now: datetime) -> ApprovalRequest:
     """As the API shows it at that time."""
     return ApprovalRequest(
         id=request.id,
@@ -194,6 +196,12 @@ def request_body(request: Request, now: datetime) -> ApprovalRequest:
     )
 
 
-def vote_body(request: Request, tally: Tally, idempotent: bool, now: datetime) -> VoteResult:
+def vote_body(request: RequestRecord, vote_count: VoteCount, idempotent: bool, now: datetime) -> VoteResult:
     """As the API shows it at that time."""
-    return VoteResult(request_body(request, now), tally.approvals, tally.remaining, tally.independent, idempotent)
+    return VoteResult(
+        request_body(request, now),
+        vote_count.approvals,
+        vote_count.remaining,
+        vote_count.has_independent_approver,
+        idempotent,
+    )

@@ -14,22 +14,22 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.identity.tables import organizations
 from chassis.relational import Database, DatabaseUnavailable, format_time
-from chassis.rounds import Complaints, Rounds
+from chassis.rounds import FailureLog, PeriodicTask
 from control.approvals import store, telling
 from control.approvals.tables import OPEN, approval_requests
-from control.approvals.telling import Links
+from control.approvals.telling import LinkBuilder
 from control.audit.record import Actor, record
 
 POLL_S: Final = 5.0
-PAGE: Final = 500  # of what is due, in memory at once
-NOTED_BY: Final = "(expiry)"  # in the place of a request id, as BY_COMMAND
+PAGE_SIZE: Final = 500  # of what is due, in memory at once
+AUDIT_TRACE_ID: Final = "(expiry)"  # in the place of a request id, as BY_COMMAND
 
 log = structlog.get_logger(__name__)
 
-_Due = sa.Row[str, str, str, datetime]
+_DueRequest = sa.Row[str, str, str, datetime]
 
 
-class Unnotable(Exception):
+class ExpiryFailed(Exception):
     """A request cannot be noted, whatever is in its row. `code`: its id."""
 
     def __init__(self, request_id: str, cause: Exception) -> None:
@@ -38,52 +38,52 @@ class Unnotable(Exception):
         super().__init__(self.message)
 
 
-class Expiry:
+class ExpiryTask:
     """One per process; of several, one notes a request."""
 
     def __init__(
         self,
         database: Database,
-        links: Links,
+        link_builder: LinkBuilder,
         *,
         poll_s: float = POLL_S,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._database = database
-        self._links = links
+        self._link_builder = link_builder
         self._now = now
-        self._complaints = Complaints(log, "expired request not noted")
-        self._rounds = Rounds(self._work, poll_s, log, "expired requests not noted", at_once=True)
+        self._failure_log = FailureLog(log, "expired request not noted")
+        self._periodic_task = PeriodicTask(self._poll, poll_s, log, "expired requests not noted", run_immediately=True)
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
         """Work until the end."""
-        self._rounds.start()
+        self._periodic_task.start()
         yield
-        await self._rounds.close()
+        await self._periodic_task.close()
 
-    async def round(self) -> int:
+    async def poll_once(self) -> int:
         """Note what is due; how many. Each is a transaction of its own, so that others wait for one at most, and what
         cannot be noted keeps nothing else from it: it is left for the next round. Raises DatabaseUnavailable.
         """
         noted, last, faulty = 0, None, False
-        while page := await self._page(last):
+        while page := await self._next_page(last):
             for due in page:
                 try:
-                    noted += await self._note(due)
+                    noted += await self._mark_expired(due)
                 except DatabaseUnavailable:
                     raise
                 except Exception as error:  # noqa: BLE001 (a row may hold anything)
                     faulty = True
-                    self._complaints.failed(Unnotable(due.id, error))
+                    self._failure_log.failed(ExpiryFailed(due.id, error))
             last = page[-1]
         if not faulty:
-            self._complaints.succeeded()
+            self._failure_log.succeeded()
         return noted
 
-    async def _work(self) -> None:
-        await self.round()
+    async def _poll(self) -> None:
+        await self.poll_once()
 
-    async def _page(self, last: _Due | None) -> list[_Due]:
+    async def _next_page(self, last: _DueRequest | None) -> list[_DueRequest]:
         """What is due behind the last one that was looked at, the longest first."""
         columns = approval_requests.c
         found = (
@@ -91,7 +91,7 @@ class Expiry:
             .join_from(approval_requests, organizations, organizations.c.id == columns.org_id)
             .where(OPEN, columns.expires_at <= self._now())
             .order_by(columns.expires_at, columns.id)
-            .limit(PAGE)
+            .limit(PAGE_SIZE)
         )
         if last is not None:
             behind = (columns.expires_at == last.expires_at) & (columns.id > last.id)
@@ -99,17 +99,17 @@ class Expiry:
         async with self._database.read() as connection:
             return list((await connection.execute(found)).all())
 
-    async def _note(self, due: _Due) -> bool:
+    async def _mark_expired(self, due: _DueRequest) -> bool:
         """False when another process, or a vote of a clock that is behind, was first."""
         async with self._database.write() as connection:
             now = self._now()
-            if not await store.note_expiry(connection, due.id, now):
+            if not await store.mark_expired(connection, due.id, now):
                 return False
-            await self._tell(connection, due, now)
+            await self._record_and_notify(connection, due, now)
         return True
 
-    async def _tell(self, connection: AsyncConnection, due: _Due, now: datetime) -> None:
-        request = await store.existing(connection, due.org_id, due.id)
+    async def _record_and_notify(self, connection: AsyncConnection, due: _DueRequest, now: datetime) -> None:
+        request = await store.get(connection, due.org_id, due.id)
         data = {"action": request.action, "expiresAt": format_time(request.expires_at)}
-        await record(connection, Actor(due.org_id), "approval_request.expire", due.id, data, NOTED_BY)
-        await telling.tell_ended(connection, request, self._links.of(due.slug), now)
+        await record(connection, Actor(due.org_id), "approval_request.expire", due.id, data, AUDIT_TRACE_ID)
+        await telling.notify_resolved(connection, request, self._link_builder.for_org(due.slug), now)

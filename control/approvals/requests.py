@@ -11,16 +11,16 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.access import bearer, reach
+from chassis.access import authorization_context, bearer
 from chassis.errors import NotFound
-from chassis.identity.model import Reach
-from chassis.limits.admission import VERDICT
+from chassis.identity.model import AuthorizationContext
+from chassis.limits.admission import LIMIT_RESULT
 from chassis.limits.limiter import LimitClass
-from chassis.operation import Answer, Body, Operation, Parameter, Tag, json_content
-from chassis.validation import Issues, bounded_int, single
+from chassis.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.validation import Issues, bounded_int, single_value
 from chassis.web import Route, json_response, request_id
 from control.approvals import store, telling, voting
-from control.approvals.asking import Asking, ask, decision_body
+from control.approvals.asking import Submission, decision_body, submit
 from control.approvals.bodies import (
     REQUEST_ID_PATTERN,
     Approval,
@@ -31,30 +31,30 @@ from control.approvals.bodies import (
     RequestList,
     VoteResult,
     check_new,
+    reason_or_none,
     request_body,
-    said,
     vote_body,
 )
-from control.approvals.ceilings import TooManyOpen
-from control.approvals.model import Request, Status
-from control.approvals.telling import Links, Place
-from control.approvals.voting import Ballot, Outcome
-from control.deliveries.outbox import Attempts
-from control.desk import Desk
-from control.policies.checks import project_of
+from control.approvals.ceilings import TooManyOpenRequests
+from control.approvals.model import RequestRecord, Status
+from control.approvals.telling import LinkBuilder, RequestLinks
+from control.approvals.voting import VoteOutcome, VoteRequest
+from control.deliveries.outbox import ImmediateSender
+from control.desk import HandlerContext
+from control.policies.checks import resolve_project_id
 from proto.identity import Scope
 
 DEFAULT_LIMIT: Final = 50
 MAX_LIMIT: Final = 100
-_ID: Final = re.compile(REQUEST_ID_PATTERN[1:-1])
-_OF_ONE: Final = (Parameter("requestId", "path", Annotated[str, Meta(min_length=1)], "The request."),)
-_ASKED: Final = {"action": "deploy.production", "targetType": "service", "targetId": "checkout"}
+_REQUEST_ID: Final = re.compile(REQUEST_ID_PATTERN[1:-1])
+_ID_PARAMETERS: Final = (Parameter("requestId", "path", Annotated[str, Meta(min_length=1)], "The request."),)
+_EXAMPLE_BODY: Final = {"action": "deploy.production", "targetType": "service", "targetId": "checkout"}
 
 TAG: Final = Tag("approval-requests", "Ask whether an action is allowed, and let people decide.")
 LIST: Final = Operation(
     "listApprovalRequests",
     TAG,
-    (Answer("Requests, newest first.", json_content(RequestList)),),
+    (ResponseSpec("Requests, newest first.", json_content(RequestList)),),
     (
         Parameter("status", "query", Status, "Only those of this status."),
         Parameter(
@@ -66,27 +66,31 @@ CREATE: Final = Operation(
     "createApprovalRequest",
     TAG,
     (
-        Answer("It is allowed or denied, or the same request waits already.", json_content(Decision)),
-        Answer("People are asked; the request waits for them.", json_content(Decision), 201),
+        ResponseSpec("It is allowed or denied, or the same request waits already.", json_content(Decision)),
+        ResponseSpec("People are asked; the request waits for them.", json_content(Decision), 201),
     ),
-    body=Body(json_content(NewRequest), example=_ASKED | {"summary": "Version 1.4.2, fixes the rounding of totals."}),
+    body=Body(
+        json_content(NewRequest), example=_EXAMPLE_BODY | {"summary": "Version 1.4.2, fixes the rounding of totals."}
+    ),
 )
-SHOW: Final = Operation("showApprovalRequest", TAG, (Answer("The request.", json_content(ApprovalRequest)),), _OF_ONE)
+SHOW: Final = Operation(
+    "showApprovalRequest", TAG, (ResponseSpec("The request.", json_content(ApprovalRequest)),), _ID_PARAMETERS
+)
 APPROVE: Final = Operation(
     "approveRequest",
     TAG,
-    (Answer("The request, and how the votes stand.", json_content(VoteResult)),),
-    _OF_ONE,
+    (ResponseSpec("The request, and how the votes stand.", json_content(VoteResult)),),
+    _ID_PARAMETERS,
     body=Body(json_content(Approval | None), example={"reason": "Reviewed the diff."}),
-    refused=(409,),
+    error_statuses=(409,),
 )
 REJECT: Final = Operation(
     "rejectRequest",
     TAG,
-    (Answer("The request, and how the votes stood.", json_content(VoteResult)),),
-    _OF_ONE,
+    (ResponseSpec("The request, and how the votes stood.", json_content(VoteResult)),),
+    _ID_PARAMETERS,
     body=Body(json_content(Rejection), example={"reason": "Not during the freeze."}),
-    refused=(409,),
+    error_statuses=(409,),
 )
 
 
@@ -94,9 +98,9 @@ REJECT: Final = Operation(
 class ApprovalRequests:
     """The handlers, with what they work with. `links`: where messages say that requests are met."""
 
-    desk: Desk
-    attempts: Attempts
-    links: Links
+    context: HandlerContext
+    sender: ImmediateSender
+    link_builder: LinkBuilder
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def routes(self) -> list[Route]:
@@ -120,12 +124,12 @@ class ApprovalRequests:
     async def list(self, request: web.Request) -> web.StreamResponse:
         """List approval requests, newest first."""
         issues = Issues()
-        status = _status(request, issues)
+        status = _parse_status(request, issues)
         limit = bounded_int(request.query, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT, issues)
         issues.raise_if_any("The query is not valid.")
         now = self.now()
-        async with self.desk.database.read() as connection:
-            found = await store.list_requests(connection, reach(request).org_id, status, now, limit)
+        async with self.context.database.read() as connection:
+            found = await store.list_requests(connection, authorization_context(request).org_id, status, now, limit)
         return json_response({"data": [request_body(one, now) for one in found]})
 
     async def create(self, request: web.Request) -> web.StreamResponse:
@@ -135,16 +139,18 @@ class ApprovalRequests:
         same one waiting (200): same requester, action, target and project. Channels are told of it once, and
         `deliveries` has those that this question tells, or cannot.
         """
-        body = await self._new(request)
-        async with self.desk.change(request) as (connection, caller), _told_of_ceiling(request):
+        body = await self._read_new(request)
+        async with self.context.write_transaction(request) as (connection, caller), _with_limit_headers(request):
             now = self.now()  # not before it is this request's turn
-            answered = await ask(connection, Asking(caller, body, self._place(caller), request_id(request), now))
-        deliveries = await self.attempts.attempt(answered.queued) if answered.queued else []
-        return json_response(decision_body(answered, deliveries, now), status=201 if answered.made else 200)
+            answered = await submit(
+                connection, Submission(caller, body, self._request_links(caller), request_id(request), now)
+            )
+        deliveries = await self.sender.send_now(answered.queued) if answered.queued else []
+        return json_response(decision_body(answered, deliveries, now), status=201 if answered.created else 200)
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Show an approval request."""
-        return json_response(request_body(await self._seen(request), self.now()))
+        return json_response(request_body(await self._load_request(request), self.now()))
 
     async def approve(self, request: web.Request) -> web.StreamResponse:
         """Approve a request.
@@ -152,75 +158,79 @@ class ApprovalRequests:
         It is approved once as many as the policy asks for have approved, and one of them is independent of who asks.
         409 when it is decided or expired, or who asked has left or is disabled; 403 for a request of one's own.
         """
-        seen = await self._seen(request)
-        body: Approval | None = await self.desk.read(request, Approval | None)  # type: ignore[arg-type]  # a union is a type to msgspec
-        return await self._vote(request, seen, said(body), voting.approve)
+        seen = await self._load_request(request)
+        body: Approval | None = await self.context.read_body(request, Approval | None)  # type: ignore[arg-type]  # a union is a type to msgspec
+        return await self._vote(request, seen, reason_or_none(body), voting.approve)
 
     async def reject(self, request: web.Request) -> web.StreamResponse:
         """Reject a request, or withdraw one's own.
 
         One rejection is final. 409 when the request is decided or expired.
         """
-        seen = await self._seen(request)
-        async with self.desk.database.read() as connection:
-            voting.require_right_to_reject(reach(request), await store.with_owners_now(connection, seen))
-        body = await self.desk.read(request, Rejection)
-        return await self._vote(request, seen, said(body), voting.reject)
+        seen = await self._load_request(request)
+        async with self.context.database.read() as connection:
+            voting.require_right_to_reject(
+                authorization_context(request), await store.with_current_owners(connection, seen)
+            )
+        body = await self.context.read_body(request, Rejection)
+        return await self._vote(request, seen, reason_or_none(body), voting.reject)
 
-    async def _new(self, request: web.Request) -> NewRequest:
+    async def _read_new(self, request: web.Request) -> NewRequest:
         """Every fault of the body is told: those of types, of texts, and a project that is none."""
         issues = Issues()
         stand_ins = {"action": "a.b", "targetType": "x", "targetId": "x"}
-        body = await self.desk.read_mended(request, NewRequest, stand_ins, issues)
+        body = await self.context.read_partial_body(request, NewRequest, stand_ins, issues)
         if body is not None:
             check_new(body, issues)
             if issues:  # else that is seen where it counts
-                async with self.desk.database.read() as connection:
-                    await project_of(connection, reach(request).org_id, body.project_tag, "body.projectTag", issues)
+                async with self.context.database.read() as connection:
+                    await resolve_project_id(
+                        connection, authorization_context(request).org_id, body.project_tag, "body.projectTag", issues
+                    )
         issues.raise_if_any("The request body is not valid.")
         return cast("NewRequest", body)  # None only with an issue
 
     async def _vote(
         self,
         request: web.Request,
-        seen: Request,
+        seen: RequestRecord,
         reason: str | None,
-        vote: Callable[[AsyncConnection, Ballot], Awaitable[Outcome]],
+        vote: Callable[[AsyncConnection, VoteRequest], Awaitable[VoteOutcome]],
     ) -> web.StreamResponse:
         """Those that were told of the request are told how it ended; nobody waits for that."""
-        async with self.desk.change(request) as (connection, caller):
+        async with self.context.write_transaction(request) as (connection, caller):
             now = self.now()  # not before it is this vote's turn: the request may expire while it waits
-            outcome = await vote(connection, Ballot(caller, seen.id, reason, request_id(request), now))
+            outcome = await vote(connection, VoteRequest(caller, seen.id, reason, request_id(request), now))
             if outcome.decided:
-                await telling.tell_ended(connection, outcome.request, self._place(caller), now)
-        return json_response(vote_body(outcome.request, outcome.tally, outcome.idempotent, now))
+                await telling.notify_resolved(connection, outcome.request, self._request_links(caller), now)
+        return json_response(vote_body(outcome.request, outcome.vote_count, outcome.idempotent, now))
 
-    async def _seen(self, request: web.Request) -> Request:
+    async def _load_request(self, request: web.Request) -> RequestRecord:
         wanted = request.match_info["requestId"]
-        if _ID.fullmatch(wanted) is None:  # a path may hold what no database column takes
+        if _REQUEST_ID.fullmatch(wanted) is None:  # a path may hold what no database column takes
             raise NotFound
-        async with self.desk.database.read() as connection:
-            found = await store.find(connection, reach(request).org_id, wanted)
+        async with self.context.database.read() as connection:
+            found = await store.find(connection, authorization_context(request).org_id, wanted)
         if found is None:
             raise NotFound
         return found
 
-    def _place(self, caller: Reach) -> Place:
-        return self.links.of(caller.org_slug)
+    def _request_links(self, caller: AuthorizationContext) -> RequestLinks:
+        return self.link_builder.for_org(caller.org_slug)
 
 
 @asynccontextmanager
-async def _told_of_ceiling(request: web.Request) -> AsyncIterator[None]:
+async def _with_limit_headers(request: web.Request) -> AsyncIterator[None]:
     """The headers are of the limit that refused."""
     try:
         yield
-    except TooManyOpen as error:
-        request[VERDICT] = error.verdict
+    except TooManyOpenRequests as error:
+        request[LIMIT_RESULT] = error.limit_result
         raise
 
 
-def _status(request: web.Request, issues: Issues) -> Status | None:
-    text = single(request.query, "status", issues)
+def _parse_status(request: web.Request, issues: Issues) -> Status | None:
+    text = single_value(request.query, "status", issues)
     if text is None or text in set(Status):
         return None if text is None else Status(text)
     issues.add("query.status", f"Must be one of {', '.join(Status)}.", "not_allowed")

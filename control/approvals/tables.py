@@ -9,7 +9,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from chassis.identity.tables import metadata
-from chassis.relational import UtcTime, one_of, text
+from chassis.relational import UtcTime, enum_check, text
 from control.policies.model import RiskClass
 from control.policies.pattern import MAX_LENGTH
 from control.policies.tables import MAX_TARGET_TYPE_LENGTH
@@ -21,7 +21,7 @@ MAX_REASON_LENGTH: Final = 4_096
 # What a statement must say as the index does, in the same words, for the index to be used. A request whose time is over
 # is open until that is noted.
 OPEN: Final = sa.text("approval_requests.status = 'PENDING' AND NOT approval_requests.expiry_noted")
-NOTED: Final = sa.text("approval_requests.expiry_noted")
+MARKED_EXPIRED: Final = sa.text("approval_requests.expiry_noted")
 DECIDED: Final = sa.text("approval_requests.status <> 'PENDING'")
 
 
@@ -62,7 +62,7 @@ approval_requests: Final = sa.Table(
     sa.Column("told_channel_ids", sa.JSON, nullable=False),  # those that are told how it ended
     sa.Column("expiry_noted", sa.Boolean, nullable=False),
     sa.CheckConstraint("status IN ('PENDING', 'APPROVED', 'REJECTED')", name="status"),
-    one_of("risk_class", RiskClass),
+    enum_check("risk_class", RiskClass),
     sa.CheckConstraint("min_approvers >= 1", name="min_approvers"),
     sa.CheckConstraint("(status = 'PENDING') = (decided_at IS NULL)", name="decided"),
     sa.CheckConstraint("status <> 'APPROVED' OR (approvals >= min_approvers AND independent)", name="approved"),
@@ -89,5 +89,5 @@ approval_votes: Final = sa.Table(
     sa.Column("token_id", text(32), nullable=False),
     sa.Column("voted_at", UtcTime, nullable=False),
     sa.CheckConstraint("verdict IN ('APPROVE', 'REJECT')", name="verdict"),
-    one_of("kind", PrincipalKind),
+    enum_check("kind", PrincipalKind),
 )

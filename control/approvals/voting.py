@@ -7,36 +7,36 @@ from typing import Any, NamedTuple
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.errors import Conflict, Forbidden, NotFound
-from chassis.identity.model import Reach
+from chassis.identity.model import AuthorizationContext
 from control.approvals import store
-from control.approvals.model import Consent, Party, Request, Status, Tally, Verdict, count_votes
+from control.approvals.model import Approver, Participant, RequestRecord, Status, Verdict, VoteCount, count_votes
 from control.audit.record import record
 from proto.identity import PrincipalKind, Scope
 
 
-class Outcome(NamedTuple):
+class VoteOutcome(NamedTuple):
     """The request afterwards and how the votes stand. `idempotent`: the vote had been there and changed nothing;
     `decided`: this vote decided the request.
     """
 
-    request: Request
-    tally: Tally
+    request: RequestRecord
+    vote_count: VoteCount
     idempotent: bool
     decided: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Ballot:
+class VoteRequest:
     """One vote that somebody is about to cast. `trace_id`: of the HTTP request that brings it, for the audit."""
 
-    caller: Reach
+    caller: AuthorizationContext
     request_id: str
     reason: str | None
     trace_id: str
     now: datetime
 
 
-async def approve(connection: AsyncConnection, ballot: Ballot) -> Outcome:
+async def approve(connection: AsyncConnection, vote: VoteRequest) -> VoteOutcome:
     """An approval; the one that makes it enough decides the request.
 
     Raises NotFound; Conflict for a request that is decided or expired, or of somebody who has left or is disabled;
@@ -44,50 +44,50 @@ async def approve(connection: AsyncConnection, ballot: Ballot) -> Outcome:
     approved: the same answer, nothing written; but while it waits, a vote that counts no more, as it was cast, is cast
     anew.
     """
-    request, voter = await _read(connection, ballot)
-    earlier = await store.own_vote(connection, request, voter.principal_id)
+    request, voter = await _load(connection, vote)
+    earlier = await store.find_vote(connection, request, voter.principal_id)
     if earlier is Verdict.APPROVE and request.status is Status.APPROVED:
-        return Outcome(request, _final(request), idempotent=True, decided=False)
-    _require_open(request, ballot.now)
-    _require_usable(request)
-    _require_another(request, voter)
-    await _require_deciding(connection, request, voter)
-    stands = earlier is not None and await _counts(connection, request, voter)
+        return VoteOutcome(request, _final_count(request), idempotent=True, decided=False)
+    _require_open(request, vote.now)
+    _require_active_requester(request)
+    _forbid_self_approval(request, voter)
+    await _require_decider(connection, request, voter)
+    stands = earlier is not None and await _is_still_counted(connection, request, voter)
     if not stands:
-        await store.cast(connection, request, voter, Verdict.APPROVE, ballot.reason, ballot.caller.token_id, ballot.now)
-    tally = await _counted(connection, request)
+        await store.cast_vote(connection, request, voter, Verdict.APPROVE, vote.reason, vote.caller.token_id, vote.now)
+    tally = await _count_valid_votes(connection, request)
     if not stands:
-        await _tell_audit(connection, ballot, "approval_request.vote", request, tally)
-    if tally.enough:
-        request = await _decide(connection, ballot, request, Status.APPROVED, tally)
-    return Outcome(request, tally, idempotent=stands and not tally.enough, decided=tally.enough)
+        await _record_audit(connection, vote, "approval_request.vote", request, tally)
+    if tally.is_sufficient:
+        request = await _decide(connection, vote, request, Status.APPROVED, tally)
+    return VoteOutcome(request, tally, idempotent=stands and not tally.is_sufficient, decided=tally.is_sufficient)
 
 
-async def reject(connection: AsyncConnection, ballot: Ballot) -> Outcome:
+async def reject(connection: AsyncConnection, vote: VoteRequest) -> VoteOutcome:
     """A rejection, which is final. Whoever asked, or owns one who asked, may reject too: that withdraws the request.
 
     Raises NotFound; Conflict for a request that is decided or expired; Forbidden for who may not decide it. Again by
     the same principal: the same answer, nothing written.
     """
-    request, voter = await _read(connection, ballot)
+    request, voter = await _load(connection, vote)
     if request.status is Status.REJECTED and request.decider_id == voter.principal_id:
-        return Outcome(request, _final(request), idempotent=True, decided=False)
-    _require_open(request, ballot.now)
-    require_right_to_reject(ballot.caller, request)
-    if voter.principal_id not in request.askers:
-        await _require_deciding(connection, request, voter)
-    await store.cast(connection, request, voter, Verdict.REJECT, ballot.reason, ballot.caller.token_id, ballot.now)
-    tally = await _counted(connection, request)
-    request = await _decide(connection, ballot, request, Status.REJECTED, tally)
-    return Outcome(request, tally, idempotent=False, decided=True)
+        return VoteOutcome(request, _final_count(request), idempotent=True, decided=False)
+    _require_open(request, vote.now)
+    require_right_to_reject(vote.caller, request)
+    if voter.principal_id not in request.current_requester_ids:
+        await _require_decider(connection, request, voter)
+    await store.cast_vote(connection, request, voter, Verdict.REJECT, vote.reason, vote.caller.token_id, vote.now)
+    tally = await _count_valid_votes(connection, request)
+    request = await _decide(connection, vote, request, Status.REJECTED, tally)
+    return VoteOutcome(request, tally, idempotent=False, decided=True)
 
 
-def require_right_to_reject(caller: Reach, request: Request) -> None:
+def require_right_to_reject(caller: AuthorizationContext, request: RequestRecord) -> None:
     """Raises Forbidden: deciding takes the scope for it, withdrawing what one asked for that or the one for asking.
     NotFound for whom it is as though there were none: who may neither read nor decide, and did not ask.
     """
     wanted = {Scope.APPROVALS_DECIDE}
-    if caller.principal_id in request.askers:
+    if caller.principal_id in request.current_requester_ids:
         wanted.add(Scope.APPROVALS_WRITE)
     elif caller.scopes.isdisjoint({Scope.APPROVALS_READ, Scope.APPROVALS_DECIDE}):
         raise NotFound
@@ -95,35 +95,35 @@ def require_right_to_reject(caller: Reach, request: Request) -> None:
         raise Forbidden(f"The access token or its holder's role lacks the scope {Scope.APPROVALS_DECIDE.value}.")
 
 
-async def _read(connection: AsyncConnection, ballot: Ballot) -> tuple[Request, Party]:
+async def _load(connection: AsyncConnection, vote: VoteRequest) -> tuple[RequestRecord, Participant]:
     """As of this transaction: what the guard knows of the caller may be some seconds old."""
-    caller = ballot.caller
-    request = await store.find(connection, caller.org_id, ballot.request_id)
+    caller = vote.caller
+    request = await store.find(connection, caller.org_id, vote.request_id)
     if request is None:
         raise NotFound
-    return await store.with_owners_now(connection, request), await store.party(connection, caller)
+    return await store.with_current_owners(connection, request), await store.load_participant(connection, caller)
 
 
-def _require_open(request: Request, now: datetime) -> None:
+def _require_open(request: RequestRecord, now: datetime) -> None:
     status = request.status_at(now)
     if status is not Status.PENDING:
         raise Conflict(f"The request is {status.value} already.")
 
 
-def _require_usable(request: Request) -> None:
+def _require_active_requester(request: RequestRecord) -> None:
     """Whoever is gone acts on no approval. Should he come back in time, the request waits yet."""
-    if not request.usable:
+    if not request.has_active_requester:
         raise Conflict("Who asked, or somebody for whom he acts or to whom he belongs, has left or is disabled.")
 
 
-def _require_another(request: Request, voter: Party) -> None:
-    if request.is_own(voter):
+def _forbid_self_approval(request: RequestRecord, voter: Participant) -> None:
+    if request.is_self_vote(voter):
         raise Forbidden("Nobody approves a request of his own.")
-    if not Consent(voter.kind, voter.circle).counts(request.circle):
+    if not Approver(voter.kind, voter.owner_group).is_eligible_for(request.circle):
         raise Forbidden("An agent or service does not approve what those ask for to whom it belongs.")
 
 
-async def _require_deciding(connection: AsyncConnection, request: Request, voter: Party) -> None:
+async def _require_decider(connection: AsyncConnection, request: RequestRecord, voter: Participant) -> None:
     if await store.may_decide(connection, request, voter):
         return
     if voter.kind is not PrincipalKind.USER and voter.principal_id not in request.machine_approver_ids:
@@ -132,48 +132,50 @@ async def _require_deciding(connection: AsyncConnection, request: Request, voter
     raise Forbidden(f"This request is decided by {roles}.")
 
 
-async def _counted(connection: AsyncConnection, request: Request) -> Tally:
-    approving = await store.approving(connection, request)
+async def _count_valid_votes(connection: AsyncConnection, request: RequestRecord) -> VoteCount:
+    approving = await store.valid_approvers(connection, request)
     return count_votes(request.min_approvers, request.circle, approving.values())
 
 
-async def _counts(connection: AsyncConnection, request: Request, voter: Party) -> bool:
+async def _is_still_counted(connection: AsyncConnection, request: RequestRecord, voter: Participant) -> bool:
     """Whether his earlier approval does. That of a machine may not, though it may decide: it was cast for somebody who
     has left since, or while it belonged to who asks now.
     """
-    consent = (await store.approving(connection, request)).get(voter.principal_id)
-    return consent is not None and consent.counts(request.circle)
+    consent = (await store.valid_approvers(connection, request)).get(voter.principal_id)
+    return consent is not None and consent.is_eligible_for(request.circle)
 
 
-def _final(request: Request) -> Tally:
+def _final_count(request: RequestRecord) -> VoteCount:
     """As it was when the request was decided."""
-    return Tally(request.min_approvers, request.approvals or 0, bool(request.independent))
+    return VoteCount(request.min_approvers, request.approvals or 0, bool(request.independent))
 
 
 async def _decide(
-    connection: AsyncConnection, ballot: Ballot, request: Request, status: Status, tally: Tally
-) -> Request:
+    connection: AsyncConnection, vote: VoteRequest, request: RequestRecord, status: Status, vote_count: VoteCount
+) -> RequestRecord:
     values = {
         "status": status.value,
-        "decider_id": ballot.caller.principal_id,
-        "decided_at": ballot.now,
-        "reason": ballot.reason,
-        "approvals": tally.approvals,
-        "independent": tally.independent,
+        "decider_id": vote.caller.principal_id,
+        "decided_at": vote.now,
+        "reason": vote.reason,
+        "approvals": vote_count.approvals,
+        "independent": vote_count.has_independent_approver,
     }
-    if not await store.decide(connection, request, values, ballot.now):
+    if not await store.decide(connection, request, values, vote.now):
         raise Conflict("The request is decided already.")
     verb = {Status.APPROVED: "approve", Status.REJECTED: "reject"}[status]
-    await _tell_audit(connection, ballot, f"approval_request.{verb}", request, tally)
-    return await store.existing(connection, request.org_id, request.id)
+    await _record_audit(connection, vote, f"approval_request.{verb}", request, vote_count)
+    return await store.get(connection, request.org_id, request.id)
 
 
-async def _tell_audit(connection: AsyncConnection, ballot: Ballot, action: str, request: Request, tally: Tally) -> None:
+async def _record_audit(
+    connection: AsyncConnection, vote: VoteRequest, action: str, request: RequestRecord, vote_count: VoteCount
+) -> None:
     data: dict[str, Any] = {
         "action": request.action,
-        "reason": ballot.reason,
-        "approvals": tally.approvals,
-        "minApprovers": tally.min_approvers,
-        "independent": tally.independent,
+        "reason": vote.reason,
+        "approvals": vote_count.approvals,
+        "minApprovers": vote_count.min_approvers,
+        "independent": vote_count.has_independent_approver,
     }
-    await record(connection, ballot.caller, action, request.id, data, ballot.trace_id)
+    await record(connection, vote.caller, action, request.id, data, vote.trace_id)

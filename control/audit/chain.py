@@ -12,11 +12,11 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from control.names import Moment
+from control.names import Timestamp
 from proto.identity import PrincipalKind
 
 HASH_BYTES: Final = 32
-START: Final = bytes(HASH_BYTES)
+GENESIS_HASH: Final = bytes(HASH_BYTES)
 HASH_PATTERN: Final = r"^[0-9a-f]{64}$"
 
 Hash = Annotated[str, Meta(pattern=HASH_PATTERN, description="SHA-256 in hexadecimal digits.")]
@@ -27,7 +27,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     org_id: str
     seq: Annotated[int, Meta(ge=1, description="1, 2, 3 and so on in each organization, without gaps.")]
-    at: Moment
+    at: Timestamp
     actor_principal_id: Annotated[str | None, Meta(description="Null: the system itself, or somebody not signed in.")]
     actor_kind: PrincipalKind | None
     on_behalf_of_principal_id: str | None
@@ -41,10 +41,10 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     hash: Hash
 
 
-Fault = Literal["missing", "altered", "unlinked", "replaced", "cut", "headless"]
+BreakKind = Literal["missing", "altered", "unlinked", "replaced", "cut", "headless"]
 
 
-class Break(NamedTuple):
+class ChainBreak(NamedTuple):
     """The first event at which a chain does not hold, and how.
 
     missing: there is a gap before it; altered: its hash is not that of its content; unlinked: it does not follow the
@@ -53,24 +53,24 @@ class Break(NamedTuple):
     """
 
     seq: int
-    fault: Fault
+    kind: BreakKind
 
 
-def canonical(value: Any) -> bytes:
+def canonical_json(value: Any) -> bytes:
     """JSON with sorted keys and without spaces. Raises TypeError for a number that is no integer, whose text differs
     between writers.
     """
-    _refuse_floats(value)
+    _reject_floats(value)
     return msgspec.json.encode(value, order="sorted")
 
 
-def hash_of(event: Event) -> bytes:
+def hash_event(event: Event) -> bytes:
     """Of everything in the event but `hash`; 32 bytes."""
     hashed = {name: value for name, value in msgspec.to_builtins(event).items() if name != "hash"}
-    return hashlib.sha256(canonical(hashed)).digest()
+    return hashlib.sha256(canonical_json(hashed)).digest()
 
 
-class Verifier:
+class ChainVerifier:
     """Takes the events of one chain in order, from its start; says where it breaks first. Holds nothing but its end.
 
     `noted`: hashes by `seq` that are known from elsewhere: the head, an export, a number on paper. A chain that was
@@ -78,53 +78,53 @@ class Verifier:
     """
 
     def __init__(
-        self, noted: Mapping[int, bytes] = MappingProxyType({}), *, seq: int = 0, start: bytes = START
+        self, known_hashes: Mapping[int, bytes] = MappingProxyType({}), *, seq: int = 0, start: bytes = GENESIS_HASH
     ) -> None:
         self.seq = seq
         self.hash = start
-        self._noted = noted
-        self._broken: Break | None = None
+        self._known_hashes = known_hashes
+        self._first_break: ChainBreak | None = None
 
     def add(self, event: Event) -> None:
         """The next event; nothing is looked at behind a break."""
-        if self._broken is None:
-            self._broken = self._fault(event)
+        if self._first_break is None:
+            self._first_break = self._find_break(event)
             self.seq, self.hash = event.seq, bytes.fromhex(event.hash)
 
     def add_unreadable(self) -> None:
         """There is a next event, and it holds what none can."""
-        self._broken = self._broken or Break(self.seq + 1, "altered")
+        self._first_break = self._first_break or ChainBreak(self.seq + 1, "altered")
 
-    def end(self) -> Break | None:
+    def end(self) -> ChainBreak | None:
         """After the last event: None when the chain holds."""
-        if self._broken is None and max(self._noted, default=0) > self.seq:
-            self._broken = Break(self.seq + 1, "cut")
-        return self._broken
+        if self._first_break is None and max(self._known_hashes, default=0) > self.seq:
+            self._first_break = ChainBreak(self.seq + 1, "cut")
+        return self._first_break
 
-    def _fault(self, event: Event) -> Break | None:
+    def _find_break(self, event: Event) -> ChainBreak | None:
         if event.seq != self.seq + 1:
-            return Break(event.seq, "missing")
-        if not _is_sound(event):
-            return Break(event.seq, "altered")
+            return ChainBreak(event.seq, "missing")
+        if not _has_valid_hash(event):
+            return ChainBreak(event.seq, "altered")
         if event.prev_hash != self.hash.hex():
-            return Break(event.seq, "unlinked")
-        replaced = self._noted.get(event.seq, bytes.fromhex(event.hash)).hex() != event.hash
-        return Break(event.seq, "replaced") if replaced else None
+            return ChainBreak(event.seq, "unlinked")
+        replaced = self._known_hashes.get(event.seq, bytes.fromhex(event.hash)).hex() != event.hash
+        return ChainBreak(event.seq, "replaced") if replaced else None
 
 
-def _is_sound(event: Event) -> bool:
+def _has_valid_hash(event: Event) -> bool:
     try:
-        return hash_of(event).hex() == event.hash
+        return hash_event(event).hex() == event.hash
     except (TypeError, ValueError, OverflowError, RecursionError):  # what no event of ours holds: a fraction, say
         return False
 
 
-def _refuse_floats(value: Any) -> None:
+def _reject_floats(value: Any) -> None:
     if isinstance(value, float):
         raise TypeError("an audit event holds no fractions")
     if isinstance(value, Mapping):
         for each in value.values():
-            _refuse_floats(each)
+            _reject_floats(each)
     elif isinstance(value, list | tuple):
         for each in value:
-            _refuse_floats(each)
+            _reject_floats(each)

@@ -10,17 +10,17 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta
 
-from chassis.access import bearer, reach
+from chassis.access import authorization_context, bearer
 from chassis.cursor import MAX_CURSOR_LENGTH
-from chassis.operation import Answer, Operation, Parameter, Tag, json_content
+from chassis.operation import Operation, Parameter, ResponseSpec, Tag, json_content
 from chassis.validation import Issues, bounded_int, bounded_text
 from chassis.web import Route, json_response
 from control.audit import store
 from control.audit.chain import Event
 from control.audit.store import Wanted
 from control.audit.tables import MAX_ACTION_LENGTH, MAX_OBJECT_ID_LENGTH
-from control.desk import Desk
-from control.paging import DEFAULT_LIMIT, MAX_LIMIT, PAGE, NextCursor, Page, page_body
+from control.desk import HandlerContext
+from control.paging import DEFAULT_LIMIT, MAX_LIMIT, PAGE_PARAMETERS, NextCursor, PageRequest, page_body
 from proto.identity import Scope
 
 MAX_ID_LENGTH: Final = 32
@@ -44,31 +44,38 @@ class EventPage(msgspec.Struct, rename="camel"):
     has_more: bool
 
 
-def _text(name: str, hi: int, description: str, example: str | None = None) -> Parameter:
+def _text_parameter(name: str, hi: int, description: str, example: str | None = None) -> Parameter:
     return Parameter(name, "query", Annotated[str, Meta(min_length=1, max_length=hi)], description, example=example)
 
 
 TAG: Final = Tag("audit", "Who changed what, as one hash chain per organization.")
-WINDOW: Final = (
-    _text("from", MAX_TIME_LENGTH, "Events at this time or later: RFC 3339.", "2026-11-20T00:00:00Z"),
-    _text("to", MAX_TIME_LENGTH, "Events before this time: RFC 3339."),
+WINDOW_PARAMETERS: Final = (
+    _text_parameter("from", MAX_TIME_LENGTH, "Events at this time or later: RFC 3339.", "2026-11-20T00:00:00Z"),
+    _text_parameter("to", MAX_TIME_LENGTH, "Events before this time: RFC 3339."),
 )
-WANTED: Final = (
-    _text("actorPrincipalId", MAX_ID_LENGTH, "What this principal did."),
-    _text("action", MAX_ACTION_LENGTH, "This action; with a dot at its end, all that begin so.", "approval_request."),
-    _text("objectId", MAX_OBJECT_ID_LENGTH, "What was done to this."),
-    *WINDOW,
+FILTER_PARAMETERS: Final = (
+    _text_parameter("actorPrincipalId", MAX_ID_LENGTH, "What this principal did."),
+    _text_parameter(
+        "action", MAX_ACTION_LENGTH, "This action; with a dot at its end, all that begin so.", "approval_request."
+    ),
+    _text_parameter("objectId", MAX_OBJECT_ID_LENGTH, "What was done to this."),
+    *WINDOW_PARAMETERS,
 )
-AFTER: Final = Parameter(
+AFTER_SEQ: Final = Parameter(
     "afterSeq",
     "query",
     Annotated[int, Meta(ge=0, le=MAX_SEQ)],
     "Events behind this number: the last one that an earlier export held.",
     default=0,
 )
-LIST: Final = Operation("listAuditEvents", TAG, (Answer("A page.", json_content(EventPage)),), (*PAGE, *WANTED))
+LIST: Final = Operation(
+    "listAuditEvents", TAG, (ResponseSpec("A page.", json_content(EventPage)),), (*PAGE_PARAMETERS, *FILTER_PARAMETERS)
+)
 EXPORT: Final = Operation(
-    "exportAuditEvents", TAG, (Answer("One event a line, oldest first.", {NDJSON: Event}),), (AFTER, *WINDOW)
+    "exportAuditEvents",
+    TAG,
+    (ResponseSpec("One event a line, oldest first.", {NDJSON: Event}),),
+    (AFTER_SEQ, *WINDOW_PARAMETERS),
 )
 
 
@@ -76,7 +83,7 @@ EXPORT: Final = Operation(
 class Audit:
     """The handlers, with what they work with."""
 
-    desk: Desk
+    context: HandlerContext
 
     def routes(self) -> list[Route]:
         """Every route of this resource with its scope."""
@@ -88,18 +95,20 @@ class Audit:
 
     async def list(self, request: web.Request) -> web.StreamResponse:
         """List audit events, newest first."""
-        org_id = reach(request).org_id
+        org_id = authorization_context(request).org_id
         issues = Issues()
-        wanted = _wanted(request, issues)
+        wanted = _parse_filter(request, issues)
         limit = bounded_int(request.query, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT, issues)
         cursor = bounded_text(request.query, "cursor", 1, MAX_CURSOR_LENGTH, issues)
         issues.raise_if_any("The query is not valid.")
         binding = f"audit of {org_id}: {wanted}".encode()
-        before = None if cursor is None else self.desk.cursors.open(cursor, binding, tuple[int])[0]
-        async with self.desk.database.read() as connection:
+        before = None if cursor is None else self.context.cursors.open(cursor, binding, tuple[int])[0]
+        async with self.context.database.read() as connection:
             found = await store.list_events(connection, org_id, wanted, before, limit + 1)
-        page = Page(limit, None)
-        return json_response(page_body(found, page, lambda one: one, lambda one: one.seq, self.desk.cursors, binding))
+        page = PageRequest(limit, None)
+        return json_response(
+            page_body(found, page, lambda one: one, lambda one: one.seq, self.context.cursors, binding)
+        )
 
     async def export(self, request: web.Request) -> web.StreamResponse:
         """Export audit events, oldest first, one JSON object a line.
@@ -107,39 +116,39 @@ class Audit:
         Each line is checked with `jq -cjS 'del(.hash)' | sha256sum`, the whole with `sluice audit verify --file`.
         """
         issues = Issues()
-        since, until = _window(request, issues)
+        since, until = _parse_window(request, issues)
         after = bounded_int(request.query, "afterSeq", 0, 0, MAX_SEQ, issues)
         issues.raise_if_any("The query is not valid.")
         wanted = Wanted(since=since, until=until)
-        chunks = store.walk(self.desk.database, reach(request).org_id, wanted, after)
+        chunks = store.iter_chunks(self.context.database, authorization_context(request).org_id, wanted, after)
         # A store that is away is found out while there is still an answer to give.
         first: Sequence[Event] = await anext(chunks, [])
         headers = {"Content-Type": NDJSON, "Content-Disposition": 'attachment; filename="audit.ndjson"'}
-        return web.Response(body=_lines(first, chunks), headers=headers)
+        return web.Response(body=_stream_ndjson(first, chunks), headers=headers)
 
 
-async def _lines(first: Sequence[Event], rest: AsyncIterator[Sequence[Event]]) -> AsyncIterator[bytes]:
-    yield _ndjson(first)
+async def _stream_ndjson(first: Sequence[Event], rest: AsyncIterator[Sequence[Event]]) -> AsyncIterator[bytes]:
+    yield _encode_ndjson(first)
     async for events in rest:
-        yield _ndjson(events)
+        yield _encode_ndjson(events)
 
 
-def _ndjson(events: Sequence[Event]) -> bytes:
+def _encode_ndjson(events: Sequence[Event]) -> bytes:
     return b"".join(msgspec.json.encode(event) + b"\n" for event in events)
 
 
-def _wanted(request: web.Request, issues: Issues) -> Wanted:
-    since, until = _window(request, issues)
+def _parse_filter(request: web.Request, issues: Issues) -> Wanted:
+    since, until = _parse_window(request, issues)
     return Wanted(
-        actor_id=_matching(request, "actorPrincipalId", MAX_ID_LENGTH, _ID, issues),
-        action=_matching(request, "action", MAX_ACTION_LENGTH, _ACTION, issues),
-        object_id=_matching(request, "objectId", MAX_OBJECT_ID_LENGTH, _OBJECT, issues),
+        actor_id=_parse_text(request, "actorPrincipalId", MAX_ID_LENGTH, _ID, issues),
+        action=_parse_text(request, "action", MAX_ACTION_LENGTH, _ACTION, issues),
+        object_id=_parse_text(request, "objectId", MAX_OBJECT_ID_LENGTH, _OBJECT, issues),
         since=since,
         until=until,
     )
 
 
-def _matching(request: web.Request, name: str, hi: int, pattern: re.Pattern[str], issues: Issues) -> str | None:
+def _parse_text(request: web.Request, name: str, hi: int, pattern: re.Pattern[str], issues: Issues) -> str | None:
     text = bounded_text(request.query, name, 1, hi, issues)
     if text is None or pattern.fullmatch(text) is not None:
         return text
@@ -147,14 +156,14 @@ def _matching(request: web.Request, name: str, hi: int, pattern: re.Pattern[str]
     return None
 
 
-def _window(request: web.Request, issues: Issues) -> tuple[datetime | None, datetime | None]:
-    since, until = _time(request, "from", issues), _time(request, "to", issues)
+def _parse_window(request: web.Request, issues: Issues) -> tuple[datetime | None, datetime | None]:
+    since, until = _parse_time(request, "from", issues), _parse_time(request, "to", issues)
     if since is not None and until is not None and since >= until:
         issues.add("query.from", "from must be before to.", "range")
     return since, until
 
 
-def _time(request: web.Request, name: str, issues: Issues) -> datetime | None:
+def _parse_time(request: web.Request, name: str, issues: Issues) -> datetime | None:
     text = bounded_text(request.query, name, 1, MAX_TIME_LENGTH, issues)
     if text is None:
         return None

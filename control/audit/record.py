@@ -10,21 +10,23 @@ import sqlalchemy as sa
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.identity.model import Reach
+from chassis.identity.model import AuthorizationContext
 from chassis.relational import format_time, to_milliseconds
-from chassis.rounds import Complaints
-from control.audit.chain import START, Event, canonical, hash_of
+from chassis.rounds import FailureLog
+from control.audit.chain import GENESIS_HASH, Event, canonical_json, hash_event
 from control.audit.tables import MAX_ACTION_LENGTH, MAX_OBJECT_ID_LENGTH, audit_events, audit_heads
 from proto.identity import PrincipalKind
 
 # Stands for the request id when someone at the machine runs a command; no request has an id with brackets.
-BY_COMMAND: Final = "(command)"
-MAX_AHEAD: Final = timedelta(seconds=60)
+COMMAND_REQUEST_ID: Final = "(command)"
+MAX_CLOCK_SKEW: Final = timedelta(seconds=60)
 
-_CLOCKS: Final = Complaints(structlog.get_logger(__name__), "clocks differ: audit events have the time of a later one")
+_CLOCK_SKEW_LOG: Final = FailureLog(
+    structlog.get_logger(__name__), "clocks differ: audit events have the time of a later one"
+)
 
 
-class ClockAhead(Exception):
+class ClockSkew(Exception):
     """The last event is of a time to come. `code`: whose; of each organization it is told once."""
 
     def __init__(self, org_id: str, last: datetime, now: datetime) -> None:
@@ -45,7 +47,7 @@ class Actor:
     token_id: str | None = None
 
     @classmethod
-    def of(cls, reach: Reach) -> Self:
+    def of(cls, reach: AuthorizationContext) -> Self:
         """The bearer of a request."""
         return cls(
             reach.org_id, reach.principal_id, reach.kind, reach.on_behalf_of, tuple(reach.act_chain), reach.token_id
@@ -54,7 +56,7 @@ class Actor:
 
 async def record(
     connection: AsyncConnection,
-    by: Reach | Actor,
+    by: AuthorizationContext | Actor,
     action: str,
     object_id: str,
     data: Mapping[str, object],
@@ -69,11 +71,11 @@ async def record(
     """
     if len(action) > MAX_ACTION_LENGTH or len(object_id) > MAX_OBJECT_ID_LENGTH:
         raise ValueError(f"an audit event of {len(action)} and {len(object_id)} characters")
-    actor = Actor.of(by) if isinstance(by, Reach) else by
-    seq, digest, last = await _head(connection, actor.org_id)
+    actor = Actor.of(by) if isinstance(by, AuthorizationContext) else by
+    seq, digest, last = await _read_head(connection, actor.org_id)
     now = to_milliseconds(datetime.now(UTC))
-    if last is not None and last - now > MAX_AHEAD:
-        _CLOCKS.failed(ClockAhead(actor.org_id, last, now))
+    if last is not None and last - now > MAX_CLOCK_SKEW:
+        _CLOCK_SKEW_LOG.failed(ClockSkew(actor.org_id, last, now))
     event = Event(
         org_id=actor.org_id,
         seq=seq + 1,
@@ -85,22 +87,22 @@ async def record(
         token_id=actor.token_id,
         action=action,
         object_id=object_id,
-        data=msgspec.json.decode(canonical(dict(data))),  # as it will be read
+        data=msgspec.json.decode(canonical_json(dict(data))),  # as it will be read
         request_id=request_id,
         prev_hash=digest.hex(),
-        hash=START.hex(),
+        hash=GENESIS_HASH.hex(),
     )
-    await _append(connection, event, hash_of(event))
+    await _append(connection, event, hash_event(event))
 
 
-async def _head(connection: AsyncConnection, org_id: str) -> tuple[int, bytes, datetime | None]:
+async def _read_head(connection: AsyncConnection, org_id: str) -> tuple[int, bytes, datetime | None]:
     """Number, hash and time of the last event. Writers take turns (`chassis.relational`): it is so until the commit."""
     last = (audit_events.c.org_id == audit_heads.c.org_id) & (audit_events.c.seq == audit_heads.c.seq)
     found = sa.select(audit_heads.c.seq, audit_heads.c.hash, audit_events.c.at).outerjoin_from(
         audit_heads, audit_events, last
     )
     row = (await connection.execute(found.where(audit_heads.c.org_id == org_id))).one_or_none()
-    return (0, START, None) if row is None else (row.seq, bytes(row.hash), row.at)
+    return (0, GENESIS_HASH, None) if row is None else (row.seq, bytes(row.hash), row.at)
 
 
 async def _append(connection: AsyncConnection, event: Event, digest: bytes) -> None:
@@ -124,7 +126,7 @@ def _row(event: Event, digest: bytes) -> dict[str, Any]:
         "token_id": event.token_id,
         "action": event.action,
         "object_id": event.object_id,
-        "data": canonical(event.data).decode(),
+        "data": canonical_json(event.data).decode(),
         "request_id": event.request_id,
         "prev_hash": bytes.fromhex(event.prev_hash),
         "hash": digest,

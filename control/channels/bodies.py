@@ -7,12 +7,12 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from chassis.relational import format_time
-from chassis.validation import Issues, decode_mended
+from chassis.validation import Issues, decode_with_placeholders
 from control.channels.config import Config, Kind
 from control.channels.ids import CHANNEL_ID_PATTERN, DELIVERY_ID_PATTERN
-from control.channels.rules import Rules, read_config
+from control.channels.rules import ChannelRules, read_config
 from control.channels.store import Channel
-from control.names import Moment, Name
+from control.names import Name, Timestamp
 from control.paging import NextCursor
 
 ChannelId = Annotated[str, Meta(pattern=f"^{CHANNEL_ID_PATTERN}$")]
@@ -62,8 +62,8 @@ class NotificationChannel(msgspec.Struct, frozen=True, rename="camel"):
     name: Name
     kind: Kind
     enabled: bool
-    created_at: Moment
-    updated_at: Moment
+    created_at: Timestamp
+    updated_at: Timestamp
 
 
 class ChannelPage(msgspec.Struct, rename="camel"):
@@ -88,7 +88,7 @@ class ChannelTest(msgspec.Struct, frozen=True, rename="camel"):
     kind: Kind
     ok: bool
     delivery_id: DeliveryId
-    attempted_at: Moment
+    attempted_at: Timestamp
     detail: str
     failure: Failure | None
 
@@ -107,13 +107,13 @@ def channel_body(channel: Channel) -> NotificationChannel:
     )
 
 
-def read_new(raw: bytes, rules: Rules) -> tuple[NewChannel, Config]:
+def read_new(raw: bytes, rules: ChannelRules) -> tuple[NewChannel, Config]:
     """A body, with its config. Raises BadRequest with an issue for every offending field of both."""
     issues = Issues()
     stand_ins = {"name": "x", "kind": Kind.EMAIL.value, "config": None}
-    body = decode_mended(NewChannel, raw, stand_ins, issues)
+    body = decode_with_placeholders(NewChannel, raw, stand_ins, issues)
     config = None
-    if body is not None and not any(issues.under(f"body.{name}") for name in ("kind", "config")):
+    if body is not None and not any(issues.has_issue_under(f"body.{name}") for name in ("kind", "config")):
         config = read_config(body.kind, msgspec.json.encode(body.config), rules, issues)
     issues.raise_if_any("The request body is not valid.")
     if body is None or config is None:
@@ -121,10 +121,10 @@ def read_new(raw: bytes, rules: Rules) -> tuple[NewChannel, Config]:
     return body, config
 
 
-def read_change(raw: bytes, kind: Kind, rules: Rules) -> tuple[ChannelChange, Config | None]:
+def read_change(raw: bytes, kind: Kind, rules: ChannelRules) -> tuple[ChannelChange, Config | None]:
     """A change of a channel of the kind. Raises BadRequest, likewise."""
     issues = Issues()
-    body = decode_mended(ChannelChange, raw, {}, issues)
+    body = decode_with_placeholders(ChannelChange, raw, {}, issues)
     config = None
     if body is not None and body.config is not UNSET:
         config = read_config(kind, msgspec.json.encode(body.config), rules, issues)

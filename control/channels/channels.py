@@ -7,13 +7,13 @@ from aiohttp import web
 from msgspec import UNSET, Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.access import bearer, reach
+from chassis.access import authorization_context, bearer
 from chassis.errors import NotFound
-from chassis.identity.model import Reach
+from chassis.identity.model import AuthorizationContext
 from chassis.limits.limiter import LimitClass
-from chassis.operation import Answer, Body, Operation, Parameter, Tag, json_content
+from chassis.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
 from chassis.relational import format_time
-from chassis.sealing import Sealer
+from chassis.sealing import SecretBox
 from chassis.validation import read_json_bytes
 from chassis.web import Route, json_response, request_id
 from control.audit.record import record
@@ -31,50 +31,52 @@ from control.channels.bodies import (
     read_new,
 )
 from control.channels.ids import is_channel_id
-from control.channels.rights import count_for_channel, require_administrator
-from control.channels.rules import Rules
+from control.channels.rights import check_channel_rate_limit, require_administrator
+from control.channels.rules import ChannelRules
 from control.channels.store import Channel
 from control.deliveries.message import Fact, Message
-from control.deliveries.outcome import Outcome
+from control.deliveries.outcome import AttemptOutcome
 from control.deliveries.sending import Sender
-from control.desk import Desk
-from control.paging import PAGE, page_body, requested_page
+from control.desk import HandlerContext
+from control.paging import PAGE_PARAMETERS, page_body, parse_page_request
 from proto.identity import Scope
 
-TEST: Final = "channel.test"
+TEST_MESSAGE_TYPE: Final = "channel.test"
 
 TAG: Final = Tag("notification-channels", "Where people and programs are told.")
-LIST: Final = Operation("listChannels", TAG, (Answer("A page.", json_content(ChannelPage)),), PAGE)
+LIST: Final = Operation("listChannels", TAG, (ResponseSpec("A page.", json_content(ChannelPage)),), PAGE_PARAMETERS)
 CREATE: Final = Operation(
     "createChannel",
     TAG,
-    (Answer("The channel.", json_content(NotificationChannel), 201),),
+    (ResponseSpec("The channel.", json_content(NotificationChannel), 201),),
     body=Body(
         json_content(NewChannel),
         example={"name": "On call", "kind": "email", "config": {"to": ["oncall@example.org"]}},
     ),
-    refused=(409,),
+    error_statuses=(409,),
 )
 _ID: Final = Parameter("channelId", "path", Annotated[str, Meta(min_length=1)], "The channel.")
 CHANGE: Final = Operation(
     "changeChannel",
     TAG,
-    (Answer("The channel as it is now.", json_content(NotificationChannel)),),
+    (ResponseSpec("The channel as it is now.", json_content(NotificationChannel)),),
     (_ID,),
     body=Body(json_content(ChannelChange), example={"enabled": False}),
 )
-DELETE: Final = Operation("deleteChannel", TAG, (Answer("It is deleted.", status=204),), (_ID,))
-TEST_IT: Final = Operation("testChannel", TAG, (Answer("What came of it.", json_content(ChannelTest)),), (_ID,))
+DELETE: Final = Operation("deleteChannel", TAG, (ResponseSpec("It is deleted.", status=204),), (_ID,))
+TEST_OPERATION: Final = Operation(
+    "testChannel", TAG, (ResponseSpec("What came of it.", json_content(ChannelTest)),), (_ID,)
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Channels:
     """The handlers, with what they need."""
 
-    desk: Desk
-    sealer: Sealer
+    context: HandlerContext
+    secret_box: SecretBox
     sender: Sender
-    rules: Rules
+    rules: ChannelRules
 
     def routes(self) -> list[Route]:
         """Every route of this resource with its scope."""
@@ -85,19 +87,19 @@ class Channels:
             Route("POST", every, self.create, write, operation=CREATE),
             Route("PATCH", one, self.change, write, operation=CHANGE),
             Route("DELETE", one, self.delete, write, operation=DELETE),
-            Route("POST", one + "/test", self.test, write, limit=LimitClass.CHANNEL_TEST, operation=TEST_IT),
+            Route("POST", one + "/test", self.test, write, limit=LimitClass.CHANNEL_TEST, operation=TEST_OPERATION),
         ]
 
     async def list(self, request: web.Request) -> web.StreamResponse:
         """List the channels of the project and those of its organization, newest first."""
-        caller = reach(request)
+        caller = authorization_context(request)
         binding = f"channels of {caller.org_id} {caller.project_id}".encode()
-        page = requested_page(request, self.desk.cursors, binding)
-        async with self.desk.database.read() as connection:
+        page = parse_page_request(request, self.context.cursors, binding)
+        async with self.context.database.read() as connection:
             found = await store.list_channels(
                 connection, caller.org_id, _project_id(caller), page.after, page.limit + 1
             )
-        return json_response(page_body(found, page, channel_body, lambda one: one.id, self.desk.cursors, binding))
+        return json_response(page_body(found, page, channel_body, lambda one: one.id, self.context.cursors, binding))
 
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Create a channel.
@@ -105,14 +107,14 @@ class Channels:
         Its config is checked by the rules of its kind, stored encrypted, and in no answer. A channel of the whole
         organization takes an administrator. 409 when the organization has as many as are possible.
         """
-        body, config = read_new(await self._bytes(request), self.rules)
+        body, config = read_new(await self._read_body(request), self.rules)
         of_project = body.scope is ChannelScope.PROJECT
-        async with self.desk.change(request) as (connection, caller):
+        async with self.context.write_transaction(request) as (connection, caller):
             if not of_project:
                 require_administrator(caller)
             made = await store.create(
                 connection,
-                self.sealer,
+                self.secret_box,
                 org_id=caller.org_id,
                 project_id=_project_id(caller) if of_project else None,
                 name=body.name,
@@ -121,7 +123,7 @@ class Channels:
                 enabled=body.enabled,
                 created_by=caller.principal_id,
             )
-            await self._record(connection, request, "channel.create", made)
+            await self._record_audit(connection, request, "channel.create", made)
         return json_response(channel_body(made), status=201)
 
     async def change(self, request: web.Request) -> web.StreamResponse:
@@ -129,27 +131,27 @@ class Channels:
 
         What waits for a channel that is disabled is cancelled.
         """
-        found = await self._require_manageable(request)
-        body, config = read_change(await self._bytes(request), found.kind, self.rules)
-        async with self.desk.change(request) as (connection, _):
-            await self._manageable(connection, request)  # it may be gone by now, and so may the right
+        found = await self._precheck_manageable(request)
+        body, config = read_change(await self._read_body(request), found.kind, self.rules)
+        async with self.context.write_transaction(request) as (connection, _):
+            await self._load_manageable(connection, request)  # it may be gone by now, and so may the right
             changed = await store.change(
                 connection,
-                self.sealer,
+                self.secret_box,
                 found,
                 name=None if body.name is UNSET else body.name,
                 enabled=None if body.enabled is UNSET else body.enabled,
                 config=config,
             )
-            await self._record(connection, request, "channel.change", changed, config=config is not None)
+            await self._record_audit(connection, request, "channel.change", changed, config=config is not None)
         return json_response(channel_body(changed))
 
     async def delete(self, request: web.Request) -> web.StreamResponse:
         """Delete a channel. Its config is erased, and what waits for it is cancelled."""
-        async with self.desk.change(request) as (connection, _):
-            found = await self._manageable(connection, request)
+        async with self.context.write_transaction(request) as (connection, _):
+            found = await self._load_manageable(connection, request)
             await store.delete(connection, found)
-            await self._record(connection, request, "channel.delete", found)
+            await self._record_audit(connection, request, "channel.delete", found)
         return web.Response(status=204)
 
     async def test(self, request: web.Request) -> web.StreamResponse:
@@ -160,9 +162,9 @@ class Channels:
         changes it. 429 also when the channel has been tested too often, by whomever, and while the organization makes
         several tests.
         """
-        await count_for_channel(request, (await self._require_manageable(request)).id)
-        async with self.desk.change(request) as (connection, caller):
-            found = await self._manageable(connection, request)
+        await check_channel_rate_limit(request, (await self._precheck_manageable(request)).id)
+        async with self.context.write_transaction(request) as (connection, caller):
+            found = await self._load_manageable(connection, request)
             claimed = await self.sender.insert_test(connection, found, test_message(found, caller))
         outcome = await self.sender.test(claimed)
         return json_response(
@@ -173,16 +175,18 @@ class Channels:
                 delivery_id=claimed.id,
                 attempted_at=format_time(claimed.created_at),
                 detail=outcome.detail,
-                failure=failure(outcome),
+                failure=failure_body(outcome),
             )
         )
 
-    async def _bytes(self, request: web.Request) -> bytes:
-        return await read_json_bytes(request, max_bytes=self.desk.max_body_bytes, timeout_s=self.desk.body_timeout_s)
+    async def _read_body(self, request: web.Request) -> bytes:
+        return await read_json_bytes(
+            request, max_bytes=self.context.max_body_bytes, timeout_s=self.context.body_timeout_s
+        )
 
-    async def _see(self, connection: AsyncConnection, request: web.Request) -> Channel:
+    async def _load_channel(self, connection: AsyncConnection, request: web.Request) -> Channel:
         """The channel of the path. Raises NotFound."""
-        caller, channel_id = reach(request), request.match_info["channelId"]
+        caller, channel_id = authorization_context(request), request.match_info["channelId"]
         if not is_channel_id(channel_id):  # a path may hold what no database column takes
             raise NotFound
         found = await store.find(connection, caller.org_id, _project_id(caller), channel_id)
@@ -190,31 +194,31 @@ class Channels:
             raise NotFound
         return found
 
-    async def _manageable(self, connection: AsyncConnection, request: web.Request) -> Channel:
+    async def _load_manageable(self, connection: AsyncConnection, request: web.Request) -> Channel:
         """The channel of the path, for who may change it. Raises NotFound, Forbidden."""
-        found = await self._see(connection, request)
+        found = await self._load_channel(connection, request)
         if found.project_id is None:
-            require_administrator(reach(request))
+            require_administrator(authorization_context(request))
         return found
 
-    async def _require_manageable(self, request: web.Request) -> Channel:
+    async def _precheck_manageable(self, request: web.Request) -> Channel:
         """The same before anything is done. Raises NotFound, Forbidden."""
-        async with self.desk.database.read() as connection:
-            return await self._manageable(connection, request)
+        async with self.context.database.read() as connection:
+            return await self._load_manageable(connection, request)
 
-    async def _record(
+    async def _record_audit(
         self, connection: AsyncConnection, request: web.Request, action: str, channel: Channel, **more: object
     ) -> None:
         project = None if channel.project_id is None else str(channel.project_id)
         data = {"name": channel.name, "kind": channel.kind.value, "enabled": channel.enabled, "projectId": project}
-        await record(connection, reach(request), action, channel.id, data | more, request_id(request))
+        await record(connection, authorization_context(request), action, channel.id, data | more, request_id(request))
 
 
-def test_message(channel: Channel, caller: Reach) -> Message:
+def test_message(channel: Channel, caller: AuthorizationContext) -> Message:
     """What a test says."""
     scope = "the whole organization" if channel.project_id is None else f"project {caller.project_slug}"
     return Message(
-        type=TEST,
+        type=TEST_MESSAGE_TYPE,
         subject=channel.id,
         title=f"Test of the channel {channel.name}",
         text="Sluice reaches this channel: what it has to tell will arrive here.",
@@ -224,12 +228,12 @@ def test_message(channel: Channel, caller: Reach) -> Message:
     )
 
 
-def failure(outcome: Outcome) -> Failure | None:
+def failure_body(outcome: AttemptOutcome) -> Failure | None:
     """Of an attempt that delivered nothing."""
     return None if outcome.ok else Failure(outcome.permanent, outcome.retry_after_s)
 
 
-def _project_id(caller: Reach) -> int:
+def _project_id(caller: AuthorizationContext) -> int:
     if caller.project_id is None:
         raise TypeError("channels are below a project")
     return caller.project_id

@@ -19,7 +19,7 @@ from control.deliveries.message import Severity
 MAX_RECIPIENTS: Final = 20
 MAX_HEADERS: Final = 20
 SECRET_BYTES: Final = range(16, 65)  # Standard Webhooks 1.0.0 draws 24 to 64; its own examples have fewer
-KEY_RULE: Final = "Must be whsec_ and 16 to 64 bytes in base64."
+SECRET_RULE: Final = "Must be whsec_ and 16 to 64 bytes in base64."  # noqa: S105 (a message)
 _SECRET_PREFIX: Final = "whsec_"  # noqa: S105  # what every secret starts with is public
 
 
@@ -37,7 +37,7 @@ class Kind(StrEnum):
 Url = Annotated[str, Meta(min_length=1, max_length=MAX_URL_LENGTH)]
 Secret = Annotated[
     str,
-    Meta(min_length=1, max_length=100, description=KEY_RULE),
+    Meta(min_length=1, max_length=100, description=SECRET_RULE),
 ]
 HeaderName = Annotated[
     str,
@@ -84,7 +84,7 @@ RoutingKey = Annotated[
         description="Must consist of 32 letters and digits.",
     ),
 ]
-RoomName = Annotated[
+ChatChannelName = Annotated[
     str,
     Meta(
         min_length=1,
@@ -109,7 +109,7 @@ class ChatAConfig(_Config, frozen=True):
 
     webhook_url: Url | UnsetType = UNSET
     bot_token: BotToken | UnsetType = UNSET
-    channel: RoomName | UnsetType = UNSET
+    channel: ChatChannelName | UnsetType = UNSET
 
 
 class ChatBConfig(_Config, frozen=True):
@@ -162,13 +162,13 @@ CONFIGS: Final[Mapping[Kind, type[Any]]] = MappingProxyType(
 )
 
 
-def stored_config(kind: Kind, raw: bytes) -> Config:
+def decode_config(kind: Kind, raw: bytes) -> Config:
     """A config that was checked when it was stored."""
     config: Config = msgspec.json.decode(raw, type=CONFIGS[kind])
     return config
 
 
-def to_json(config: Config) -> bytes:
+def encode_config(config: Config) -> bytes:
     """As it is stored, sealed."""
     return msgspec.json.encode(config)
 

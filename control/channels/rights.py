@@ -5,20 +5,20 @@ from typing import Final
 from aiohttp import web
 
 from chassis.errors import Forbidden
-from chassis.identity.model import Reach
+from chassis.identity.model import AuthorizationContext
 from chassis.limits.limiter import LimitClass
-from chassis.web import ADMISSION
+from chassis.web import RATE_LIMITS
 from proto.identity import Role
 
 _ADMINISTRATORS: Final = frozenset({Role.ADMIN, Role.OWNER})
 
 
-def require_administrator(caller: Reach) -> None:
+def require_administrator(caller: AuthorizationContext) -> None:
     """Of a channel of the whole organization. Raises Forbidden."""
     if caller.role not in _ADMINISTRATORS:
         raise Forbidden("Channels of the whole organization are for its administrators.")
 
 
-async def count_for_channel(request: web.Request, channel_id: str) -> None:
+async def check_channel_rate_limit(request: web.Request, channel_id: str) -> None:
     """What is sent through a channel because somebody wants it, whoever it is. Raises RateLimited."""
-    await request.app[ADMISSION].take_also(request, LimitClass.CHANNEL_TEST, f"channel {channel_id}")
+    await request.app[RATE_LIMITS].take_secondary(request, LimitClass.CHANNEL_TEST, f"channel {channel_id}")

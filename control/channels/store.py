@@ -11,9 +11,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.errors import Conflict
 from chassis.identity.minting import new_id
 from chassis.relational import to_milliseconds
-from chassis.sealing import Sealer
-from control.channels.config import Config, Kind, stored_config, to_json
-from control.channels.tables import OffReason, notification_channels
+from chassis.sealing import SecretBox
+from control.channels.config import Config, Kind, decode_config, encode_config
+from control.channels.tables import DisabledReason, notification_channels
 from control.deliveries.tables import State, deliveries
 
 MAX_CHANNELS: Final = 1_000  # of an organization: one message may go to all of them
@@ -40,7 +40,7 @@ class Channel:
 
 async def create(
     connection: AsyncConnection,
-    sealer: Sealer,
+    secret_box: SecretBox,
     *,
     org_id: str,
     project_id: int | None,
@@ -63,7 +63,7 @@ async def create(
         "name": name,
         "kind": kind.value,
         "enabled": enabled,
-        "config": _sealed(sealer, org_id, made.id, config),
+        "config": _encrypt_config(secret_box, org_id, made.id, config),
         "created_by": created_by,
         "created_at": now,
         "updated_at": now,
@@ -74,7 +74,7 @@ async def create(
 
 async def find(connection: AsyncConnection, org_id: str, project_id: int, channel_id: str) -> Channel | None:
     """A channel that is seen from the project: its own, or one of the organization."""
-    found = sa.select(*_COLUMNS).where(notification_channels.c.id == channel_id, *_seen_from(org_id, project_id))
+    found = sa.select(*_COLUMNS).where(notification_channels.c.id == channel_id, *_visible_from(org_id, project_id))
     row = (await connection.execute(found)).mappings().one_or_none()
     return None if row is None else _channel(row)
 
@@ -83,7 +83,7 @@ async def list_channels(
     connection: AsyncConnection, org_id: str, project_id: int, before_id: str | None, limit: int
 ) -> list[Channel]:
     """At most `limit` channels that are seen from the project, newest first, from the first older than `before_id`."""
-    page = sa.select(*_COLUMNS).where(*_seen_from(org_id, project_id)).order_by(notification_channels.c.id.desc())
+    page = sa.select(*_COLUMNS).where(*_visible_from(org_id, project_id)).order_by(notification_channels.c.id.desc())
     if before_id is not None:
         page = page.where(notification_channels.c.id < before_id)
     return [_channel(row) for row in (await connection.execute(page.limit(limit))).mappings()]
@@ -91,7 +91,7 @@ async def list_channels(
 
 async def change(
     connection: AsyncConnection,
-    sealer: Sealer,
+    secret_box: SecretBox,
     channel: Channel,
     *,
     name: str | None = None,
@@ -106,7 +106,7 @@ async def change(
         values |= {"enabled": enabled, "off_reason": None, "failing_since": None}
     if config is not None:  # what was so of another receiver says nothing of this one
         values |= {"off_reason": None, "failing_since": None}
-        values["config"] = _sealed(sealer, channel.org_id, channel.id, config)
+        values["config"] = _encrypt_config(secret_box, channel.org_id, channel.id, config)
     where = notification_channels.c.id == channel.id
     await connection.execute(notification_channels.update().where(where).values(values))
     if enabled is False:
@@ -124,10 +124,10 @@ async def delete(connection: AsyncConnection, channel: Channel) -> None:
         .values(config=None, enabled=False, deleted_at=now, updated_at=now)
     )
     await cancel_waiting(connection, channel.id, "The channel was deleted.")
-    await forget_deleted(connection, 1, channel.id)
+    await purge_deleted(connection, 1, channel.id)
 
 
-async def forget_deleted(connection: AsyncConnection, limit: int, channel_id: str | None = None) -> None:
+async def purge_deleted(connection: AsyncConnection, limit: int, channel_id: str | None = None) -> None:
     """Remove deleted channels, or this one, that no delivery names any more."""
     named = sa.exists().where(deliveries.c.channel_id == notification_channels.c.id)
     unused = sa.select(notification_channels.c.id).where(notification_channels.c.deleted_at.is_not(None), ~named)
@@ -137,7 +137,7 @@ async def forget_deleted(connection: AsyncConnection, limit: int, channel_id: st
     await connection.execute(notification_channels.delete().where(gone))
 
 
-async def switch_off(connection: AsyncConnection, channel_id: str, reason: OffReason) -> bool:
+async def disable(connection: AsyncConnection, channel_id: str, reason: DisabledReason) -> bool:
     """Disable a channel for what its receiver does; False when it is off already."""
     live = (notification_channels.c.id == channel_id) & notification_channels.c.enabled
     values = {"enabled": False, "off_reason": reason.value, "updated_at": _now()}
@@ -155,7 +155,7 @@ async def cancel_waiting(connection: AsyncConnection, channel_id: str, detail: s
     await connection.execute(deliveries.update().where(where).values(values))
 
 
-async def targets(
+async def resolve_targets(
     connection: AsyncConnection, org_id: str, *, channel_ids: Iterable[str] | None, project_id: int | None
 ) -> list[Channel]:
     """The channels of these ids wherever in the organization they are, or else the enabled ones that are seen from
@@ -166,24 +166,24 @@ async def targets(
     if channel_ids is not None:
         found = found.where(notification_channels.c.id.in_(list(channel_ids)))
     else:
-        found = found.where(*_seen_from(org_id, project_id), notification_channels.c.enabled)
+        found = found.where(*_visible_from(org_id, project_id), notification_channels.c.enabled)
     return [_channel(row) for row in (await connection.execute(found)).mappings()]
 
 
-def opened_config(sealer: Sealer, org_id: str, channel_id: str, kind: Kind, sealed: bytes) -> Config:
+def decrypt_config(secret_box: SecretBox, org_id: str, channel_id: str, kind: Kind, ciphertext: bytes) -> Config:
     """The config inside a row. Raises SealBroken."""
-    return stored_config(kind, sealer.open(sealed, **_place(org_id, channel_id)))
+    return decode_config(kind, secret_box.decrypt(ciphertext, **_encryption_context(org_id, channel_id)))
 
 
-def _sealed(sealer: Sealer, org_id: str, channel_id: str, config: Config) -> bytes:
-    return sealer.seal(to_json(config), **_place(org_id, channel_id))
+def _encrypt_config(secret_box: SecretBox, org_id: str, channel_id: str, config: Config) -> bytes:
+    return secret_box.encrypt(encode_config(config), **_encryption_context(org_id, channel_id))
 
 
-def _place(org_id: str, channel_id: str) -> dict[str, str]:
+def _encryption_context(org_id: str, channel_id: str) -> dict[str, str]:
     return {"table": notification_channels.name, "row": channel_id, "org": org_id, "column": "config"}
 
 
-def _seen_from(org_id: str, project_id: int | None) -> tuple[sa.ColumnElement[bool], ...]:
+def _visible_from(org_id: str, project_id: int | None) -> tuple[sa.ColumnElement[bool], ...]:
     column = notification_channels.c.project_id
     return (
         notification_channels.c.org_id == org_id,

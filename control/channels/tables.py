@@ -6,7 +6,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from chassis.identity.tables import metadata
-from chassis.relational import UtcTime, one_of, text
+from chassis.relational import UtcTime, enum_check, text
 from control.channels.config import Kind
 from proto.identity import MAX_NAME_LENGTH
 
@@ -14,7 +14,7 @@ _LIVE: Final = sa.text("deleted_at IS NULL")
 _DELETED: Final = sa.text("deleted_at IS NOT NULL")
 
 
-class OffReason(StrEnum):
+class DisabledReason(StrEnum):
     """Why a channel was switched off without anybody asking for it."""
 
     GONE = "gone"  # the receiver answered 410
@@ -38,8 +38,8 @@ notification_channels: Final = sa.Table(
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("updated_at", UtcTime, nullable=False),
     sa.Column("deleted_at", UtcTime),
-    one_of("kind", Kind),
-    one_of("off_reason", OffReason),
+    enum_check("kind", Kind),
+    enum_check("off_reason", DisabledReason),
     sa.CheckConstraint("(config IS NULL) = (deleted_at IS NOT NULL)", name="config"),
     sa.Index(None, "org_id", "project_id", "id", sqlite_where=_LIVE, postgresql_where=_LIVE),
     sa.Index(None, "deleted_at", sqlite_where=_DELETED, postgresql_where=_DELETED),

@@ -16,15 +16,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from control.channels.config import Kind
 from control.channels.tables import notification_channels
 from control.deliveries.message import Message
-from control.deliveries.outcome import MAX_ATTEMPTS, pause_again
+from control.deliveries.outcome import MAX_ATTEMPTS, interrupted_backoff
 from control.deliveries.tables import State, deliveries, delivery_messages
-from control.deliveries.turns import DUE, THESE
+from control.deliveries.turns import BY_ID, DUE
 
 LEASE: Final = timedelta(seconds=60)  # an attempt ends within 20 s; its outcome has the rest to be written
-OVER: Final = "What it tells of is over."
+OBSOLETE: Final = "What it tells of is over."
 INTERRUPTED: Final = "The attempt was interrupted."
 
-_TAKEN: Final = (
+_SELECT_CLAIMED: Final = (
     sa.select(
         deliveries.c.id,
         deliveries.c.org_id,
@@ -44,7 +44,7 @@ _TAKEN: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class ConcurrencyLimits:
     """How many deliveries are under way at once at most, in all processes together: what one receiver that hangs can
     hold, one where nothing comes through, and all that belong to one organization.
     """
@@ -55,7 +55,7 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
+class ClaimedDelivery:
     """A delivery that is ours until its lease ends. `config` is sealed; None: the channel is deleted. `attempts` came
     to an outcome before this one; `claims` is the number of this claim.
     """
@@ -79,74 +79,81 @@ class Claimed:
 
 
 async def claim_due(
-    connection: AsyncConnection, now: datetime, *, limit: int, places: Places, lease: timedelta = LEASE
-) -> list[Claimed]:
+    connection: AsyncConnection, now: datetime, *, limit: int, concurrency: ConcurrencyLimits, lease: timedelta = LEASE
+) -> list[ClaimedDelivery]:
     """At most `limit` due deliveries, as far as there are places. Organizations take turns, and of each one the longest
     waiting go first. What is over is cancelled instead.
     """
-    return await _claim(connection, await _due(connection, now, limit, places), now, lease)
+    return await _claim(connection, await _due_ids(connection, now, limit, concurrency), now, lease)
 
 
-async def claim_these(
-    connection: AsyncConnection, ids: Sequence[str], now: datetime, *, places: Places, lease: timedelta = LEASE
-) -> list[Claimed]:
+async def claim_by_id(
+    connection: AsyncConnection,
+    ids: Sequence[str],
+    now: datetime,
+    *,
+    concurrency: ConcurrencyLimits,
+    lease: timedelta = LEASE,
+) -> list[ClaimedDelivery]:
     """Those of the deliveries that nobody has begun yet, due or not, as far as there are places."""
-    wanted = {"ids": list(ids), "limit": len(ids)} | asdict(places)
-    return await _claim(connection, list(await connection.scalars(THESE, wanted)), now, lease)
+    wanted = {"ids": list(ids), "limit": len(ids)} | asdict(concurrency)
+    return await _claim(connection, list(await connection.scalars(BY_ID, wanted)), now, lease)
 
 
-async def is_any_left(connection: AsyncConnection, now: datetime, *, places: Places) -> bool:
+async def has_work(connection: AsyncConnection, now: datetime, *, concurrency: ConcurrencyLimits) -> bool:
     """Whether there is something to take back or to claim, as far as there are places. It writes nothing."""
-    lost = sa.select(deliveries.c.id).where(_is_lost(now)).limit(1)
-    return await connection.scalar(lost) is not None or bool(await _due(connection, now, 1, places))
+    lost = sa.select(deliveries.c.id).where(_is_lease_expired(now)).limit(1)
+    return await connection.scalar(lost) is not None or bool(await _due_ids(connection, now, 1, concurrency))
 
 
-async def taken(connection: AsyncConnection, ids: Sequence[str]) -> list[Claimed]:
+async def in_flight(connection: AsyncConnection, ids: Sequence[str]) -> list[ClaimedDelivery]:
     """Those of the deliveries that are under way, in order."""
-    under_way = _TAKEN.where(deliveries.c.id.in_(ids), deliveries.c.state == State.SENDING.value)
-    found = {row["id"]: _claimed(row) for row in (await connection.execute(under_way)).mappings()}
+    under_way = _SELECT_CLAIMED.where(deliveries.c.id.in_(ids), deliveries.c.state == State.SENDING.value)
+    found = {row["id"]: _claimed_delivery(row) for row in (await connection.execute(under_way)).mappings()}
     return [found[id_] for id_ in ids if id_ in found]
 
 
-async def reap(connection: AsyncConnection, now: datetime) -> int:
+async def requeue_expired(connection: AsyncConnection, now: datetime) -> int:
     """Take deliveries back whose lease ended without an outcome: whoever had them is gone. How many there were.
 
     An attempt that was interrupted says nothing of its receiver and is not counted; the next one comes after a pause
     all the same, so that a process that does not survive it does not make it without end.
     """
     table = deliveries
-    lost = _is_lost(now)
+    lost = _is_lease_expired(now)
     text = {"lease_until": None, "detail": INTERRUPTED, "failed": True, "permanent": False, "retry_after_s": None}
     live = sa.select(notification_channels.c.id).where(notification_channels.c.enabled)
-    again = (table.c.max_attempts > 1, table.c.channel_id.in_(live), not_over(now))
-    ready = {"state": State.READY.value, "next_at": _next_turn(now)}
+    again = (table.c.max_attempts > 1, table.c.channel_id.in_(live), not_obsolete(now))
+    ready = {"state": State.READY.value, "next_at": _retry_at(now)}
     kept = await connection.execute(table.update().where(lost, *again).values(ready | text))
     ended = sa.case((table.c.max_attempts == 1, State.DEAD.value), else_=State.CANCELLED.value)
     others = await connection.execute(table.update().where(lost).values({"state": ended, "ended_at": now} | text))
     return kept.rowcount + others.rowcount
 
 
-def not_over(now: datetime) -> sa.ColumnElement[bool]:
+def not_obsolete(now: datetime) -> sa.ColumnElement[bool]:
     """Whether what a delivery tells of is still so."""
     return deliveries.c.until.is_(None) | (deliveries.c.until > now)
 
 
-async def _due(connection: AsyncConnection, now: datetime, limit: int, places: Places) -> list[str]:
-    wanted = {"now": now, "limit": limit, "last": places.channel - 1} | asdict(places)
+async def _due_ids(connection: AsyncConnection, now: datetime, limit: int, concurrency: ConcurrencyLimits) -> list[str]:
+    wanted = {"now": now, "limit": limit, "last": concurrency.channel - 1} | asdict(concurrency)
     return list(await connection.scalars(DUE, wanted))
 
 
-def _is_lost(now: datetime) -> sa.ColumnElement[bool]:
+def _is_lease_expired(now: datetime) -> sa.ColumnElement[bool]:
     """Whether the lease has ended without an outcome."""
     return (deliveries.c.state == State.SENDING.value) & (deliveries.c.lease_until < now)
 
 
-async def _claim(connection: AsyncConnection, ids: Sequence[str], now: datetime, lease: timedelta) -> list[Claimed]:
+async def _claim(
+    connection: AsyncConnection, ids: Sequence[str], now: datetime, lease: timedelta
+) -> list[ClaimedDelivery]:
     if not ids:
         return []
     these = deliveries.update().where(deliveries.c.id.in_(ids))
-    over = {"state": State.CANCELLED.value, "next_at": None, "ended_at": now, "detail": OVER}
-    await connection.execute(these.where(~not_over(now)).values(over))
+    over = {"state": State.CANCELLED.value, "next_at": None, "ended_at": now, "detail": OBSOLETE}
+    await connection.execute(these.where(~not_obsolete(now)).values(over))
     values = {
         "state": State.SENDING.value,
         "next_at": None,
@@ -155,18 +162,20 @@ async def _claim(connection: AsyncConnection, ids: Sequence[str], now: datetime,
         "claims": deliveries.c.claims + 1,
     }
     await connection.execute(these.where(deliveries.c.state == State.READY.value).values(values))
-    return await taken(connection, ids)
+    return await in_flight(connection, ids)
 
 
-def _next_turn(now: datetime) -> sa.Case[datetime]:
+def _retry_at(now: datetime) -> sa.Case[datetime]:
     """When an interrupted attempt is made again, by how many there were before it."""
-    times = [sa.literal(now + pause_again(attempts), deliveries.c.next_at.type) for attempts in range(MAX_ATTEMPTS)]
+    times = [
+        sa.literal(now + interrupted_backoff(attempts), deliveries.c.next_at.type) for attempts in range(MAX_ATTEMPTS)
+    ]
     rules = [(deliveries.c.attempts == attempts, time) for attempts, time in enumerate(times)]
     return sa.case(*rules, else_=times[-1])
 
 
-def _claimed(row: sa.RowMapping) -> Claimed:
-    return Claimed(
+def _claimed_delivery(row: sa.RowMapping) -> ClaimedDelivery:
+    return ClaimedDelivery(
         **{
             **row,
             "kind": Kind(row["kind"]),

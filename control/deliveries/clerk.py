@@ -16,112 +16,112 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.relational import Database, DatabaseUnavailable
 from control.audit.record import Actor, record
 from control.channels import store as channels
-from control.channels.tables import OffReason
+from control.channels.tables import DisabledReason
 from control.deliveries import store
-from control.deliveries.claims import Claimed
-from control.deliveries.outcome import Outcome
+from control.deliveries.claims import ClaimedDelivery
+from control.deliveries.outcome import AttemptOutcome
 
-LOST: Final = "lost"
-AGAIN_S: Final = 0.5  # between two attempts to write
-TOGETHER: Final = 64  # outcomes of a transaction
+LEASE_LOST: Final = "lost"
+RETRY_S: Final = 0.5  # between two attempts to write
+MAX_BATCH: Final = 64  # outcomes of a transaction
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
-    claimed: Claimed
-    outcome: Outcome
+class _PendingOutcome:
+    claimed: ClaimedDelivery
+    outcome: AttemptOutcome
     deadline: float  # of the loop's clock
     state: asyncio.Future[str]
 
 
-class Clerk:
+class OutcomeWriter:
     """`now` is the time as the store keeps it, `draw` a number from 0 to 1."""
 
     def __init__(
-        self, database: Database, lease: timedelta, now: Callable[[], datetime], draw: Callable[[], float]
+        self, database: Database, lease: timedelta, now: Callable[[], datetime], random: Callable[[], float]
     ) -> None:
         self._database = database
-        self._patience_s = lease.total_seconds() / 2
+        self._write_timeout_s = lease.total_seconds() / 2
         self._now = now
-        self._draw = draw
-        self._waiting: list[_Entry] = []
-        self._writing: asyncio.Task[None] | None = None
+        self._random = random
+        self._pending: list[_PendingOutcome] = []
+        self._write_task: asyncio.Task[None] | None = None
 
-    async def settle(self, claimed: Claimed, outcome: Outcome) -> str:
+    async def record(self, claimed: ClaimedDelivery, outcome: AttemptOutcome) -> str:
         """What the delivery's state is now, or `lost`."""
         loop = asyncio.get_running_loop()
-        entry = _Entry(claimed, outcome, loop.time() + self._patience_s, loop.create_future())
-        self._waiting.append(entry)
-        if self._writing is None:
-            self._writing = asyncio.create_task(self._write_all())
+        entry = _PendingOutcome(claimed, outcome, loop.time() + self._write_timeout_s, loop.create_future())
+        self._pending.append(entry)
+        if self._write_task is None:
+            self._write_task = asyncio.create_task(self._write_all())
         return await entry.state
 
     async def close(self) -> None:
         """Give up what is not written yet."""
-        if self._writing is not None:
-            self._writing.cancel()
-            await asyncio.gather(self._writing, return_exceptions=True)
+        if self._write_task is not None:
+            self._write_task.cancel()
+            await asyncio.gather(self._write_task, return_exceptions=True)
 
     async def _write_all(self) -> None:
         try:
-            while self._waiting:
-                batch = self._waiting[:TOGETHER]
-                del self._waiting[:TOGETHER]
+            while self._pending:
+                batch = self._pending[:MAX_BATCH]
+                del self._pending[:MAX_BATCH]
                 await self._write(batch)
         finally:
-            self._writing = None
+            self._write_task = None
 
-    async def _write(self, batch: list[_Entry]) -> None:
+    async def _write(self, batch: list[_PendingOutcome]) -> None:
         try:
             async with self._database.write() as connection:
-                states = [await self._settled(connection, entry) for entry in batch]
+                states = [await self._write_one(connection, entry) for entry in batch]
         except DatabaseUnavailable:
-            self._put_back(batch)
-            await asyncio.sleep(AGAIN_S)
+            self._requeue(batch)
+            await asyncio.sleep(RETRY_S)
         except Exception:
             if len(batch) > 1:  # one of them: the others are not to pay for it
                 for entry in batch:
                     await self._write([entry])
                 return
             log.exception("outcome of a delivery was not written", delivery_id=batch[0].claimed.id)
-            _tell(batch, [LOST])
+            _set_results(batch, [LEASE_LOST])
         else:
-            _tell(batch, states)
+            _set_results(batch, states)
 
-    def _put_back(self, batch: list[_Entry]) -> None:
+    def _requeue(self, batch: list[_PendingOutcome]) -> None:
         """Those that have time left; the others are lost."""
         now = asyncio.get_running_loop().time()
         late = [entry for entry in batch if entry.deadline <= now]
         if late:
             log.warning("outcomes of deliveries were not written", deliveries=len(late))
-        _tell(late, [LOST] * len(late))
-        self._waiting[:0] = [entry for entry in batch if entry.deadline > now]
+        _set_results(late, [LEASE_LOST] * len(late))
+        self._pending[:0] = [entry for entry in batch if entry.deadline > now]
 
-    async def _settled(self, connection: AsyncConnection, entry: _Entry) -> str:
+    async def _write_one(self, connection: AsyncConnection, entry: _PendingOutcome) -> str:
         claimed, outcome = entry.claimed, entry.outcome
-        settled = await store.settle(connection, claimed, outcome, self._now(), self._draw())
+        settled = await store.write_outcome(connection, claimed, outcome, self._now(), self._random())
         if settled is None:
-            return LOST
-        reason = _off_reason(claimed, outcome, failing=settled.channel_failing)
-        if reason is not None and await channels.switch_off(connection, claimed.channel_id, reason):
+            return LEASE_LOST
+        reason = _disabled_reason(claimed, outcome, failing=settled.channel_failing)
+        if reason is not None and await channels.disable(connection, claimed.channel_id, reason):
             told = {"reason": reason.value, "deliveryId": claimed.id}
             await record(connection, Actor(claimed.org_id), "channel.disabled", claimed.channel_id, told, claimed.id)
             log.warning("channel disabled", channel_id=claimed.channel_id, reason=reason.value)
         return settled.state.value
 
 
-def _tell(batch: list[_Entry], states: list[str]) -> None:
+def _set_results(batch: list[_PendingOutcome], states: list[str]) -> None:
     for entry, state in zip(batch, states, strict=True):
         if not entry.state.done():  # whoever waited may be gone
             entry.state.set_result(state)
 
 
-def _off_reason(claimed: Claimed, outcome: Outcome, *, failing: bool) -> OffReason | None:
+def _disabled_reason(claimed: ClaimedDelivery, outcome: AttemptOutcome, *, failing: bool) -> DisabledReason | None:
     """A test changes nothing: who makes one is there to see."""
     if claimed.is_test:
         return None
-    if outcome.gone:
-        return OffReason.GONE
-    return OffReason.FAILING if failing else None
+    if outcome.endpoint_gone:
+        return DisabledReason.GONE
+    return DisabledReason.FAILING if failing else None

@@ -9,26 +9,26 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.access import bearer, reach
+from chassis.access import authorization_context, bearer
 from chassis.errors import NotFound
 from chassis.identity.grants import require_scope
-from chassis.identity.model import Reach
+from chassis.identity.model import AuthorizationContext
 from chassis.limits.limiter import LimitClass
-from chassis.operation import Answer, Operation, Parameter, Tag, json_content
+from chassis.operation import Operation, Parameter, ResponseSpec, Tag, json_content
 from chassis.relational import format_time
-from chassis.validation import Issues, single
+from chassis.validation import Issues, single_value
 from chassis.web import Route, json_response, request_id
 from control.audit.record import record
 from control.channels.bodies import ChannelId, DeliveryId, Failure
 from control.channels.config import Kind
 from control.channels.ids import is_channel_id, is_delivery_id
-from control.channels.rights import count_for_channel, require_administrator
+from control.channels.rights import check_channel_rate_limit, require_administrator
 from control.deliveries import listing
-from control.deliveries.listing import Filter, Listed
+from control.deliveries.listing import DeliveryFilter, DeliveryView
 from control.deliveries.tables import State
-from control.desk import Desk
-from control.names import Moment
-from control.paging import PAGE, NextCursor, page_body, requested_page
+from control.desk import HandlerContext
+from control.names import Timestamp
+from control.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
 from proto.identity import Scope
 
 
@@ -51,10 +51,10 @@ class StoredDelivery(msgspec.Struct, frozen=True, rename="camel"):
     attempts: Annotated[int, Meta(ge=0, description="Those that came to an outcome.")]
     detail: str | None
     failure: Failure | None
-    created_at: Moment
-    attempted_at: Moment | None
-    next_attempt_at: Moment | None
-    ended_at: Moment | None
+    created_at: Timestamp
+    attempted_at: Timestamp | None
+    next_attempt_at: Timestamp | None
+    ended_at: Timestamp | None
 
 
 class DeliveryPage(msgspec.Struct, rename="camel"):
@@ -66,18 +66,24 @@ class DeliveryPage(msgspec.Struct, rename="camel"):
 
 
 # Who may know what messages tell of, by the first word of their type.
-_READ_BY: Final = {"approval": frozenset({Scope.APPROVALS_READ}), "channel": frozenset({Scope.CHANNELS_READ})}
+_READ_SCOPES: Final = {"approval": frozenset({Scope.APPROVALS_READ}), "channel": frozenset({Scope.CHANNELS_READ})}
 
 TAG: Final = Tag("deliveries", "Messages to channels: what became of them.")
 _FILTERS: Final = (
     Parameter("channelId", "query", Annotated[str, Meta(min_length=1)], "Those to this channel."),
     Parameter("state", "query", State, "Those in this state."),
 )
-LIST: Final = Operation("listDeliveries", TAG, (Answer("A page.", json_content(DeliveryPage)),), (*_FILTERS, *PAGE))
+LIST: Final = Operation(
+    "listDeliveries", TAG, (ResponseSpec("A page.", json_content(DeliveryPage)),), (*_FILTERS, *PAGE_PARAMETERS)
+)
 _ID: Final = Parameter("deliveryId", "path", Annotated[str, Meta(min_length=1)], "The delivery.")
-SHOW: Final = Operation("showDelivery", TAG, (Answer("The delivery.", json_content(StoredDelivery)),), (_ID,))
-AGAIN: Final = Operation(
-    "redeliver", TAG, (Answer("It waits to be sent.", json_content(StoredDelivery), 202),), (_ID,), refused=(409,)
+SHOW: Final = Operation("showDelivery", TAG, (ResponseSpec("The delivery.", json_content(StoredDelivery)),), (_ID,))
+REDELIVER: Final = Operation(
+    "redeliver",
+    TAG,
+    (ResponseSpec("It waits to be sent.", json_content(StoredDelivery), 202),),
+    (_ID,),
+    error_statuses=(409,),
 )
 
 
@@ -85,7 +91,7 @@ AGAIN: Final = Operation(
 class Deliveries:
     """The handlers, with what they need."""
 
-    desk: Desk
+    context: HandlerContext
 
     def routes(self) -> list[Route]:
         """Every route of this resource with its scope."""
@@ -99,26 +105,26 @@ class Deliveries:
                 self.redeliver,
                 bearer(Scope.CHANNELS_WRITE),
                 limit=LimitClass.CHANNEL_TEST,
-                operation=AGAIN,
+                operation=REDELIVER,
             ),
         ]
 
     async def list(self, request: web.Request) -> web.StreamResponse:
         """List deliveries, newest first."""
-        caller, wanted = reach(request), _filter(request)
+        caller, wanted = authorization_context(request), _parse_filter(request)
         org_id = caller.org_id
         binding = f"deliveries of {org_id} {wanted.channel_id} {wanted.state}".encode()
-        page = requested_page(request, self.desk.cursors, binding)
-        async with self.desk.database.read() as connection:
+        page = parse_page_request(request, self.context.cursors, binding)
+        async with self.context.database.read() as connection:
             found = await listing.list_deliveries(connection, org_id, wanted, page.after, page.limit + 1)
         shown = partial(delivery_body, caller)
-        return json_response(page_body(found, page, shown, lambda one: one.id, self.desk.cursors, binding))
+        return json_response(page_body(found, page, shown, lambda one: one.id, self.context.cursors, binding))
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Show a delivery."""
-        async with self.desk.database.read() as connection:
-            found = await _see(connection, request)
-        return json_response(delivery_body(reach(request), found))
+        async with self.context.database.read() as connection:
+            found = await _load_delivery(connection, request)
+        return json_response(delivery_body(authorization_context(request), found))
 
     async def redeliver(self, request: web.Request) -> web.StreamResponse:
         """Send a delivery again that has ended, under its id and with all its attempts anew.
@@ -128,79 +134,81 @@ class Deliveries:
         organization takes an administrator, and what tells of approvals the scope that reads them. It counts as a test
         of the channel.
         """
-        async with self.desk.database.read() as connection:
-            found = await _repeatable_by(reach(request), connection, request)
-        await count_for_channel(request, found.channel_id)
-        async with self.desk.change(request) as (connection, caller):
-            found = await _repeatable_by(caller, connection, request)
-            await listing.require_repeatable(connection, found)
-            await listing.repeat(connection, found)
+        async with self.context.database.read() as connection:
+            found = await _load_redeliverable(authorization_context(request), connection, request)
+        await check_channel_rate_limit(request, found.channel_id)
+        async with self.context.write_transaction(request) as (connection, caller):
+            found = await _load_redeliverable(caller, connection, request)
+            await listing.require_redeliverable(connection, found)
+            await listing.redeliver(connection, found)
             told = {"channelId": found.channel_id}
             await record(connection, caller, "delivery.redeliver", found.id, told, request_id(request))
-            again = await _see(connection, request)
+            again = await _load_delivery(connection, request)
         return json_response(delivery_body(caller, again), status=202)
 
 
-def delivery_body(caller: Reach, one: Listed) -> StoredDelivery:
+def delivery_body(caller: AuthorizationContext, delivery: DeliveryView) -> StoredDelivery:
     """As the API shows it to the caller."""
-    tells = not _read_by(one).isdisjoint(caller.scopes)
+    tells = not _read_scopes(delivery).isdisjoint(caller.scopes)
     return StoredDelivery(
-        id=one.id,
-        org_id=one.org_id,
-        channel_id=one.channel_id,
-        kind=one.kind,
-        type=one.type,
-        subject=one.subject if tells else None,
-        title=one.title if tells else None,
-        state=one.state,
-        attempts=one.attempts,
-        detail=one.detail,
-        failure=Failure(one.permanent, one.retry_after_s) if one.failed else None,
-        created_at=format_time(one.created_at),
-        attempted_at=_moment(one.attempted_at),
-        next_attempt_at=_moment(one.next_at),
-        ended_at=_moment(one.ended_at),
+        id=delivery.id,
+        org_id=delivery.org_id,
+        channel_id=delivery.channel_id,
+        kind=delivery.kind,
+        type=delivery.type,
+        subject=delivery.subject if tells else None,
+        title=delivery.title if tells else None,
+        state=delivery.state,
+        attempts=delivery.attempts,
+        detail=delivery.detail,
+        failure=Failure(delivery.permanent, delivery.retry_after_s) if delivery.failed else None,
+        created_at=format_time(delivery.created_at),
+        attempted_at=_time_or_none(delivery.attempted_at),
+        next_attempt_at=_time_or_none(delivery.next_at),
+        ended_at=_time_or_none(delivery.ended_at),
     )
 
 
-def _read_by(one: Listed) -> frozenset[Scope]:
+def _read_scopes(delivery: DeliveryView) -> frozenset[Scope]:
     """Scopes of which one shows what it tells."""
-    return _READ_BY.get(one.type.partition(".")[0], frozenset())
+    return _READ_SCOPES.get(delivery.type.partition(".")[0], frozenset())
 
 
-def _moment(time: Any) -> str | None:
+def _time_or_none(time: Any) -> str | None:
     return None if time is None else format_time(time)
 
 
-def _filter(request: web.Request) -> Filter:
+def _parse_filter(request: web.Request) -> DeliveryFilter:
     """Raises BadRequest."""
     issues = Issues()
-    channel_id, state = (single(request.query, name, issues) for name in ("channelId", "state"))
+    channel_id, state = (single_value(request.query, name, issues) for name in ("channelId", "state"))
     if channel_id is not None and not is_channel_id(channel_id):
         issues.add("query.channelId", "Must be the id of a channel.", "format")
     if state is not None and state not in set(State):
         issues.add("query.state", f"Must be one of {', '.join(State)}.", "not_allowed")
     issues.raise_if_any("The query is not valid.")
-    return Filter(channel_id, None if state is None else State(state))
+    return DeliveryFilter(channel_id, None if state is None else State(state))
 
 
-async def _see(connection: AsyncConnection, request: web.Request) -> Listed:
+async def _load_delivery(connection: AsyncConnection, request: web.Request) -> DeliveryView:
     """The delivery of the path. Raises NotFound."""
     delivery_id = request.match_info["deliveryId"]
     found = None
     if is_delivery_id(delivery_id):  # a path may hold what no database column takes
-        found = await listing.find(connection, reach(request).org_id, delivery_id)
+        found = await listing.find(connection, authorization_context(request).org_id, delivery_id)
     if found is None:
         raise NotFound
     return found
 
 
-async def _repeatable_by(caller: Reach, connection: AsyncConnection, request: web.Request) -> Listed:
+async def _load_redeliverable(
+    caller: AuthorizationContext, connection: AsyncConnection, request: web.Request
+) -> DeliveryView:
     """The delivery of the path, for who may have it sent again, and knows what it tells: its channel may lead to
     another receiver by now. Raises NotFound, Forbidden.
     """
-    found = await _see(connection, request)
-    require_scope(caller.scopes, _read_by(found))
+    found = await _load_delivery(connection, request)
+    require_scope(caller.scopes, _read_scopes(found))
     if found.project_id is None:
         require_administrator(caller)
     return found

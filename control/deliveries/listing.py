@@ -13,7 +13,7 @@ from chassis.relational import to_milliseconds
 from control.channels.config import Kind
 from control.channels.tables import notification_channels
 from control.deliveries.message import Message
-from control.deliveries.tables import ENDED, State, deliveries, delivery_messages
+from control.deliveries.tables import TERMINAL_STATES, State, deliveries, delivery_messages
 
 _COLUMNS: Final = (
     *(
@@ -30,7 +30,7 @@ _COLUMNS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class DeliveryFilter:
     """Which deliveries are wanted; None: any."""
 
     channel_id: str | None = None
@@ -38,7 +38,7 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class DeliveryView:
     """A delivery, with what became of its last attempt."""
 
     id: str
@@ -64,31 +64,31 @@ class Listed:
 
 
 async def list_deliveries(
-    connection: AsyncConnection, org_id: str, wanted: Filter, before_id: str | None, limit: int
-) -> list[Listed]:
+    connection: AsyncConnection, org_id: str, filters: DeliveryFilter, before_id: str | None, limit: int
+) -> list[DeliveryView]:
     """At most `limit` deliveries of the organization, newest first, from the first older than `before_id`."""
     page = _select().where(deliveries.c.org_id == org_id).order_by(deliveries.c.id.desc()).limit(limit)
     if before_id is not None:
         page = page.where(deliveries.c.id < before_id)
-    if wanted.channel_id is not None:
-        page = page.where(deliveries.c.channel_id == wanted.channel_id)
-    if wanted.state is not None:
-        page = page.where(deliveries.c.state == wanted.state.value)
-    return [_listed(row) for row in (await connection.execute(page)).mappings()]
+    if filters.channel_id is not None:
+        page = page.where(deliveries.c.channel_id == filters.channel_id)
+    if filters.state is not None:
+        page = page.where(deliveries.c.state == filters.state.value)
+    return [_delivery_view(row) for row in (await connection.execute(page)).mappings()]
 
 
-async def find(connection: AsyncConnection, org_id: str, delivery_id: str) -> Listed | None:
+async def find(connection: AsyncConnection, org_id: str, delivery_id: str) -> DeliveryView | None:
     """One delivery of the organization."""
     found = _select().where(deliveries.c.org_id == org_id, deliveries.c.id == delivery_id)
     row = (await connection.execute(found)).mappings().one_or_none()
-    return None if row is None else _listed(row)
+    return None if row is None else _delivery_view(row)
 
 
-async def require_repeatable(connection: AsyncConnection, delivery: Listed) -> None:
+async def require_redeliverable(connection: AsyncConnection, delivery: DeliveryView) -> None:
     """Raises Conflict for one that goes on, that was a test, that tells of what is over, or whose channel takes
     nothing.
     """
-    if delivery.state not in ENDED:
+    if delivery.state not in TERMINAL_STATES:
         raise Conflict("The delivery has not ended yet.")
     if delivery.max_attempts == 1:
         raise Conflict("The delivery was a test; make another test.")
@@ -99,7 +99,7 @@ async def require_repeatable(connection: AsyncConnection, delivery: Listed) -> N
         raise Conflict("The channel is disabled or deleted.")
 
 
-async def repeat(connection: AsyncConnection, delivery: Listed) -> None:
+async def redeliver(connection: AsyncConnection, delivery: DeliveryView) -> None:
     """It waits again, as if it had never been attempted; claims of the time before count no more."""
     values = {
         "state": State.READY.value,
@@ -122,7 +122,7 @@ def _select() -> sa.Select[*tuple[Any, ...]]:
     return found.join(delivery_messages, delivery_messages.c.id == deliveries.c.message_id)
 
 
-def _listed(row: sa.RowMapping) -> Listed:
+def _delivery_view(row: sa.RowMapping) -> DeliveryView:
     shown = {name: value for name, value in row.items() if name != "message"}
     title = msgspec.json.decode(row["message"], type=Message).title
-    return Listed(**{**shown, "title": title, "state": State(row["state"]), "kind": Kind(row["kind"])})
+    return DeliveryView(**{**shown, "title": title, "state": State(row["state"]), "kind": Kind(row["kind"])})

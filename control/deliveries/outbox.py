@@ -14,7 +14,7 @@ from control.channels.ids import is_channel_id
 from control.channels.store import Channel
 from control.deliveries import store
 from control.deliveries.message import Message
-from control.deliveries.room import make_room
+from control.deliveries.room import ensure_capacity
 from control.deliveries.tables import MAX_SUBJECT_LENGTH, MAX_TYPE_LENGTH
 
 BUDGET_S: Final = 3.0
@@ -27,14 +27,14 @@ UNKNOWN_KIND: Final = "unknown"  # of a channel that there is none of
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class ChannelIds:
     """The channels of these ids, in this order; one that there is none of, or a disabled one, gets an error."""
 
     channel_ids: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Everyone:
+class AllChannels:
     """Every enabled channel of the organization, and of the project when there is one: the oldest MAX_CHANNELS, further
     ones get an error.
     """
@@ -43,7 +43,7 @@ class Everyone:
 
 
 @dataclass(frozen=True, slots=True)
-class Queued:
+class EnqueueResult:
     """One delivery that waits (`delivery_id`), or why there is none (`error`: one of those above)."""
 
     channel_id: str
@@ -52,7 +52,7 @@ class Queued:
     error: str | None = None
 
 
-class Delivery(msgspec.Struct, frozen=True, rename="camel"):
+class DeliveryResult(msgspec.Struct, frozen=True, rename="camel"):
     """How far one delivery got, as specification 4.1 shows it."""
 
     channel_id: str | None
@@ -64,10 +64,10 @@ class Delivery(msgspec.Struct, frozen=True, rename="camel"):
 async def enqueue(
     connection: AsyncConnection,
     org_id: str,
-    target: Named | Everyone,
+    target: ChannelIds | AllChannels,
     message: Message,
     until: datetime | None = None,
-) -> list[Queued]:
+) -> list[EnqueueResult]:
     """One delivery per channel of the target, in the caller's transaction; the answer keeps the target's order.
 
     `until`: from then on what it tells of is over, and no attempt is made. It is over as soon as a message of the same
@@ -81,32 +81,35 @@ async def enqueue(
         raise ValueError(f"a message of the type {message.type[:MAX_TYPE_LENGTH]} does not fit its row")
     now = to_milliseconds(datetime.now(UTC))
     if message.resolved:
-        await store.end_subject(connection, org_id, message.subject, now)
-    if isinstance(target, Everyone):
-        found = await channels.targets(connection, org_id, channel_ids=None, project_id=target.project_id)
+        await store.resolve_subject(connection, org_id, message.subject, now)
+    if isinstance(target, AllChannels):
+        found = await channels.resolve_targets(connection, org_id, channel_ids=None, project_id=target.project_id)
         queued = await _queue(connection, found[:MAX_CHANNELS], message, now, until)
-        return queued + [Queued(one.id, one.kind, error=TOO_MANY) for one in found[MAX_CHANNELS:]]
+        return queued + [EnqueueResult(one.id, one.kind, error=TOO_MANY) for one in found[MAX_CHANNELS:]]
     wanted = [one for one in dict.fromkeys(target.channel_ids) if is_channel_id(one)]
-    found = await channels.targets(connection, org_id, channel_ids=wanted, project_id=None)
+    found = await channels.resolve_targets(connection, org_id, channel_ids=wanted, project_id=None)
     queued = await _queue(connection, [one for one in found if one.enabled], message, now, until)
     answers = {one.channel_id: one for one in queued}
-    answers |= {one.id: Queued(one.id, one.kind, error=DISABLED) for one in found if not one.enabled}
-    return [answers.get(one) or Queued(one, UNKNOWN_KIND, error=NOT_FOUND) for one in dict.fromkeys(target.channel_ids)]
+    answers |= {one.id: EnqueueResult(one.id, one.kind, error=DISABLED) for one in found if not one.enabled}
+    return [
+        answers.get(one) or EnqueueResult(one, UNKNOWN_KIND, error=NOT_FOUND)
+        for one in dict.fromkeys(target.channel_ids)
+    ]
 
 
 async def _queue(
     connection: AsyncConnection, found: Sequence[Channel], message: Message, now: datetime, until: datetime | None
-) -> list[Queued]:
-    room = await make_room(connection, found[0].org_id, len(found)) if found else 0
+) -> list[EnqueueResult]:
+    room = await ensure_capacity(connection, found[0].org_id, len(found)) if found else 0
     if message.resolved:
         room = len(found)  # at most one for each that was told, and whoever was told that it began has to hear its end
     ids = await store.insert(connection, found[:room], message, now, until)
-    queued = [Queued(one.id, one.kind, id_) for one, id_ in zip(found[:room], ids, strict=True)]
-    return queued + [Queued(one.id, one.kind, error=TOO_MANY) for one in found[room:]]
+    queued = [EnqueueResult(one.id, one.kind, id_) for one, id_ in zip(found[:room], ids, strict=True)]
+    return queued + [EnqueueResult(one.id, one.kind, error=TOO_MANY) for one in found[room:]]
 
 
-class Attempts(Protocol):
+class ImmediateSender(Protocol):
     """What sends at once; `control.deliveries.sending.Sender` is it."""
 
-    async def attempt(self, queued: Sequence[Queued], budget_s: float = BUDGET_S) -> list[Delivery]:
+    async def send_now(self, queued: Sequence[EnqueueResult], budget_s: float = BUDGET_S) -> list[DeliveryResult]:
         """Call after the commit. One answer per `queued`, in order; `error` is `queued` for what goes on later."""

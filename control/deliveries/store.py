@@ -14,22 +14,22 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.errors import RateLimited
 from chassis.identity.minting import new_id
-from control.channels.store import Channel, forget_deleted
+from control.channels.store import Channel, purge_deleted
 from control.channels.tables import notification_channels
-from control.deliveries.claims import LEASE, OVER, Claimed, taken
+from control.deliveries.claims import LEASE, OBSOLETE, ClaimedDelivery, in_flight
 from control.deliveries.message import Message
-from control.deliveries.outcome import MAX_ATTEMPTS, Outcome, failing_from, is_failing_too_long, pause
-from control.deliveries.room import MAX_DELIVERIES, forget, make_room
-from control.deliveries.tables import ENDED, State, deliveries, delivery_messages
+from control.deliveries.outcome import MAX_ATTEMPTS, AttemptOutcome, backoff, is_failing_too_long, next_failing_since
+from control.deliveries.room import MAX_DELIVERIES, delete_deliveries, ensure_capacity
+from control.deliveries.tables import TERMINAL_STATES, State, deliveries, delivery_messages
 
-EXPIRED_AT_ONCE: Final = 1_000
-HEAD_START: Final = timedelta(seconds=2)  # of who has inserted deliveries over those who look for some
-TESTS_AT_ONCE: Final = 4  # of an organization
-TEST_WAIT_S: Final = 15
+PURGE_BATCH: Final = 1_000
+WORKER_DELAY: Final = timedelta(seconds=2)  # of who has inserted deliveries over those who look for some
+MAX_CONCURRENT_TESTS: Final = 4  # of an organization
+TEST_RETRY_AFTER_S: Final = 15
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class OutcomeResult:
     """What became of a delivery, and what that means for its channel."""
 
     state: State
@@ -37,7 +37,7 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
+class _OutcomeContext:
     """What counts for an outcome beside the claim, as of its transaction."""
 
     enabled: bool
@@ -57,44 +57,50 @@ async def insert(
 
     `until`: from then on it is not attempted any more.
     """
-    waiting = {"state": State.READY.value, "next_at": now + HEAD_START, "until": until}
+    waiting = {"state": State.READY.value, "next_at": now + WORKER_DELAY, "until": until}
     return await _insert(connection, channels, message, now, waiting)
 
 
-async def insert_single(connection: AsyncConnection, channel: Channel, message: Message, now: datetime) -> Claimed:
+async def insert_single(
+    connection: AsyncConnection, channel: Channel, message: Message, now: datetime
+) -> ClaimedDelivery:
     """A delivery of one attempt, which is the caller's from the start: a test. Raises RateLimited while the
     organization makes TESTS_AT_ONCE others, or has MAX_DELIVERIES that have not ended.
     """
     tests = (deliveries.c.org_id == channel.org_id) & (deliveries.c.max_attempts == 1)
     under_way = sa.select(sa.func.count()).where(tests, deliveries.c.state == State.SENDING.value)
-    if (await connection.scalar(under_way) or 0) >= TESTS_AT_ONCE:
-        raise RateLimited(f"The organization makes {TESTS_AT_ONCE} tests already; wait for one to end.", TEST_WAIT_S)
-    if not await make_room(connection, channel.org_id, 1):
-        raise RateLimited(f"{MAX_DELIVERIES} deliveries of the organization wait; wait for one to end.", TEST_WAIT_S)
+    if (await connection.scalar(under_way) or 0) >= MAX_CONCURRENT_TESTS:
+        raise RateLimited(
+            f"The organization makes {MAX_CONCURRENT_TESTS} tests already; wait for one to end.", TEST_RETRY_AFTER_S
+        )
+    if not await ensure_capacity(connection, channel.org_id, 1):
+        raise RateLimited(
+            f"{MAX_DELIVERIES} deliveries of the organization wait; wait for one to end.", TEST_RETRY_AFTER_S
+        )
     held = {"state": State.SENDING.value, "lease_until": now + LEASE, "claims": 1, "max_attempts": 1}
     ids = await _insert(connection, [channel], message, now, held | {"attempted_at": now})
-    return (await taken(connection, ids))[0]
+    return (await in_flight(connection, ids))[0]
 
 
-async def end_subject(connection: AsyncConnection, org_id: str, subject: str, now: datetime) -> None:
+async def resolve_subject(connection: AsyncConnection, org_id: str, subject: str, now: datetime) -> None:
     """What was told of the subject so far is over: what waits is cancelled, and no attempt follows one under way."""
     earlier = (deliveries.c.org_id == org_id) & (deliveries.c.subject == subject)
     waiting = earlier & (deliveries.c.state == State.READY.value)
-    values = {"state": State.CANCELLED.value, "next_at": None, "ended_at": now, "detail": OVER}
+    values = {"state": State.CANCELLED.value, "next_at": None, "ended_at": now, "detail": OBSOLETE}
     await connection.execute(deliveries.update().where(waiting).values(values))
     still = deliveries.c.until.is_(None) | (deliveries.c.until > now)
     await connection.execute(deliveries.update().where(earlier, still).values(until=now))
 
 
-async def settle(
-    connection: AsyncConnection, claimed: Claimed, outcome: Outcome, now: datetime, draw: float
-) -> Settled | None:
+async def write_outcome(
+    connection: AsyncConnection, claimed: ClaimedDelivery, outcome: AttemptOutcome, now: datetime, random_value: float
+) -> OutcomeResult | None:
     """Write what came of an attempt. None, and nothing written, when the lease was lost and the delivery is another's.
 
     When the channel was switched off meanwhile, or what it tells of is over, no further attempt follows. `draw`: from 0
     to 1, for the pause.
     """
-    standing = await _standing(connection, claimed)
+    standing = await _load_outcome_context(connection, claimed)
     if standing is None:
         return None
     state = _next_state(claimed, outcome, standing, now)
@@ -103,28 +109,28 @@ async def settle(
         "state": state.value,
         "attempts": attempts,
         "lease_until": None,
-        "next_at": now + pause(attempts, outcome.retry_after_s, draw) if state is State.READY else None,
-        "ended_at": now if state in ENDED else None,
+        "next_at": now + backoff(attempts, outcome.retry_after_s, random_value) if state is State.READY else None,
+        "ended_at": now if state in TERMINAL_STATES else None,
         "detail": outcome.detail,
         "failed": not outcome.ok,
         "permanent": outcome.permanent,
         "retry_after_s": outcome.retry_after_s,
-        "taken": outcome.taken or claimed.taken,
+        "taken": outcome.recipient_progress or claimed.taken,
     }
     await connection.execute(deliveries.update().where(deliveries.c.id == claimed.id).values(values))
-    if outcome.ours or (claimed.is_test and not outcome.ok):
-        return Settled(state)  # which says nothing of the receiver, or nothing of the traffic
-    since = await _note(connection, claimed, outcome, standing, now)
-    return Settled(state, channel_failing=standing.enabled and is_failing_too_long(since, now))
+    if outcome.service_fault or (claimed.is_test and not outcome.ok):
+        return OutcomeResult(state)  # which says nothing of the receiver, or nothing of the traffic
+    since = await _update_failing_since(connection, claimed, outcome, standing, now)
+    return OutcomeResult(state, channel_failing=standing.enabled and is_failing_too_long(since, now))
 
 
-async def expire(connection: AsyncConnection, before: datetime) -> int:
+async def purge_ended(connection: AsyncConnection, before: datetime) -> int:
     """Remove at most EXPIRED_AT_ONCE deliveries that ended before then, and deleted channels that none is of any more.
     How many deliveries.
     """
-    old = sa.select(deliveries.c.id).where(deliveries.c.ended_at < before).limit(EXPIRED_AT_ONCE)
-    removed = await forget(connection, old)
-    await forget_deleted(connection, EXPIRED_AT_ONCE)
+    old = sa.select(deliveries.c.id).where(deliveries.c.ended_at < before).limit(PURGE_BATCH)
+    removed = await delete_deliveries(connection, old)
+    await purge_deleted(connection, PURGE_BATCH)
     return removed
 
 
@@ -159,7 +165,7 @@ async def _insert(
     return [str(one["id"]) for one in rows]
 
 
-async def _standing(connection: AsyncConnection, claimed: Claimed) -> _Standing | None:
+async def _load_outcome_context(connection: AsyncConnection, claimed: ClaimedDelivery) -> _OutcomeContext | None:
     """None when the claim is not the last one any more: a later one has a higher number."""
     channel = notification_channels.c
     columns = (channel.enabled, channel.failing_since, channel.failed_at, deliveries.c.until)
@@ -170,26 +176,30 @@ async def _standing(connection: AsyncConnection, claimed: Claimed) -> _Standing 
         deliveries.c.claims == claimed.claims,
     )
     row = (await connection.execute(found.where(*ours))).one_or_none()
-    return None if row is None else _Standing(*row)
+    return None if row is None else _OutcomeContext(*row)
 
 
-def _next_state(claimed: Claimed, outcome: Outcome, standing: _Standing, now: datetime) -> State:
+def _next_state(claimed: ClaimedDelivery, outcome: AttemptOutcome, context: _OutcomeContext, now: datetime) -> State:
     if outcome.ok:
         return State.DONE
     if outcome.permanent or claimed.attempts + 1 >= claimed.max_attempts:
         return State.DEAD
-    over = standing.until is not None and standing.until <= now
-    return State.READY if standing.enabled and not over else State.CANCELLED
+    over = context.until is not None and context.until <= now
+    return State.READY if context.enabled and not over else State.CANCELLED
 
 
-async def _note(
-    connection: AsyncConnection, claimed: Claimed, outcome: Outcome, standing: _Standing, now: datetime
+async def _update_failing_since(
+    connection: AsyncConnection,
+    claimed: ClaimedDelivery,
+    outcome: AttemptOutcome,
+    context: _OutcomeContext,
+    now: datetime,
 ) -> datetime | None:
     """Write since when nothing comes through to the channel, and when that was last seen; the former."""
-    came_through = outcome.ok or outcome.taken not in ("", claimed.taken)
-    if came_through and standing.failing_since is None:
+    came_through = outcome.ok or outcome.recipient_progress not in ("", claimed.taken)
+    if came_through and context.failing_since is None:
         return None
-    since = None if came_through else failing_from(standing.failing_since, standing.failed_at, now)
+    since = None if came_through else next_failing_since(context.failing_since, context.failed_at, now)
     values = {"failing_since": since, "failed_at": None if came_through else now}
     where = notification_channels.c.id == claimed.channel_id
     await connection.execute(notification_channels.update().where(where).values(values))

@@ -8,7 +8,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from chassis.identity.tables import metadata
-from chassis.relational import UtcTime, one_of, text
+from chassis.relational import UtcTime, enum_check, text
 
 MAX_TYPE_LENGTH: Final = 64
 MAX_SUBJECT_LENGTH: Final = 64
@@ -26,7 +26,7 @@ class State(StrEnum):
     CANCELLED = "CANCELLED"
 
 
-ENDED: Final = (State.DONE, State.DEAD, State.CANCELLED)
+TERMINAL_STATES: Final = (State.DONE, State.DEAD, State.CANCELLED)
 
 # One that goes to many channels is stored once, and removed with the last of its deliveries.
 delivery_messages: Final = sa.Table(
@@ -60,7 +60,7 @@ deliveries: Final = sa.Table(
     sa.Column("retry_after_s", sa.Integer),
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("ended_at", UtcTime),
-    one_of("state", State),
+    enum_check("state", State),
     sa.CheckConstraint("(state = 'READY') = (next_at IS NOT NULL)", name="next_at"),
     sa.CheckConstraint("(state = 'SENDING') = (lease_until IS NOT NULL)", name="lease_until"),
     sa.Index(None, "state", "next_at"),

@@ -23,11 +23,11 @@ def _due() -> sa.Subquery:
         .where(other.c.state == State.READY.value, other.c.channel_id == channels.c.id)
         .order_by(other.c.next_at)
         .limit(1)
-        .offset(_number("last"))
+        .offset(_int_parameter("last"))
         .correlate(channels)
         .scalar_subquery()
     )
-    found = _ordered(deliveries.c.next_at <= _now(), deliveries.c.next_at <= sa.func.coalesce(last, _now()))
+    found = _ranked(deliveries.c.next_at <= _now(), deliveries.c.next_at <= sa.func.coalesce(last, _now()))
     return found.join_from(channels, deliveries, deliveries.c.channel_id == channels.c.id).subquery("due")
 
 
@@ -39,40 +39,42 @@ def _next_channels() -> sa.Subquery:
     found = _free_channels()
     order = sa.func.row_number().over(partition_by=found.c.org_id, order_by=(found.c.first_at, found.c.id))
     turns = sa.select(found.c.id, order.label("turn")).where(found.c.first_at <= _now()).subquery("turns")
-    return sa.select(turns.c.id).where(turns.c.turn <= _number("organization")).subquery("channels")
+    return sa.select(turns.c.id).where(turns.c.turn <= _int_parameter("organization")).subquery("channels")
 
 
 def _free_channels() -> sa.Subquery:
     """Channels that have a place, of an organization that has one, with the time of the first that waits."""
-    waiting, other = _waiting_channels(), deliveries.alias("first")
+    waiting, other = _ready_channels(), deliveries.alias("first")
     first = (
         sa.select(sa.func.min(other.c.next_at))
         .where(other.c.state == State.READY.value, other.c.channel_id == waiting.c.id)
         .correlate(waiting)
         .scalar_subquery()
     )
-    of_channel, of_org = _busy(deliveries.c.channel_id), _busy(deliveries.c.org_id)
+    of_channel, of_org = _in_flight_counts(deliveries.c.channel_id), _in_flight_counts(deliveries.c.org_id)
     org_id = notification_channels.c.org_id
     found = (
         sa.select(waiting.c.id, org_id, first.label("first_at"))
         .join_from(waiting, notification_channels, notification_channels.c.id == waiting.c.id)
         .join(of_channel, of_channel.c.of == waiting.c.id, isouter=True)
         .join(of_org, of_org.c.of == org_id, isouter=True)
-        .where(sa.func.coalesce(of_channel.c.number, 0) < _at_once())
-        .where(sa.func.coalesce(of_org.c.number, 0) < _number("organization"))
+        .where(sa.func.coalesce(of_channel.c.number, 0) < _channel_limit())
+        .where(sa.func.coalesce(of_org.c.number, 0) < _int_parameter("organization"))
     )
     return found.subquery("free")
 
 
-def _ordered(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
+def _ranked(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
     """Deliveries that wait, with their place in the order of their channel, but for those that wait for another one."""
     order = (deliveries.c.next_at, deliveries.c.id)
     place = sa.func.row_number().over(partition_by=deliveries.c.channel_id, order_by=order).label("place")
     found = sa.select(deliveries.c.id, deliveries.c.channel_id, deliveries.c.next_at, place)
-    return found.where(deliveries.c.state == State.READY.value, *conditions, deliveries.c.id.not_in(_following()))
+    return found.where(
+        deliveries.c.state == State.READY.value, *conditions, deliveries.c.id.not_in(_blocked_by_earlier())
+    )
 
 
-def _following() -> sa.Select[str]:
+def _blocked_by_earlier() -> sa.Select[str]:
     """Those before which something of the same subject to the same channel is under way that ends with `until`: what
     ends a subject is not to arrive before what began it.
     """
@@ -86,9 +88,9 @@ def _following() -> sa.Select[str]:
     )
 
 
-def _placed(due: sa.Subquery) -> sa.Select[str]:
+def _within_limits(due: sa.Subquery) -> sa.Select[str]:
     """Ids of those that have a place, of their channel and of their organization."""
-    of_channel, of_org = _busy(deliveries.c.channel_id), _busy(deliveries.c.org_id)
+    of_channel, of_org = _in_flight_counts(deliveries.c.channel_id), _in_flight_counts(deliveries.c.org_id)
     org_id = notification_channels.c.org_id
     order = sa.func.row_number().over(partition_by=org_id, order_by=(due.c.next_at, due.c.id))
     placed = (
@@ -96,33 +98,35 @@ def _placed(due: sa.Subquery) -> sa.Select[str]:
         .join_from(due, notification_channels, notification_channels.c.id == due.c.channel_id)
         .join(of_channel, of_channel.c.of == due.c.channel_id, isouter=True)
         .join(of_org, of_org.c.of == org_id, isouter=True)
-        .where(due.c.place <= _at_once() - sa.func.coalesce(of_channel.c.number, 0))
+        .where(due.c.place <= _channel_limit() - sa.func.coalesce(of_channel.c.number, 0))
         .subquery("placed")
     )
-    within = sa.select(placed.c.id).where(placed.c.place <= _number("organization"))
-    return within.order_by(placed.c.place, placed.c.next_at, placed.c.id).limit(_number("limit"))
+    within = sa.select(placed.c.id).where(placed.c.place <= _int_parameter("organization"))
+    return within.order_by(placed.c.place, placed.c.next_at, placed.c.id).limit(_int_parameter("limit"))
 
 
-def _at_once() -> sa.Case[int]:
+def _channel_limit() -> sa.Case[int]:
     """How many places a channel has."""
-    return sa.case((notification_channels.c.failing_since.is_(None), _number("channel")), else_=_number("failing"))
+    return sa.case(
+        (notification_channels.c.failing_since.is_(None), _int_parameter("channel")), else_=_int_parameter("failing")
+    )
 
 
 def _now() -> sa.BindParameter[datetime]:
     return sa.bindparam("now", type_=deliveries.c.next_at.type)
 
 
-def _number(name: str) -> sa.BindParameter[int]:
+def _int_parameter(name: str) -> sa.BindParameter[int]:
     return sa.bindparam(name, type_=sa.Integer)
 
 
-def _busy(whose: sa.Column[str]) -> sa.Subquery:
+def _in_flight_counts(column: sa.Column[str]) -> sa.Subquery:
     """How many deliveries are under way of each."""
-    sending = sa.select(whose.label("of"), sa.func.count().label("number")).group_by(whose)
-    return sending.where(deliveries.c.state == State.SENDING.value).subquery(f"busy_{whose.name}")
+    sending = sa.select(column.label("of"), sa.func.count().label("number")).group_by(column)
+    return sending.where(deliveries.c.state == State.SENDING.value).subquery(f"busy_{column.name}")
 
 
-def _waiting_channels() -> sa.CTE:
+def _ready_channels() -> sa.CTE:
     """Ids of channels that have deliveries in READY, and one NULL at the end."""
     first = sa.select(sa.func.min(deliveries.c.channel_id).label("id")).where(deliveries.c.state == State.READY.value)
     found = first.cte("waiting", recursive=True)
@@ -136,5 +140,5 @@ def _waiting_channels() -> sa.CTE:
     return found.union_all(sa.select(following).where(found.c.id.is_not(None)))
 
 
-DUE: Final = _placed(_due())
-THESE: Final = _placed(_ordered(deliveries.c.id.in_(sa.bindparam("ids", expanding=True))).subquery("due"))
+DUE: Final = _within_limits(_due())
+BY_ID: Final = _within_limits(_ranked(deliveries.c.id.in_(sa.bindparam("ids", expanding=True))).subquery("due"))

@@ -9,17 +9,17 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta
 
-from chassis.access import grant, session
+from chassis.access import authenticated_credential, session
 from chassis.identity import members, sessions, users
-from chassis.operation import Answer, Body, Operation, json_content
+from chassis.operation import Body, Operation, ResponseSpec, json_content
 from chassis.web import Route, json_response, request_id
-from control.desk import Desk
-from control.identity.attempts import Attempts, NotConfirmed
+from control.desk import HandlerContext
+from control.identity.attempts import LoginThrottle, ReauthenticationFailed
 from control.identity.issuing import SessionUser, user_body
 from control.identity.login import MAX_ORGANIZATIONS, TAG
 from control.identity.passwords import Passwords
-from control.identity.shapes import AvatarUrl, GivenPassword, Locale, NewPassword, ThemeName
-from control.identity.telling import actor, tell_everywhere
+from control.identity.shapes import AvatarUrl, Locale, NewPassword, PasswordInput, ThemeName
+from control.identity.telling import record_in_all_orgs, session_actor
 from control.names import Name, Slug
 from proto.identity import Role
 
@@ -36,7 +36,7 @@ class UserChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
 class PasswordChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The password in use, and the one to come."""
 
-    current: GivenPassword
+    current: PasswordInput
     password: NewPassword
 
 
@@ -56,18 +56,18 @@ class OwnOrganizations(msgspec.Struct, frozen=True):
     data: Annotated[list[OwnOrganization], Meta(max_length=MAX_ORGANIZATIONS)]
 
 
-SHOW: Final = Operation("showUser", TAG, (Answer("The account.", json_content(SessionUser)),))
+SHOW: Final = Operation("showUser", TAG, (ResponseSpec("The account.", json_content(SessionUser)),))
 CHANGE: Final = Operation(
     "changeUser",
     TAG,
-    (Answer("The account as it is now.", json_content(SessionUser)),),
+    (ResponseSpec("The account as it is now.", json_content(SessionUser)),),
     body=Body(json_content(UserChange), example={"theme": "dark"}),
 )
-ORGANIZATIONS: Final = Operation(
-    "listOwnOrganizations", TAG, (Answer("The organizations.", json_content(OwnOrganizations)),)
+LIST_ORGANIZATIONS: Final = Operation(
+    "listOwnOrganizations", TAG, (ResponseSpec("The organizations.", json_content(OwnOrganizations)),)
 )
-PASSWORD: Final = Operation(
-    "changePassword", TAG, (Answer("It is changed.", status=204),), body=Body(json_content(PasswordChange))
+CHANGE_PASSWORD: Final = Operation(
+    "changePassword", TAG, (ResponseSpec("It is changed.", status=204),), body=Body(json_content(PasswordChange))
 )
 
 
@@ -75,8 +75,8 @@ PASSWORD: Final = Operation(
 class Accounts:
     """The handlers, with what they need."""
 
-    desk: Desk
-    attempts: Attempts
+    context: HandlerContext
+    throttle: LoginThrottle
     passwords: Passwords
 
     def routes(self) -> list[Route]:
@@ -84,60 +84,60 @@ class Accounts:
         return [
             Route("GET", "/auth/user", self.show, session(), operation=SHOW),
             Route("PATCH", "/auth/user", self.change, session(), operation=CHANGE),
-            Route("GET", "/auth/organizations", self.organizations, session(), operation=ORGANIZATIONS),
-            Route("POST", "/auth/password", self.password, session(), operation=PASSWORD),
+            Route("GET", "/auth/organizations", self.list_organizations, session(), operation=LIST_ORGANIZATIONS),
+            Route("POST", "/auth/password", self.change_password, session(), operation=CHANGE_PASSWORD),
         ]
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Show one's account."""
-        async with self.desk.database.read() as connection:
-            user = await users.existing_user(connection, grant(request).principal_id)
+        async with self.context.database.read() as connection:
+            user = await users.get_user(connection, authenticated_credential(request).principal_id)
         return json_response(user_body(user))
 
     async def change(self, request: web.Request) -> web.StreamResponse:
         """Change one's account."""
-        body = await self.desk.read(request, UserChange)
+        body = await self.context.read_body(request, UserChange)
         given = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
-        async with self.desk.change_own(request) as (connection, caller):
+        async with self.context.session_transaction(request) as (connection, caller):
             await users.change_user(connection, caller.principal_id, name=given.pop("name", None), values=given)
-            user = await users.existing_user(connection, caller.principal_id)
+            user = await users.get_user(connection, caller.principal_id)
             told = {"name": user.name, "locale": user.locale, "theme": user.theme}
-            by = partial(actor, caller)
-            await tell_everywhere(connection, user.id, by, "user.update", told, request_id(request))
+            by = partial(session_actor, caller)
+            await record_in_all_orgs(connection, user.id, by, "user.update", told, request_id(request))
         return json_response(user_body(user))
 
-    async def organizations(self, request: web.Request) -> web.StreamResponse:
+    async def list_organizations(self, request: web.Request) -> web.StreamResponse:
         """List the organizations that one is in.
 
         A session is in one of them; `/auth/login` with `orgSlug` starts one in another.
         """
-        caller = grant(request)
-        async with self.desk.database.read() as connection:
+        caller = authenticated_credential(request)
+        async with self.context.database.read() as connection:
             found = await members.list_organizations(connection, caller.principal_id, MAX_ORGANIZATIONS)
         shown = [
             OwnOrganization(org.id, org.slug, org.name, role, current=org.id == caller.org_id) for org, role in found
         ]
         return json_response(OwnOrganizations(shown))
 
-    async def password(self, request: web.Request) -> web.StreamResponse:
+    async def change_password(self, request: web.Request) -> web.StreamResponse:
         """Change one's password.
 
         Every other session of the account ends by it, in whatever organization.
         """
-        body = await self.desk.read(request, PasswordChange)
-        caller = grant(request)
-        async with self.desk.database.read() as connection:
-            user = await users.existing_user(connection, caller.principal_id)
-        async with self.attempts.at(request, user.email):
+        body = await self.context.read_body(request, PasswordChange)
+        caller = authenticated_credential(request)
+        async with self.context.database.read() as connection:
+            user = await users.get_user(connection, caller.principal_id)
+        async with self.throttle.attempt(request, user.email):
             if not await self.passwords.matches(user.password_hash, body.current):
-                raise NotConfirmed("The password is not valid.")
+                raise ReauthenticationFailed("The password is not valid.")
         hashed = await self.passwords.hash(body.password)
-        async with self.desk.change_own(request) as (connection, caller):
-            if await users.still(connection, user) is None:
-                raise NotConfirmed("The password is not valid.")
+        async with self.context.session_transaction(request) as (connection, caller):
+            if await users.reload_if_unchanged(connection, user) is None:
+                raise ReauthenticationFailed("The password is not valid.")
             await users.set_password(connection, user.id, hashed)
-            await sessions.end_all(connection, user.id, datetime.now(UTC), but=caller.token_id)
-            by = partial(actor, caller)
-            await tell_everywhere(connection, user.id, by, "user.password", {}, request_id(request))
-        self.desk.checks.forget_sessions(caller.principal_id)
+            await sessions.end_all(connection, user.id, datetime.now(UTC), except_session_id=caller.token_id)
+            by = partial(session_actor, caller)
+            await record_in_all_orgs(connection, user.id, by, "user.password", {}, request_id(request))
+        self.context.guards.invalidate_sessions(caller.principal_id)
         return web.Response(status=204)

@@ -10,51 +10,51 @@ from aiohttp import web
 
 from chassis.errors import Forbidden, Unauthorized
 from chassis.limits.limiter import LimitClass
-from chassis.web import ADMISSION
-from proto.identity import normal_email
+from chassis.web import RATE_LIMITS
+from proto.identity import normalize_email
 
 
-class NotRecognized(Unauthorized):
+class InvalidCredentials(Unauthorized):
     """401: password or second factor are not those of the account, or there is no such account."""
 
 
-class NotConfirmed(Forbidden):
+class ReauthenticationFailed(Forbidden):
     """403: the session is good, but what was to confirm that its user is still there is not right."""
 
 
 @dataclass
-class _Turn:
+class _AccountLock:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     waiting: int = 0
 
 
-class Attempts:
+class LoginThrottle:
     """Shared by all routes that compare a password or a code."""
 
     def __init__(self) -> None:
-        self._turns: dict[str, _Turn] = {}
+        self._locks: dict[str, _AccountLock] = {}
 
     @asynccontextmanager
-    async def at(self, request: web.Request, email: str) -> AsyncIterator[None]:
+    async def attempt(self, request: web.Request, email: str) -> AsyncIterator[None]:
         """Around one attempt, which raises NotRecognized or NotConfirmed when it fails. RateLimited after too many
         failures of the account; what is unknown is an account, too. One at a time, so that nobody gets more guesses
         by making them all at once.
         """
-        account = hashlib.sha256(normal_email(email).encode("utf-8", "surrogatepass")).hexdigest()
-        admission = request.app[ADMISSION]
-        async with self._turn(account):
-            await admission.admit_address(request, LimitClass.FAILED_BEARER)
-            await admission.admit_account(request, LimitClass.FAILED_LOGIN, account)
+        account = hashlib.sha256(normalize_email(email).encode("utf-8", "surrogatepass")).hexdigest()
+        admission = request.app[RATE_LIMITS]
+        async with self._account_lock(account):
+            await admission.check_address(request, LimitClass.FAILED_BEARER)
+            await admission.check_account(request, LimitClass.FAILED_LOGIN, account)
             try:
                 yield
-            except (NotRecognized, NotConfirmed):
-                await admission.charge_account(request, LimitClass.FAILED_LOGIN, account)
-                await admission.charge_address(request, LimitClass.FAILED_BEARER)
+            except (InvalidCredentials, ReauthenticationFailed):
+                await admission.record_account_failure(request, LimitClass.FAILED_LOGIN, account)
+                await admission.record_address_failure(request, LimitClass.FAILED_BEARER)
                 raise
 
     @asynccontextmanager
-    async def _turn(self, account: str) -> AsyncIterator[None]:
-        turn = self._turns.setdefault(account, _Turn())
+    async def _account_lock(self, account: str) -> AsyncIterator[None]:
+        turn = self._locks.setdefault(account, _AccountLock())
         turn.waiting += 1
         try:
             async with turn.lock:
@@ -62,4 +62,4 @@ class Attempts:
         finally:
             turn.waiting -= 1
             if not turn.waiting:
-                del self._turns[account]
+                del self._locks[account]

@@ -9,14 +9,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.identity import users
 from chassis.identity.users import User
-from chassis.sealing import Sealer
+from chassis.sealing import SecretBox
 from proto.identity import hash_secret
 from proto.totp import (
     RECOVERY_BYTES,
     RECOVERY_CODES,
     SECRET_BYTES,
     matching_step,
-    normal_recovery_code,
+    normalize_recovery_code,
     recovery_code,
 )
 
@@ -25,27 +25,27 @@ RECOVERY: Final = "rc"  # ours
 
 
 @dataclass(frozen=True, slots=True)
-class Factors:
+class MfaSecrets:
     """Secrets are sealed, bound to their user."""
 
-    sealer: Sealer
+    secret_box: SecretBox
 
     def new_secret(self) -> bytes:
         """For an app."""
         return secrets.token_bytes(SECRET_BYTES)
 
-    def seal(self, user_id: str, secret: bytes) -> bytes:
+    def encrypt_secret(self, user_id: str, secret: bytes) -> bytes:
         """As it is stored."""
-        return self.sealer.seal(secret, table="users", row=user_id, org="", column="totp_secret")
+        return self.secret_box.encrypt(secret, table="users", row=user_id, org="", column="totp_secret")
 
-    async def accept(self, connection: AsyncConnection, user: User, code: str, now: datetime) -> str | None:
+    async def consume_code(self, connection: AsyncConnection, user: User, code: str, now: datetime) -> str | None:
         """How the code shows the factor of the user, OTP or RECOVERY, and spend it; None when it does not."""
-        recovery = normal_recovery_code(code)
+        recovery = normalize_recovery_code(code)
         if recovery is not None:
-            spent = await users.spend_recovery_code(connection, user.id, hash_secret(recovery), now)
+            spent = await users.consume_recovery_code(connection, user.id, hash_secret(recovery), now)
             return RECOVERY if spent else None
         step = self.matching_step(user, code, now)
-        if step is None or not await users.spend_step(connection, user.id, step):
+        if step is None or not await users.consume_totp_step(connection, user.id, step):
             return None
         return OTP
 
@@ -53,7 +53,7 @@ class Factors:
         """The step that the code is of; None when it is no code of now, or one of before the last accepted."""
         if user.totp_secret is None:
             return None
-        secret = self.sealer.open(user.totp_secret, table="users", row=user.id, org="", column="totp_secret")
+        secret = self.secret_box.decrypt(user.totp_secret, table="users", row=user.id, org="", column="totp_secret")
         return matching_step(secret, code, now.timestamp(), user.totp_step)
 
     async def new_recovery_codes(self, connection: AsyncConnection, user_id: str) -> list[str]:

@@ -9,30 +9,30 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.access import bearer, reach, visitor
+from chassis.access import anonymous, authorization_context, bearer
 from chassis.errors import BadRequest, Conflict, Issue, NotFound, Unauthorized
 from chassis.identity import invitations as store
 from chassis.identity import members, registry, sessions, users
-from chassis.identity.sessions import Continued
+from chassis.identity.sessions import IssuedSession
 from chassis.identity.users import User
 from chassis.limits.limiter import LimitClass
-from chassis.operation import Answer, Body, Operation, Parameter, Tag, json_content
+from chassis.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
 from chassis.relational import format_time
-from chassis.web import ADMISSION, Route, json_response, request_id
+from chassis.web import RATE_LIMITS, Route, json_response, request_id
 from control.audit.record import Actor, record
-from control.desk import Desk
-from control.identity.attempts import Attempts
-from control.identity.issuing import Issuer, SessionMaterial
+from control.desk import HandlerContext
+from control.identity.attempts import LoginThrottle
+from control.identity.issuing import SessionIssuer, SessionMaterial
 from control.identity.login import TAG as AUTH
 from control.identity.login import Logins
 from control.identity.passwords import MIN_LENGTH, Passwords
-from control.identity.shapes import INVITATION_ID, Email, GivenPassword, GivenSecret
-from control.names import Moment, Name
-from control.paging import PAGE, NextCursor, page_body, requested_page
+from control.identity.shapes import INVITATION_ID, Email, PasswordInput, SecretInput
+from control.names import Name, Timestamp
+from control.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
 from proto.identity import PrincipalKind, Role, Scope
 
-State = Literal["OPEN", "ACCEPTED", "REVOKED", "EXPIRED"]
-_NOT_VALID: Final = "The invitation is not valid."
+InvitationState = Literal["OPEN", "ACCEPTED", "REVOKED", "EXPIRED"]
+_INVALID_INVITATION: Final = "The invitation is not valid."
 
 
 class NewInvitation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,10 +45,10 @@ class NewInvitation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Acceptance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """Who accepts. Where there is a user with the address already, `name` is not used."""
 
-    invite_token: GivenSecret
+    invite_token: SecretInput
     name: Name
     password: Annotated[
-        GivenPassword,
+        PasswordInput,
         Meta(description=f"A new one, of at least {MIN_LENGTH} characters; of who is a user already, the one he has."),
     ]
 
@@ -59,10 +59,10 @@ class Invitation(msgspec.Struct, frozen=True, rename="camel"):
     id: Annotated[str, Meta(pattern=f"^{INVITATION_ID.pattern}$")]
     email: Email
     role: Role
-    state: State
+    state: InvitationState
     invited_by_principal_id: str
-    created_at: Moment
-    expires_at: Moment
+    created_at: Timestamp
+    expires_at: Timestamp
 
 
 class MadeInvitation(Invitation, frozen=True, rename="camel"):
@@ -80,22 +80,24 @@ class InvitationPage(msgspec.Struct, rename="camel"):
 
 
 TAG: Final = Tag("members", "Who is in an organization, and who is invited.")
-LIST: Final = Operation("listInvitations", TAG, (Answer("A page.", json_content(InvitationPage)),), PAGE)
+LIST: Final = Operation(
+    "listInvitations", TAG, (ResponseSpec("A page.", json_content(InvitationPage)),), PAGE_PARAMETERS
+)
 CREATE: Final = Operation(
     "createInvitation",
     TAG,
-    (Answer("The invitation, with its secret.", json_content(MadeInvitation), 201),),
+    (ResponseSpec("The invitation, with its secret.", json_content(MadeInvitation), 201),),
     body=Body(json_content(NewInvitation), example={"email": "ada@example.org", "role": "MEMBER"}),
-    refused=(409,),
+    error_statuses=(409,),
 )
 _ID: Final = Parameter("invitationId", "path", Annotated[str, Meta(min_length=1)], "The invitation.")
-REVOKE: Final = Operation("revokeInvitation", TAG, (Answer("It can be accepted no more.", status=204),), (_ID,))
+REVOKE: Final = Operation("revokeInvitation", TAG, (ResponseSpec("It can be accepted no more.", status=204),), (_ID,))
 ACCEPT: Final = Operation(
     "acceptInvitation",
     AUTH,
-    (Answer("A session of the new member.", json_content(SessionMaterial), 201),),
+    (ResponseSpec("A session of the new member.", json_content(SessionMaterial), 201),),
     body=Body(json_content(Acceptance)),
-    refused=(401, 409),
+    error_statuses=(401, 409),
 )
 
 
@@ -103,11 +105,11 @@ ACCEPT: Final = Operation(
 class Invitations:
     """The handlers, with what they need."""
 
-    desk: Desk
-    attempts: Attempts
+    context: HandlerContext
+    throttle: LoginThrottle
     passwords: Passwords
     logins: Logins
-    issuer: Issuer
+    issuer: SessionIssuer
 
     def routes(self) -> list[Route]:
         """Every route of this resource with its scope."""
@@ -116,17 +118,17 @@ class Invitations:
             Route("GET", every, self.list, bearer(Scope.MEMBERS_READ), operation=LIST),
             Route("POST", every, self.create, bearer(Scope.MEMBERS_WRITE), operation=CREATE),
             Route("DELETE", every + "/{invitationId}", self.revoke, bearer(Scope.MEMBERS_WRITE), operation=REVOKE),
-            Route("POST", "/auth/invitations/accept", self.accept, visitor(), operation=ACCEPT),
+            Route("POST", "/auth/invitations/accept", self.accept, anonymous(), operation=ACCEPT),
         ]
 
     async def list(self, request: web.Request) -> web.StreamResponse:
         """List invitations, newest first, whatever has become of them."""
-        caller = reach(request)
+        caller = authorization_context(request)
         binding = f"invitations of {caller.org_id}".encode()
-        page = requested_page(request, self.desk.cursors, binding)
-        async with self.desk.database.read() as connection:
+        page = parse_page_request(request, self.context.cursors, binding)
+        async with self.context.database.read() as connection:
             found = await store.list_invitations(connection, caller.org_id, page.after, page.limit + 1)
-        return json_response(page_body(found, page, invitation_body, lambda one: one.id, self.desk.cursors, binding))
+        return json_response(page_body(found, page, invitation_body, lambda one: one.id, self.context.cursors, binding))
 
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Invite somebody.
@@ -135,10 +137,10 @@ class Invitations:
         `inviteToken` may accept it within seven days, as long as who invited him may still give the role. It is in this
         answer and nowhere after. An open invitation to the same address is revoked.
         """
-        store.require_inviter(reach(request))
-        body = await self.desk.read(request, NewInvitation)
-        async with self.desk.change(request) as (connection, caller):
-            store.require_inviter(caller)
+        store.require_can_invite(authorization_context(request))
+        body = await self.context.read_body(request, NewInvitation)
+        async with self.context.write_transaction(request) as (connection, caller):
+            store.require_can_invite(caller)
             members.require_grantable(caller, body.role)
             if await store.is_member(connection, caller.org_id, body.email):
                 raise Conflict("The organization has a member with this e-mail address.")
@@ -159,7 +161,7 @@ class Invitations:
         invitation_id = request.match_info["invitationId"]
         if INVITATION_ID.fullmatch(invitation_id) is None:  # a path may hold what no database column takes
             raise NotFound
-        async with self.desk.change(request) as (connection, caller):
+        async with self.context.write_transaction(request) as (connection, caller):
             revoked = await store.revoke(connection, caller.org_id, invitation_id)
             if revoked is None:
                 raise NotFound
@@ -173,58 +175,60 @@ class Invitations:
         Makes the user, or, where there is one with the invited address, makes him a member: then the password must be
         his.
         """
-        body = await self.desk.read(request, Acceptance)
-        await self.issuer.get_ready()
-        async with self.desk.database.read() as connection:
+        body = await self.context.read_body(request, Acceptance)
+        await self.issuer.ensure_key_published()
+        async with self.context.database.read() as connection:
             found = await store.find_open(connection, body.invite_token, datetime.now(UTC))
         if found is None:
-            await request.app[ADMISSION].charge_address(request, LimitClass.FAILED_BEARER)
-            raise Unauthorized(_NOT_VALID)
-        known, hashed = await self._proof(request, found.email, body.password)
-        async with self.desk.database.write() as connection:
-            user = await self._user(connection, known, found.email, body.name, hashed)
-            continued = await _join(connection, request, body.invite_token, user)
-        self.desk.checks.forget_bearers(found.org_id)
-        return json_response(self.issuer.material(continued, user), status=201)
+            await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_BEARER)
+            raise Unauthorized(_INVALID_INVITATION)
+        known, hashed = await self._authenticate_or_hash(request, found.email, body.password)
+        async with self.context.database.write() as connection:
+            user = await self._reload_or_create_user(connection, known, found.email, body.name, hashed)
+            continued = await _add_member(connection, request, body.invite_token, user)
+        self.context.guards.invalidate_bearers(found.org_id)
+        return json_response(self.issuer.issue(continued, user), status=201)
 
-    async def _proof(self, request: web.Request, email: str, password: str) -> tuple[User | None, str]:
+    async def _authenticate_or_hash(self, request: web.Request, email: str, password: str) -> tuple[User | None, str]:
         """The user with the address, who has shown his password; else the hash of what is to be one. Raises
         NotRecognized, BadRequest for one that is too short to be made.
         """
-        async with self.desk.database.read() as connection:
+        async with self.context.database.read() as connection:
             known = await users.find_user_by_email(connection, email)
         if known is not None:
-            async with self.attempts.at(request, email):
-                return await self.logins.recognized(email, password), ""
+            async with self.throttle.attempt(request, email):
+                return await self.logins.authenticate(email, password), ""
         if len(password) < MIN_LENGTH:
             issue = Issue("body.password", f"Must have at least {MIN_LENGTH} characters.", "too_short")
             raise BadRequest("The request body is not valid.", [issue])
         return None, await self.passwords.hash(password)
 
-    async def _user(self, connection: AsyncConnection, known: User | None, email: str, name: str, hashed: str) -> User:
+    async def _reload_or_create_user(
+        self, connection: AsyncConnection, known: User | None, email: str, name: str, hashed: str
+    ) -> User:
         """Who was recognized, as of now; else a new one. Raises Unauthorized, EmailTaken."""
         if known is None:
             return await users.create_user(connection, email, name, hashed)
-        user = await users.still(connection, known)
+        user = await users.reload_if_unchanged(connection, known)
         if user is None:
-            raise Unauthorized(_NOT_VALID)
+            raise Unauthorized(_INVALID_INVITATION)
         return user
 
 
-def invitation_body(invitation: store.Invitation) -> Invitation:
+def invitation_body(invitation: store.StoredInvitation) -> Invitation:
     """As the API shows it."""
     return Invitation(
         id=invitation.id,
         email=invitation.email,
         role=invitation.role,
-        state=_state(invitation, datetime.now(UTC)),
+        state=_invitation_state(invitation, datetime.now(UTC)),
         invited_by_principal_id=invitation.created_by,
         created_at=format_time(invitation.created_at),
         expires_at=format_time(invitation.expires_at),
     )
 
 
-def _state(invitation: store.Invitation, now: datetime) -> State:
+def _invitation_state(invitation: store.StoredInvitation, now: datetime) -> InvitationState:
     if invitation.accepted_at is not None:
         return "ACCEPTED"
     if invitation.revoked_at is not None:
@@ -232,14 +236,14 @@ def _state(invitation: store.Invitation, now: datetime) -> State:
     return "EXPIRED" if invitation.expires_at <= now else "OPEN"
 
 
-async def _join(connection: AsyncConnection, request: web.Request, secret: str, user: User) -> Continued:
+async def _add_member(connection: AsyncConnection, request: web.Request, secret: str, user: User) -> IssuedSession:
     """Make the user a member, with a session. Raises Unauthorized when somebody else was faster, or the invitation is
     worth nothing any more; Conflict.
     """
     now = datetime.now(UTC)
     invitation = await store.find_open(connection, secret, now)
     if invitation is None or not await store.accept(connection, invitation.id, user.id, now):
-        raise Unauthorized(_NOT_VALID)
+        raise Unauthorized(_INVALID_INVITATION)
     await registry.add_membership(connection, invitation.org_id, user.id, invitation.role)
     continued = await sessions.start(connection, invitation.org_id, user.id, ("pwd",), now)
     actor = Actor(invitation.org_id, user.id, PrincipalKind.USER, token_id=continued.session.id)

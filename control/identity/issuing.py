@@ -14,14 +14,14 @@ from msgspec import Meta
 
 from chassis.errors import ServiceUnavailable
 from chassis.identity.bearer import FRESH_S
-from chassis.identity.sessions import Continued
-from chassis.identity.signing import LIFETIME, PublicKey, Signer
-from chassis.identity.signing_keys import SAY_AGAIN, find_key, list_keys, publish_key
+from chassis.identity.sessions import IssuedSession
+from chassis.identity.signing import LIFETIME, JwtSigner, PublicKey
+from chassis.identity.signing_keys import PUBLISH_INTERVAL, find_key, list_trusted_keys, publish_key
 from chassis.identity.users import User
 from chassis.relational import Database, format_time
-from chassis.rounds import Rounds
+from chassis.rounds import PeriodicTask
 from control.identity.shapes import Email, Locale, ThemeName
-from control.names import Moment, Name
+from control.names import Name, Timestamp
 
 log = structlog.get_logger(__name__)
 
@@ -46,7 +46,7 @@ class SessionUser(msgspec.Struct, frozen=True, rename="camel"):
     theme: ThemeName
     email_verified: bool
     mfa_enabled: bool
-    created_at: Moment
+    created_at: Timestamp
 
 
 class SessionMaterial(msgspec.Struct, frozen=True, rename="camel"):
@@ -64,30 +64,32 @@ class KeyWithdrawn(ServiceUnavailable):
 
 
 @dataclass(slots=True)
-class Issuer:
+class SessionIssuer:
     """Signs with the key of this process, and lets the others know of it."""
 
-    signer: Signer
+    signer: JwtSigner
     database: Database
     clock: Callable[[], float] = time.monotonic
-    _said_at: datetime | None = field(default=None, init=False)
-    _sure_until: float = field(default=-math.inf, init=False)
-    _believed: list[PublicKey] = field(default_factory=list, init=False)
-    _believed_until: float = field(default=-math.inf, init=False)
+    _published_at: datetime | None = field(default=None, init=False)
+    _trusted_until: float = field(default=-math.inf, init=False)
+    _trusted_keys: list[PublicKey] = field(default_factory=list, init=False)
+    _trusted_keys_until: float = field(default=-math.inf, init=False)
 
     async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
         """Say every hour that the key is in use, whether anybody logs in or not: tokens hang on it that were issued."""
-        rounds = Rounds(self.publish, SAY_AGAIN.total_seconds(), log, "signing key not published", at_once=True)
+        rounds = PeriodicTask(
+            self.publish, PUBLISH_INTERVAL.total_seconds(), log, "signing key not published", run_immediately=True
+        )
         rounds.start()
         yield
         await rounds.close()
 
-    async def get_ready(self) -> None:
+    async def ensure_key_published(self) -> None:
         """To be called before tokens are issued, and before anything is spent for them: from then on their signature is
         known everywhere, and was believed FRESH_S ago. Raises KeyWithdrawn, DatabaseUnavailable.
         """
-        said = self._said_at is not None and datetime.now(UTC) - self._said_at < SAY_AGAIN
-        if not said or not await self._is_sure():
+        said = self._published_at is not None and datetime.now(UTC) - self._published_at < PUBLISH_INTERVAL
+        if not said or not await self._is_trusted():
             await self.publish()
 
     async def publish(self) -> None:
@@ -95,31 +97,31 @@ class Issuer:
         now = datetime.now(UTC)
         async with self.database.write() as connection:
             believed = await publish_key(connection, self.signer.public, now)
-        self._said_at = now if believed else None
-        self._sure_until = self.clock() + FRESH_S if believed else -math.inf
+        self._published_at = now if believed else None
+        self._trusted_until = self.clock() + FRESH_S if believed else -math.inf
         if not believed:
             raise KeyWithdrawn
 
-    async def _is_sure(self) -> bool:
+    async def _is_trusted(self) -> bool:
         """Whether the key of this process is believed, as of FRESH_S ago at most."""
         now = self.clock()
-        if now >= self._sure_until:
+        if now >= self._trusted_until:
             async with self.database.read() as connection:
                 if await find_key(connection, self.signer.public.kid, datetime.now(UTC)) is None:
                     return False
-            self._sure_until = now + FRESH_S
+            self._trusted_until = now + FRESH_S
         return True
 
-    async def believed(self) -> list[PublicKey]:
+    async def trusted_keys(self) -> list[PublicKey]:
         """What tokens may be signed with, as of FRESH_S ago at most: anybody may ask. Raises DatabaseUnavailable."""
         now = self.clock()
-        if now >= self._believed_until:
+        if now >= self._trusted_keys_until:
             async with self.database.read() as connection:
-                self._believed = await list_keys(connection, datetime.now(UTC))
-            self._believed_until = now + FRESH_S
-        return self._believed
+                self._trusted_keys = await list_trusted_keys(connection, datetime.now(UTC))
+            self._trusted_keys_until = now + FRESH_S
+        return self._trusted_keys
 
-    def material(self, continued: Continued, user: User) -> SessionMaterial:
+    def issue(self, continued: IssuedSession, user: User) -> SessionMaterial:
         """For the one who has just logged in, or goes on."""
         session = continued.session
         signed = self.signer.sign(

@@ -9,19 +9,19 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.access import bearer, reach
+from chassis.access import authorization_context, bearer
 from chassis.errors import NotFound
 from chassis.identity import members as store
-from chassis.identity.members import Member as StoredMember
-from chassis.operation import Answer, Body, Operation, Parameter, json_content
+from chassis.identity.members import StoredMember
+from chassis.operation import Body, Operation, Parameter, ResponseSpec, json_content
 from chassis.relational import format_time
 from chassis.web import Route, json_response, request_id
 from control.audit.record import record
-from control.desk import Desk
+from control.desk import HandlerContext
 from control.identity.invitations import TAG
 from control.identity.shapes import PRINCIPAL_ID, Email
-from control.names import Moment, Name
-from control.paging import PAGE, NextCursor, page_body, requested_page
+from control.names import Name, Timestamp
+from control.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
 from proto.identity import PrincipalKind, Role, Scope
 
 
@@ -41,7 +41,7 @@ class Member(msgspec.Struct, frozen=True, rename="camel"):
     role: Role
     owner_principal_id: str | None
     mfa_enabled: bool
-    created_at: Moment
+    created_at: Timestamp
 
 
 class MemberPage(msgspec.Struct, rename="camel"):
@@ -53,24 +53,26 @@ class MemberPage(msgspec.Struct, rename="camel"):
 
 
 _ID: Final = Parameter("principalId", "path", Annotated[str, Meta(min_length=1)], "The member.")
-LIST: Final = Operation("listMembers", TAG, (Answer("A page.", json_content(MemberPage)),), PAGE)
-SHOW: Final = Operation("showMember", TAG, (Answer("The member.", json_content(Member)),), (_ID,))
+LIST: Final = Operation("listMembers", TAG, (ResponseSpec("A page.", json_content(MemberPage)),), PAGE_PARAMETERS)
+SHOW: Final = Operation("showMember", TAG, (ResponseSpec("The member.", json_content(Member)),), (_ID,))
 CHANGE: Final = Operation(
     "changeMember",
     TAG,
-    (Answer("The member as it is now.", json_content(Member)),),
+    (ResponseSpec("The member as it is now.", json_content(Member)),),
     (_ID,),
     body=Body(json_content(RoleChange), example={"role": "ADMIN"}),
-    refused=(409,),
+    error_statuses=(409,),
 )
-REMOVE: Final = Operation("removeMember", TAG, (Answer("No member any more.", status=204),), (_ID,), refused=(409,))
+REMOVE: Final = Operation(
+    "removeMember", TAG, (ResponseSpec("No member any more.", status=204),), (_ID,), error_statuses=(409,)
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
     """The handlers, with what they need."""
 
-    desk: Desk
+    context: HandlerContext
 
     def routes(self) -> list[Route]:
         """Every route of this resource with its scope."""
@@ -84,17 +86,19 @@ class Members:
 
     async def list(self, request: web.Request) -> web.StreamResponse:
         """List members: users, agents and services."""
-        org_id = reach(request).org_id
+        org_id = authorization_context(request).org_id
         binding = f"members of {org_id}".encode()
-        page = requested_page(request, self.desk.cursors, binding)
-        async with self.desk.database.read() as connection:
+        page = parse_page_request(request, self.context.cursors, binding)
+        async with self.context.database.read() as connection:
             found = await store.list_members(connection, org_id, page.after or "", page.limit + 1)
-        return json_response(page_body(found, page, member_body, lambda one: one.id, self.desk.cursors, binding))
+        return json_response(page_body(found, page, member_body, lambda one: one.id, self.context.cursors, binding))
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Show a member."""
-        async with self.desk.database.read() as connection:
-            found = await existing(connection, reach(request).org_id, request.match_info["principalId"])
+        async with self.context.database.read() as connection:
+            found = await get_member(
+                connection, authorization_context(request).org_id, request.match_info["principalId"]
+            )
         return json_response(member_body(found))
 
     async def change(self, request: web.Request) -> web.StreamResponse:
@@ -103,18 +107,18 @@ class Members:
         Owners are made, changed and removed by owners; nobody gives a role that reaches further than his own token.
         409 for the last owner.
         """
-        caller = reach(request)
-        async with self.desk.database.read() as connection:
-            found = await existing(connection, caller.org_id, request.match_info["principalId"])
+        caller = authorization_context(request)
+        async with self.context.database.read() as connection:
+            found = await get_member(connection, caller.org_id, request.match_info["principalId"])
         store.require_changeable(caller, found)  # 404 and 403 come before 400
-        body = await self.desk.read(request, RoleChange)
-        async with self.desk.change(request) as (connection, caller):
-            found = await existing(connection, caller.org_id, request.match_info["principalId"])
+        body = await self.context.read_body(request, RoleChange)
+        async with self.context.write_transaction(request) as (connection, caller):
+            found = await get_member(connection, caller.org_id, request.match_info["principalId"])
             await store.change_role(connection, caller, found, body.role)
-            changed = await existing(connection, caller.org_id, found.id)
+            changed = await get_member(connection, caller.org_id, found.id)
             told = {"role": body.role.value, "before": found.role.value}
             await record(connection, caller, "member.update", found.id, told, request_id(request))
-        self.desk.checks.forget_bearers(caller.org_id)
+        self.context.guards.invalidate_bearers(caller.org_id)
         return json_response(member_body(changed))
 
     async def remove(self, request: web.Request) -> web.StreamResponse:
@@ -123,16 +127,16 @@ class Members:
         His tokens and sessions in the organization end, and agents and services that he owns stop working: hand them
         to another owner before, if they are to go on. 409 for the last owner.
         """
-        async with self.desk.change(request) as (connection, caller):
-            found = await existing(connection, caller.org_id, request.match_info["principalId"])
+        async with self.context.write_transaction(request) as (connection, caller):
+            found = await get_member(connection, caller.org_id, request.match_info["principalId"])
             await store.remove(connection, caller, found, datetime.now(UTC))
             told = {"role": found.role.value, "kind": found.kind.value}
             await record(connection, caller, "member.remove", found.id, told, request_id(request))
-        self.desk.checks.forget_bearers(caller.org_id)
+        self.context.guards.invalidate_bearers(caller.org_id)
         return web.Response(status=204)
 
 
-async def existing(connection: AsyncConnection, org_id: str, principal_id: str) -> StoredMember:
+async def get_member(connection: AsyncConnection, org_id: str, principal_id: str) -> StoredMember:
     """Raises NotFound."""
     if PRINCIPAL_ID.fullmatch(principal_id) is None:  # a path may hold what no database column takes
         raise NotFound

@@ -11,7 +11,7 @@ from chassis.errors import ServiceUnavailable
 
 MIN_LENGTH: Final = 12  # characters
 MAX_LENGTH: Final = 200
-AT_ONCE: Final = 2  # each takes 64 MiB and a core
+MAX_CONCURRENT: Final = 2  # each takes 64 MiB and a core
 MAX_WAITING: Final = 32
 
 # The second recommended option of RFC 9106, 4.
@@ -23,37 +23,37 @@ class Passwords:
 
     def __init__(self) -> None:
         self._hasher = HASHER
-        self._decoy = ""  # what is compared where there is nothing to compare; made when it is needed
-        self._turn = asyncio.Semaphore(AT_ONCE)
+        self._dummy_hash = ""  # what is compared where there is nothing to compare; made when it is needed
+        self._semaphore = asyncio.Semaphore(MAX_CONCURRENT)
         self._waiting = 0
 
     async def hash(self, password: str) -> str:
         """What is stored: parameters, salt and hash."""
-        return await self._in_turn(_normal(password))
+        return await self._run_limited(_normalize(password))
 
     async def matches(self, stored: str | None, password: str) -> bool:
         """Whether it is the password. Without a stored one it never is, and that takes as long to say."""
-        if not self._decoy:
-            self._decoy = await self._in_turn("nobody's password")
-        found = await self._in_turn(_normal(password), stored or self._decoy)
+        if not self._dummy_hash:
+            self._dummy_hash = await self._run_limited("nobody's password")
+        found = await self._run_limited(_normalize(password), stored or self._dummy_hash)
         return stored is not None and found == stored
 
-    def is_dated(self, stored: str) -> bool:
+    def needs_rehash(self, stored: str) -> bool:
         """Whether it was hashed with other parameters than a new one would be."""
         return self._hasher.check_needs_rehash(stored)
 
-    async def _in_turn(self, password: str, stored: str | None = None) -> str:
+    async def _run_limited(self, password: str, stored: str | None = None) -> str:
         """A new hash; with `stored` that, when it is of this password, else nothing."""
         if self._waiting >= MAX_WAITING:
             raise ServiceUnavailable("Too many passwords are being compared.")
         self._waiting += 1
         try:
-            async with self._turn:
-                return await asyncio.to_thread(self._work, password, stored)
+            async with self._semaphore:
+                return await asyncio.to_thread(self._hash_or_verify, password, stored)
         finally:
             self._waiting -= 1
 
-    def _work(self, password: str, stored: str | None) -> str:
+    def _hash_or_verify(self, password: str, stored: str | None) -> str:
         if stored is None:
             return self._hasher.hash(password)
         try:
@@ -63,6 +63,6 @@ class Passwords:
         return stored
 
 
-def _normal(password: str) -> str:
+def _normalize(password: str) -> str:
     """The same characters however a keyboard composes them (NIST SP 800-63B, 5.1.1.2)."""
     return unicodedata.normalize("NFKC", password)

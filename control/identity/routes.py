@@ -2,37 +2,39 @@
 
 from pathlib import Path
 
-from chassis.identity.signing import Signer
+from chassis.identity.signing import JwtSigner
 from chassis.keyfile import load_or_create_key
-from chassis.sealing import Sealer
-from chassis.web import Resource, Route
-from control.desk import Desk
+from chassis.sealing import SecretBox
+from chassis.web import CleanupContext, Route
+from control.desk import HandlerContext
 from control.identity.account import Accounts
-from control.identity.attempts import Attempts
-from control.identity.factors import Factors
+from control.identity.attempts import LoginThrottle
+from control.identity.factors import MfaSecrets
 from control.identity.invitations import Invitations
-from control.identity.issuing import Issuer
+from control.identity.issuing import SessionIssuer
 from control.identity.login import Logins
 from control.identity.members import Members
 from control.identity.passwords import Passwords
 from control.identity.principals import Principals
-from control.identity.second_factor import SecondFactors
-from control.identity.tokens import Tokens
+from control.identity.second_factor import Mfa
+from control.identity.tokens import AccessTokens
 
 
-def assemble(desk: Desk, sealer: Sealer, data_dir: Path) -> tuple[list[Route], list[Resource]]:
+def build_identity_routes(
+    context: HandlerContext, secret_box: SecretBox, data_dir: Path
+) -> tuple[list[Route], list[CleanupContext]]:
     """Raises KeyFileUnusable when the signing key in the data directory cannot be used."""
-    attempts, passwords, factors = Attempts(), Passwords(), Factors(sealer)
-    signer = Signer.of(load_or_create_key(data_dir / "signing.key", "signing key"))
-    issuer = Issuer(signer, desk.database)
-    logins = Logins(desk, attempts, passwords, factors, issuer)
+    attempts, passwords, factors = LoginThrottle(), Passwords(), MfaSecrets(secret_box)
+    signer = JwtSigner.from_seed(load_or_create_key(data_dir / "signing.key", "signing key"))
+    issuer = SessionIssuer(signer, context.database)
+    logins = Logins(context, attempts, passwords, factors, issuer)
     routes = [
         *logins.routes(),
-        *SecondFactors(desk, attempts, passwords, factors, issuer).routes(),
-        *Accounts(desk, attempts, passwords).routes(),
-        *Members(desk).routes(),
-        *Invitations(desk, attempts, passwords, logins, issuer).routes(),
-        *Principals(desk).routes(),
-        *Tokens(desk).routes(),
+        *Mfa(context, attempts, passwords, factors, issuer).routes(),
+        *Accounts(context, attempts, passwords).routes(),
+        *Members(context).routes(),
+        *Invitations(context, attempts, passwords, logins, issuer).routes(),
+        *Principals(context).routes(),
+        *AccessTokens(context).routes(),
     ]
     return routes, [issuer.running]

@@ -31,11 +31,11 @@ AvatarUrl = Annotated[
 ]
 ThemeName = Literal["system", "light", "dark"]
 NewPassword = Annotated[str, Meta(min_length=MIN_LENGTH, max_length=MAX_LENGTH)]
-GivenPassword = Annotated[str, Meta(min_length=1, max_length=MAX_LENGTH)]  # whatever rule it was made under
-GivenCode = Annotated[
+PasswordInput = Annotated[str, Meta(min_length=1, max_length=MAX_LENGTH)]  # whatever rule it was made under
+MfaCodeInput = Annotated[
     str, Meta(min_length=6, max_length=17, description="Six digits of an authenticator app, or a recovery code.")
 ]
-GivenSecret = Annotated[str, Meta(min_length=1, max_length=128)]
+SecretInput = Annotated[str, Meta(min_length=1, max_length=128)]
 
 PRINCIPAL_ID: Final = re.compile(r"prn_[0-9a-z]{26}")
 TOKEN_ID: Final = re.compile(r"tok_[0-9a-z]{26}")

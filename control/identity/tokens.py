@@ -8,22 +8,22 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta
 
-from chassis.access import bearer, reach
+from chassis.access import authorization_context, bearer
 from chassis.errors import Forbidden, NotFound
 from chassis.identity import registry
 from chassis.identity import tokens as store
-from chassis.identity.descent import Ended
-from chassis.identity.members import Member
-from chassis.identity.model import Reach
-from chassis.operation import Answer, Body, Operation, Parameter, json_content
+from chassis.identity.descent import RevokedCounts
+from chassis.identity.members import StoredMember
+from chassis.identity.model import AuthorizationContext
+from chassis.operation import Body, Operation, Parameter, ResponseSpec, json_content
 from chassis.relational import format_time
 from chassis.web import Route, json_response, request_id
 from control.audit.record import record
-from control.desk import Desk
-from control.identity.principals import TAG, visible
+from control.desk import HandlerContext
+from control.identity.principals import TAG, get_visible_member
 from control.identity.shapes import PRINCIPAL_ID, TOKEN_ID
-from control.names import Moment, Name
-from control.paging import PAGE, NextCursor, page_body, requested_page
+from control.names import Name, Timestamp
+from control.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
 from proto.identity import Role, Scope
 
 MAX_DAYS: Final = 3_650
@@ -47,10 +47,10 @@ class Token(msgspec.Struct, frozen=True, rename="camel"):
     scopes: list[str] | None
     on_behalf_of_principal_id: Annotated[str | None, Meta(description="For whom whoever holds it acts (RFC 8693).")]
     act_chain: Annotated[list[str], Meta(description="Who acts for him, the holder first.")]
-    created_at: Moment
-    expires_at: Moment | None
-    last_used_at: Annotated[Moment | None, Meta(description="To the minute.")]
-    revoked_at: Moment | None
+    created_at: Timestamp
+    expires_at: Timestamp | None
+    last_used_at: Annotated[Timestamp | None, Meta(description="To the minute.")]
+    revoked_at: Timestamp | None
 
 
 class MadeToken(Token, frozen=True, rename="camel"):
@@ -69,26 +69,28 @@ class TokenPage(msgspec.Struct, rename="camel"):
 
 _HOLDER: Final = Parameter("principalId", "path", Annotated[str, Meta(min_length=1)], "The holder.")
 _ID: Final = Parameter("tokenId", "path", Annotated[str, Meta(min_length=1)], "The token.")
-_PAGE_ANSWER: Final = (Answer("A page.", json_content(TokenPage)),)
-_MADE: Final = (Answer("The token, with its secret.", json_content(MadeToken), 201),)
-_GONE: Final = (Answer("It is revoked.", status=204),)
+_PAGE_RESPONSE: Final = (ResponseSpec("A page.", json_content(TokenPage)),)
+_CREATED_RESPONSE: Final = (ResponseSpec("The token, with its secret.", json_content(MadeToken), 201),)
+_REVOKED_RESPONSE: Final = (ResponseSpec("It is revoked.", status=204),)
 _BODY: Final = Body(
     json_content(NewToken),
     example={"name": "CI", "scopes": ["approvals:read", "approvals:write"], "expiresInDays": 90},
 )
-LIST: Final = Operation("listTokens", TAG, _PAGE_ANSWER, PAGE)
-CREATE: Final = Operation("createToken", TAG, _MADE, body=_BODY, refused=(409,))
-REVOKE: Final = Operation("revokeToken", TAG, _GONE, (_ID,))
-LIST_OF: Final = Operation("listTokensOfPrincipal", TAG, _PAGE_ANSWER, (_HOLDER, *PAGE))
-CREATE_OF: Final = Operation("createTokenOfPrincipal", TAG, _MADE, (_HOLDER,), body=_BODY, refused=(409,))
-REVOKE_OF: Final = Operation("revokeTokenOfPrincipal", TAG, _GONE, (_HOLDER, _ID))
+LIST: Final = Operation("listTokens", TAG, _PAGE_RESPONSE, PAGE_PARAMETERS)
+CREATE: Final = Operation("createToken", TAG, _CREATED_RESPONSE, body=_BODY, error_statuses=(409,))
+REVOKE: Final = Operation("revokeToken", TAG, _REVOKED_RESPONSE, (_ID,))
+LIST_OF_PRINCIPAL: Final = Operation("listTokensOfPrincipal", TAG, _PAGE_RESPONSE, (_HOLDER, *PAGE_PARAMETERS))
+CREATE_OF_PRINCIPAL: Final = Operation(
+    "createTokenOfPrincipal", TAG, _CREATED_RESPONSE, (_HOLDER,), body=_BODY, error_statuses=(409,)
+)
+REVOKE_OF_PRINCIPAL: Final = Operation("revokeTokenOfPrincipal", TAG, _REVOKED_RESPONSE, (_HOLDER, _ID))
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class AccessTokens:
     """The handlers, with what they need. Without a principal in the path they are about the caller."""
 
-    desk: Desk
+    context: HandlerContext
 
     def routes(self) -> list[Route]:
         """Every route of this resource with its scope."""
@@ -98,14 +100,14 @@ class Tokens:
             Route("GET", own, self.list, access, operation=LIST),
             Route("POST", own, self.create, access, operation=CREATE),
             Route("DELETE", own + "/{tokenId}", self.revoke, access, operation=REVOKE),
-            Route("GET", of, self.list_of, access, operation=LIST_OF),
-            Route("POST", of, self.create_of, access, operation=CREATE_OF),
-            Route("DELETE", of + "/{tokenId}", self.revoke_of, access, operation=REVOKE_OF),
+            Route("GET", of, self.list_of_principal, access, operation=LIST_OF_PRINCIPAL),
+            Route("POST", of, self.create_of_principal, access, operation=CREATE_OF_PRINCIPAL),
+            Route("DELETE", of + "/{tokenId}", self.revoke_of_principal, access, operation=REVOKE_OF_PRINCIPAL),
         ]
 
     async def list(self, request: web.Request) -> web.StreamResponse:
         """List one's tokens, newest first, those that work no more among them."""
-        return await self._list(request, reach(request).principal_id)
+        return await self._list(request, authorization_context(request).principal_id)
 
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Create a token for oneself.
@@ -113,7 +115,7 @@ class Tokens:
         It reaches no further and lasts no longer than the token that it is created with. Its secret is in this answer
         and nowhere after.
         """
-        return await self._create(request, reach(request).principal_id)
+        return await self._create(request, authorization_context(request).principal_id)
 
     async def revoke(self, request: web.Request) -> web.StreamResponse:
         """Revoke one of one's tokens.
@@ -121,16 +123,16 @@ class Tokens:
         So are the tokens that were created with it, what was created with those, and open invitations made with any of
         them. They stop working in this process at once, in others within five seconds. Again: the same answer.
         """
-        return await self._revoke(request, reach(request).principal_id)
+        return await self._revoke(request, authorization_context(request).principal_id)
 
-    async def list_of(self, request: web.Request) -> web.StreamResponse:
+    async def list_of_principal(self, request: web.Request) -> web.StreamResponse:
         """List the tokens of a principal.
 
         Of what one owns, and with `members:read` of everybody.
         """
         return await self._list(request, request.match_info["principalId"])
 
-    async def create_of(self, request: web.Request) -> web.StreamResponse:
+    async def create_of_principal(self, request: web.Request) -> web.StreamResponse:
         """Create a token for an agent or service that one owns.
 
         A user's agent acts on his behalf: whatever it does with the token says so. A token never reaches further or
@@ -138,7 +140,7 @@ class Tokens:
         """
         return await self._create(request, request.match_info["principalId"])
 
-    async def revoke_of(self, request: web.Request) -> web.StreamResponse:
+    async def revoke_of_principal(self, request: web.Request) -> web.StreamResponse:
         """Revoke a token of a principal.
 
         Of what one owns, and with `members:write` of everybody; but those of owners are revoked by owners alone. What
@@ -147,25 +149,25 @@ class Tokens:
         return await self._revoke(request, request.match_info["principalId"])
 
     async def _list(self, request: web.Request, principal_id: str) -> web.StreamResponse:
-        caller = reach(request)
-        async with self.desk.database.read() as connection:
-            holder = await visible(connection, caller, principal_id)
+        caller = authorization_context(request)
+        async with self.context.database.read() as connection:
+            holder = await get_visible_member(connection, caller, principal_id)
             binding = f"tokens of {holder.id} in {caller.org_id}".encode()
-            page = requested_page(request, self.desk.cursors, binding)
+            page = parse_page_request(request, self.context.cursors, binding)
             found = await store.list_tokens(connection, caller.org_id, holder.id, page.after, page.limit + 1)
-        return json_response(page_body(found, page, token_body, lambda one: one.id, self.desk.cursors, binding))
+        return json_response(page_body(found, page, token_body, lambda one: one.id, self.context.cursors, binding))
 
     async def _create(self, request: web.Request, principal_id: str) -> web.StreamResponse:
-        caller = reach(request)
-        async with self.desk.database.read() as connection:
-            holder = await visible(connection, caller, principal_id)
-        store.require_mintable(caller, holder)  # 404 and 403 come before what is wrong with the body
-        body = await self.desk.read(request, NewToken)
+        caller = authorization_context(request)
+        async with self.context.database.read() as connection:
+            holder = await get_visible_member(connection, caller, principal_id)
+        store.require_can_issue(caller, holder)  # 404 and 403 come before what is wrong with the body
+        body = await self.context.read_body(request, NewToken)
         days = body.expires_in_days
         expires_at = None if days is None else datetime.now(UTC) + timedelta(days=days)
-        async with self.desk.change(request) as (connection, caller):
-            holder = await visible(connection, caller, principal_id)
-            made = await store.mint(connection, caller, holder, body.name, body.scopes, expires_at)
+        async with self.context.write_transaction(request) as (connection, caller):
+            holder = await get_visible_member(connection, caller, principal_id)
+            made = await store.issue_token(connection, caller, holder, body.name, body.scopes, expires_at)
             found = await store.find_token(connection, caller.org_id, holder.id, made.id)
             if found is None:
                 raise LookupError(f"{made.id} was made a moment ago")
@@ -183,21 +185,21 @@ class Tokens:
         token_id = request.match_info["tokenId"]
         if TOKEN_ID.fullmatch(token_id) is None:  # a path may hold what no database column takes
             raise NotFound
-        async with self.desk.change(request) as (connection, caller):
-            holder = await visible(connection, caller, principal_id)
+        async with self.context.write_transaction(request) as (connection, caller):
+            holder = await get_visible_member(connection, caller, principal_id)
             token = await store.find_token(connection, caller.org_id, holder.id, token_id)
             if token is None:
                 raise NotFound
             _require_revoker(caller, holder)
             if token.revoked_at is None:
                 ended = await registry.revoke_token(connection, caller.org_id, token_id)
-                told = {"holder": holder.id} | _with_it(ended)
+                told = {"holder": holder.id} | _revoked_counts(ended)
                 await record(connection, caller, "token.revoke", token_id, told, request_id(request))
-        self.desk.checks.forget_bearers(caller.org_id)
+        self.context.guards.invalidate_bearers(caller.org_id)
         return web.Response(status=204)
 
 
-def token_body(token: store.Token) -> Token:
+def token_body(token: store.StoredToken) -> Token:
     """As the API shows it."""
     return Token(
         id=token.id,
@@ -208,13 +210,13 @@ def token_body(token: store.Token) -> Token:
         on_behalf_of_principal_id=token.subject_id,
         act_chain=list(token.chain),
         created_at=format_time(token.created_at),
-        expires_at=_moment(token.expires_at),
-        last_used_at=_moment(token.last_used_at),
-        revoked_at=_moment(token.revoked_at),
+        expires_at=_time_or_none(token.expires_at),
+        last_used_at=_time_or_none(token.last_used_at),
+        revoked_at=_time_or_none(token.revoked_at),
     )
 
 
-def _require_revoker(caller: Reach, holder: Member) -> None:
+def _require_revoker(caller: AuthorizationContext, holder: StoredMember) -> None:
     if caller.principal_id in (holder.id, holder.owner_id):
         return
     if holder.role is Role.OWNER and caller.role is not Role.OWNER:
@@ -223,10 +225,10 @@ def _require_revoker(caller: Reach, holder: Member) -> None:
         raise Forbidden(f"Tokens of others are revoked with the scope {Scope.MEMBERS_WRITE}.")
 
 
-def _with_it(ended: Ended | None) -> dict[str, int]:
+def _revoked_counts(ended: RevokedCounts | None) -> dict[str, int]:
     """How much ended with a token, as the audit tells it; nothing of what there was none of."""
     return {} if ended is None else {name: count for name, count in ended._asdict().items() if count > 0}
 
 
-def _moment(time: datetime | None) -> str | None:
+def _time_or_none(time: datetime | None) -> str | None:
     return None if time is None else format_time(time)

@@ -6,9 +6,9 @@ import msgspec
 from msgspec import Meta
 
 from chassis.relational import format_time
-from control.names import Moment, Name, Slug
+from control.names import Name, Slug, Timestamp
 from control.paging import NextCursor
-from control.policies.engine import minimum, reason
+from control.policies.engine import reason, required_approvals
 from control.policies.model import (
     DEFAULT_TTL_MINUTES,
     MAX_APPROVERS,
@@ -19,18 +19,18 @@ from control.policies.model import (
     Rule,
     Source,
 )
-from control.policies.pattern import ACTION_PATTERN, MAX_LENGTH, PATTERN_PATTERN
+from control.policies.pattern import ACTION_GLOB_PATTERN, ACTION_NAME_PATTERN, MAX_LENGTH
 from control.policies.tables import MAX_TARGET_TYPE_LENGTH
 from proto.identity import VISIBLE_PATTERN, Role
 
 POLICY_ID_PATTERN: Final = "^pol_[0-9a-z]{26}$"
-MAX_MACHINES: Final = 50
+MAX_MACHINE_APPROVERS: Final = 50
 
 ActionName = Annotated[
     str,
     Meta(
         max_length=MAX_LENGTH,
-        pattern=ACTION_PATTERN,
+        pattern=ACTION_NAME_PATTERN,
         description="Must be lower-case words joined by dots, `domain.verb`: 2 to 8 of them.",
     ),
 ]
@@ -38,7 +38,7 @@ ActionPattern = Annotated[
     str,
     Meta(
         max_length=MAX_LENGTH,
-        pattern=PATTERN_PATTERN,
+        pattern=ACTION_GLOB_PATTERN,
         description="Must be an action, with * for any one word, or ** at its end for one or more; ** is every action.",
     ),
 ]
@@ -57,12 +57,15 @@ DecidingRole = Literal["MEMBER", "ADMIN", "OWNER"]  # those of DECIDING_ROLES
 ApproverRoles = Annotated[
     list[DecidingRole], Meta(min_length=1, max_length=3, description="Roles of those who may decide. For ASK.")
 ]
-PrincipalId = Annotated[
+MachineId = Annotated[
     str, Meta(min_length=1, max_length=32, pattern=r"^[0-9a-z_]+(?!\n)$", description="Must be an id.")
 ]
-Machines = Annotated[
-    list[PrincipalId],
-    Meta(max_length=MAX_MACHINES, description="Agents and services whose approvals count; others' do not. For ASK."),
+MachineApproverIds = Annotated[
+    list[MachineId],
+    Meta(
+        max_length=MAX_MACHINE_APPROVERS,
+        description="Agents and services whose approvals count; others' do not. For ASK.",
+    ),
 ]
 
 
@@ -77,7 +80,7 @@ class NewPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     target_type: TargetType | None = None
     min_approvers: MinApprovers = 1
     approver_roles: ApproverRoles = msgspec.field(default_factory=lambda: ["MEMBER", "ADMIN", "OWNER"])
-    machine_approver_ids: Machines = []
+    machine_approver_ids: MachineApproverIds = []
     ttl_minutes: TtlMinutes = DEFAULT_TTL_MINUTES
     enabled: bool = True
 
@@ -92,7 +95,7 @@ class PolicyChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
     target_type: TargetType | msgspec.UnsetType | None = msgspec.UNSET
     min_approvers: MinApprovers | msgspec.UnsetType = msgspec.UNSET
     approver_roles: ApproverRoles | msgspec.UnsetType = msgspec.UNSET
-    machine_approver_ids: Machines | msgspec.UnsetType = msgspec.UNSET
+    machine_approver_ids: MachineApproverIds | msgspec.UnsetType = msgspec.UNSET
     ttl_minutes: TtlMinutes | msgspec.UnsetType = msgspec.UNSET
     enabled: bool | msgspec.UnsetType = msgspec.UNSET
 
@@ -110,11 +113,11 @@ class ApprovalPolicy(msgspec.Struct, frozen=True, rename="camel"):
     risk_class: RiskClass
     min_approvers: MinApprovers
     approver_roles: list[Role]
-    machine_approver_ids: Machines
+    machine_approver_ids: MachineApproverIds
     ttl_minutes: TtlMinutes
     enabled: bool
-    created_at: Moment
-    updated_at: Moment
+    created_at: Timestamp
+    updated_at: Timestamp
 
 
 class PolicyPage(msgspec.Struct, rename="camel"):
@@ -187,7 +190,7 @@ def dry_run_body(ranked: list[Rule]) -> DryRunResult:
         decision=first.effect,
         risk_class=first.risk_class,
         reason=reason(first),
-        min_approvers=minimum(first),
+        min_approvers=required_approvals(first),
         policy_source=first.source,
         policy_id=first.policy_id,
         approver_roles=[*first.approver_roles],

@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.errors import NotFound
 from chassis.identity import registry
-from chassis.identity.standing import Standing, standings, with_owners
+from chassis.identity.standing import MembershipStatus, load_membership_statuses, with_owner_chain
 from chassis.validation import Issues
 from control.policies import store
 from control.policies.bodies import DryRun, NewPolicy, PolicyChange
@@ -19,13 +19,13 @@ B = TypeVar("B")
 # Records issues of the organization's body; the answer is the id of the project it names, None for none.
 Check = Callable[[AsyncConnection, str, B, Issues], Awaitable[int | None]]
 
-_MACHINES: Final = "body.machineApproverIds"
+_MACHINES_PATH: Final = "body.machineApproverIds"
 
 
 async def check_new(connection: AsyncConnection, org_id: str, body: NewPolicy, issues: Issues) -> int | None:
     """Of a policy that is to be made."""
     await _check_machines(connection, org_id, body.machine_approver_ids, body.approver_roles, issues)
-    return await project_of(connection, org_id, body.project_slug, "body.projectSlug", issues)
+    return await resolve_project_id(connection, org_id, body.project_slug, "body.projectSlug", issues)
 
 
 async def check_change(
@@ -48,10 +48,10 @@ async def check_change(
 
 async def check_dry_run(connection: AsyncConnection, org_id: str, body: DryRun, issues: Issues) -> int | None:
     """Of a request that is not made."""
-    return await project_of(connection, org_id, body.project_tag, "body.projectTag", issues)
+    return await resolve_project_id(connection, org_id, body.project_tag, "body.projectTag", issues)
 
 
-async def project_of(
+async def resolve_project_id(
     connection: AsyncConnection, org_id: str, slug: str | None, path: str, issues: Issues
 ) -> int | None:
     """Id of the organization's project; None for None. Records an issue, blaming `path`, when there is none."""
@@ -69,22 +69,22 @@ async def _check_machines(
     """Records an issue for each that is no agent or service of the organization, or that can never decide, for lack of
     one of `roles` in it or in an owner of it.
     """
-    found = await standings(connection, org_id, machines) if machines else {}
+    found = await load_membership_statuses(connection, org_id, machines) if machines else {}
     for number, one in enumerate(machines):
         if not _is_machine(found, one):
-            issues.add(f"{_MACHINES}[{number}]", "There is no such agent or service.", "unknown")
+            issues.add(f"{_MACHINES_PATH}[{number}]", "There is no such agent or service.", "unknown")
         elif not _can_decide(found, one, roles):
             issues.add(
-                f"{_MACHINES}[{number}]",
+                f"{_MACHINES_PATH}[{number}]",
                 "It cannot decide: it or an owner of it is disabled, has left, or has no role that decides.",
                 "cannot_decide",
             )
 
 
-def _is_machine(found: Mapping[str, Standing], one: str) -> bool:
+def _is_machine(found: Mapping[str, MembershipStatus], one: str) -> bool:
     return one in found and found[one].kind is not PrincipalKind.USER and found[one].role is not None
 
 
-def _can_decide(found: Mapping[str, Standing], one: str, roles: Sequence[str]) -> bool:
-    everyone = [found[each] for each in with_owners([one], found)]
-    return all(not each.disabled and each.role in roles for each in everyone)
+def _can_decide(found: Mapping[str, MembershipStatus], one: str, roles: Sequence[str]) -> bool:
+    everyone = [found[each] for each in with_owner_chain([one], found)]
+    return all(not each.is_disabled and each.role in roles for each in everyone)

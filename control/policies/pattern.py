@@ -9,9 +9,9 @@ from typing import Final
 
 MAX_LENGTH: Final = 120
 MAX_SEGMENTS: Final = 8
-ACTION_PATTERN: Final = r"^[a-z][a-z0-9_-]*(?:\.[a-z0-9][a-z0-9_-]*){1,7}(?!\n)$"
+ACTION_NAME_PATTERN: Final = r"^[a-z][a-z0-9_-]*(?:\.[a-z0-9][a-z0-9_-]*){1,7}(?!\n)$"
 _SEGMENT: Final = r"(?:[a-z0-9][a-z0-9_-]*|\*)"
-PATTERN_PATTERN: Final = rf"^(?:\*\*|(?:{_SEGMENT}\.){{1,7}}(?:{_SEGMENT}|\*\*))(?!\n)$"
+ACTION_GLOB_PATTERN: Final = rf"^(?:\*\*|(?:{_SEGMENT}\.){{1,7}}(?:{_SEGMENT}|\*\*))(?!\n)$"
 
 _LITERAL: Final = 2
 _RANKS: Final = {"**": 0, "*": 1}

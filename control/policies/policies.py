@@ -11,14 +11,14 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.access import bearer, reach
+from chassis.access import authorization_context, bearer
 from chassis.errors import NotFound
-from chassis.operation import Answer, Body, Operation, Parameter, Tag, json_content
+from chassis.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
 from chassis.validation import Issues
 from chassis.web import Route, json_response, request_id
 from control.audit.record import record
-from control.desk import Desk
-from control.paging import PAGE, page_body, requested_page
+from control.desk import HandlerContext
+from control.paging import PAGE_PARAMETERS, page_body, parse_page_request
 from control.policies import store
 from control.policies.bodies import (
     POLICY_ID_PATTERN,
@@ -32,23 +32,25 @@ from control.policies.bodies import (
     policy_body,
 )
 from control.policies.checks import Check, check_change, check_dry_run, check_new
-from control.policies.engine import Question, ranked
+from control.policies.engine import PolicyQuery, rank_rules
 from control.policies.model import Policy
 from proto.identity import Scope
 
-_ID: Final = re.compile(POLICY_ID_PATTERN[1:-1])
-_NOT_VALID: Final = "The request body is not valid."
-_STAND_INS: Final = {"name": "x", "actionPattern": "**", "effect": "ASK", "riskClass": "LOW"}
-_OF_ONE: Final = (Parameter("policyId", "path", Annotated[str, Meta(min_length=1)], "The policy."),)
+_POLICY_ID: Final = re.compile(POLICY_ID_PATTERN[1:-1])
+_INVALID_BODY: Final = "The request body is not valid."
+_PLACEHOLDERS: Final = {"name": "x", "actionPattern": "**", "effect": "ASK", "riskClass": "LOW"}
+_ID_PARAMETERS: Final = (Parameter("policyId", "path", Annotated[str, Meta(min_length=1)], "The policy."),)
 
 B = TypeVar("B")
 
 TAG: Final = Tag("approval-policies", "Which actions are allowed, asked about or denied.")
-LIST: Final = Operation("listApprovalPolicies", TAG, (Answer("A page.", json_content(PolicyPage)),), PAGE)
+LIST: Final = Operation(
+    "listApprovalPolicies", TAG, (ResponseSpec("A page.", json_content(PolicyPage)),), PAGE_PARAMETERS
+)
 CREATE: Final = Operation(
     "createApprovalPolicy",
     TAG,
-    (Answer("The policy.", json_content(ApprovalPolicy), 201),),
+    (ResponseSpec("The policy.", json_content(ApprovalPolicy), 201),),
     body=Body(
         json_content(NewPolicy),
         example={
@@ -59,21 +61,23 @@ CREATE: Final = Operation(
             "minApprovers": 2,
         },
     ),
-    refused=(409,),
+    error_statuses=(409,),
 )
-SHOW: Final = Operation("showApprovalPolicy", TAG, (Answer("The policy.", json_content(ApprovalPolicy)),), _OF_ONE)
+SHOW: Final = Operation(
+    "showApprovalPolicy", TAG, (ResponseSpec("The policy.", json_content(ApprovalPolicy)),), _ID_PARAMETERS
+)
 CHANGE: Final = Operation(
     "changeApprovalPolicy",
     TAG,
-    (Answer("The policy as it is now.", json_content(ApprovalPolicy)),),
-    _OF_ONE,
+    (ResponseSpec("The policy as it is now.", json_content(ApprovalPolicy)),),
+    _ID_PARAMETERS,
     body=Body(json_content(PolicyChange), example={"minApprovers": 3}),
 )
-DELETE: Final = Operation("deleteApprovalPolicy", TAG, (Answer("It is deleted.", status=204),), _OF_ONE)
+DELETE: Final = Operation("deleteApprovalPolicy", TAG, (ResponseSpec("It is deleted.", status=204),), _ID_PARAMETERS)
 DRY_RUN: Final = Operation(
     "tryApprovalPolicies",
     TAG,
-    (Answer("What it would get, and why.", json_content(DryRunResult)),),
+    (ResponseSpec("What it would get, and why.", json_content(DryRunResult)),),
     body=Body(json_content(DryRun), example={"action": "deploy.production", "targetType": "service"}),
 )
 
@@ -82,7 +86,7 @@ DRY_RUN: Final = Operation(
 class Policies:
     """The handlers, with what they work with."""
 
-    desk: Desk
+    context: HandlerContext
 
     def routes(self) -> list[Route]:
         """Every route of this resource with its scope."""
@@ -99,12 +103,12 @@ class Policies:
 
     async def list(self, request: web.Request) -> web.StreamResponse:
         """List policies, newest first."""
-        org_id = reach(request).org_id
+        org_id = authorization_context(request).org_id
         binding = f"policies of {org_id}".encode()
-        page = requested_page(request, self.desk.cursors, binding)
-        async with self.desk.database.read() as connection:
+        page = parse_page_request(request, self.context.cursors, binding)
+        async with self.context.database.read() as connection:
             found = await store.list_policies(connection, org_id, page.after, page.limit + 1)
-        return json_response(page_body(found, page, policy_body, lambda one: one.id, self.desk.cursors, binding))
+        return json_response(page_body(found, page, policy_body, lambda one: one.id, self.context.cursors, binding))
 
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Create a policy.
@@ -112,32 +116,32 @@ class Policies:
         It decides requests from now on. An organization's DENY comes before all; then policies of the project, those of
         the organization, the built-in table. Among those of one place the more specific pattern decides.
         """
-        body = await self._read(request, NewPolicy, _STAND_INS, check_new)
+        body = await self._read_body(request, NewPolicy, _PLACEHOLDERS, check_new)
         values = msgspec.structs.asdict(body)
         del values["project_slug"]
-        async with self.desk.change(request) as (connection, caller):
-            project_id = await _checked(check_new, connection, caller.org_id, body)
+        async with self.context.write_transaction(request) as (connection, caller):
+            project_id = await _run_check(check_new, connection, caller.org_id, body)
             made = await store.create(connection, caller.org_id, project_id, values)
-            await record(connection, caller, "policy.create", made.id, _told(made), request_id(request))
+            await record(connection, caller, "policy.create", made.id, _audit_data(made), request_id(request))
         return json_response(policy_body(made), status=201)
 
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Show a policy."""
-        return json_response(policy_body(await self._seen(request)))
+        return json_response(policy_body(await self._load_policy(request)))
 
     async def change(self, request: web.Request) -> web.StreamResponse:
         """Change a policy.
 
         Requests that were made before keep what they have.
         """
-        policy_id = (await self._seen(request)).id
+        policy_id = (await self._load_policy(request)).id
         check = partial(check_change, policy_id)
-        body = await self._read(request, PolicyChange, {}, check)
+        body = await self._read_body(request, PolicyChange, {}, check)
         values = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
-        async with self.desk.change(request) as (connection, caller):
-            await _checked(check, connection, caller.org_id, body)
+        async with self.context.write_transaction(request) as (connection, caller):
+            await _run_check(check, connection, caller.org_id, body)
             changed = await store.change(connection, caller.org_id, policy_id, values)
-            await record(connection, caller, "policy.update", policy_id, _told(changed), request_id(request))
+            await record(connection, caller, "policy.update", policy_id, _audit_data(changed), request_id(request))
         return json_response(policy_body(changed))
 
     async def delete(self, request: web.Request) -> web.StreamResponse:
@@ -145,8 +149,8 @@ class Policies:
 
         Requests that were made before keep what they have.
         """
-        policy = await self._seen(request)
-        async with self.desk.change(request) as (connection, caller):
+        policy = await self._load_policy(request)
+        async with self.context.write_transaction(request) as (connection, caller):
             if not await store.delete(connection, caller.org_id, policy.id):
                 raise NotFound
             await record(connection, caller, "policy.delete", policy.id, {"name": policy.name}, request_id(request))
@@ -157,45 +161,47 @@ class Policies:
 
         Nothing is made and nobody is told.
         """
-        body = await self._read(request, DryRun, {"action": "a.b", "targetType": "x"}, check_dry_run)
-        org_id = reach(request).org_id
-        async with self.desk.database.read() as connection:
-            project_id = await _checked(check_dry_run, connection, org_id, body)
-            rules = await store.rules(connection, org_id, project_id)
-        return json_response(dry_run_body(ranked(rules, Question(body.action, body.target_type))))
+        body = await self._read_body(request, DryRun, {"action": "a.b", "targetType": "x"}, check_dry_run)
+        org_id = authorization_context(request).org_id
+        async with self.context.database.read() as connection:
+            project_id = await _run_check(check_dry_run, connection, org_id, body)
+            rules = await store.list_enabled_rules(connection, org_id, project_id)
+        return json_response(dry_run_body(rank_rules(rules, PolicyQuery(body.action, body.target_type))))
 
-    async def _read(self, request: web.Request, shape: type[B], stand_ins: Mapping[str, Any], check: Check[B]) -> B:
+    async def _read_body(
+        self, request: web.Request, body_type: type[B], placeholders: Mapping[str, Any], check: Check[B]
+    ) -> B:
         """Every fault of the body is told: where it has one, also what only the store can tell. Else that is seen in
         the transaction, where it counts.
         """
         issues = Issues()
-        body = await self.desk.read_mended(request, shape, stand_ins, issues)
+        body = await self.context.read_partial_body(request, body_type, placeholders, issues)
         if issues and body is not None:
-            async with self.desk.database.read() as connection:
-                await check(connection, reach(request).org_id, body, issues)
-        issues.raise_if_any(_NOT_VALID)
+            async with self.context.database.read() as connection:
+                await check(connection, authorization_context(request).org_id, body, issues)
+        issues.raise_if_any(_INVALID_BODY)
         return cast("B", body)  # None only with an issue
 
-    async def _seen(self, request: web.Request) -> Policy:
+    async def _load_policy(self, request: web.Request) -> Policy:
         policy_id = request.match_info["policyId"]
-        if _ID.fullmatch(policy_id) is None:  # a path may hold what no database column takes
+        if _POLICY_ID.fullmatch(policy_id) is None:  # a path may hold what no database column takes
             raise NotFound
-        async with self.desk.database.read() as connection:
-            found = await store.find(connection, reach(request).org_id, policy_id)
+        async with self.context.database.read() as connection:
+            found = await store.find(connection, authorization_context(request).org_id, policy_id)
         if found is None:
             raise NotFound
         return found
 
 
-async def _checked(check: Check[B], connection: AsyncConnection, org_id: str, body: B) -> int | None:
+async def _run_check(check: Check[B], connection: AsyncConnection, org_id: str, body: B) -> int | None:
     """What the check finds. Raises BadRequest."""
     issues = Issues()
     found = await check(connection, org_id, body, issues)
-    issues.raise_if_any(_NOT_VALID)
+    issues.raise_if_any(_INVALID_BODY)
     return found
 
 
-def _told(policy: Policy) -> dict[str, Any]:
+def _audit_data(policy: Policy) -> dict[str, Any]:
     """For the audit: all that the policy says."""
     told: dict[str, Any] = msgspec.to_builtins(policy_body(policy))
     return told

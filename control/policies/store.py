@@ -17,7 +17,7 @@ from proto.identity import Role
 
 MAX_POLICIES: Final = 1_000  # of an organization, its projects included: each question is asked of all of them
 
-_POLICIES: Final = sa.select(approval_policies, projects.c.slug.label("project_slug")).join_from(
+_SELECT_POLICIES: Final = sa.select(approval_policies, projects.c.slug.label("project_slug")).join_from(
     approval_policies, projects, projects.c.id == approval_policies.c.project_id, isouter=True
 )
 
@@ -31,31 +31,37 @@ async def create(connection: AsyncConnection, org_id: str, project_id: int | Non
     now = to_milliseconds(datetime.now(UTC))
     made_id = new_id("pol")
     row = {"id": made_id, "org_id": org_id, "project_id": project_id, "created_at": now, "updated_at": now}
-    await connection.execute(approval_policies.insert().values({**row, **_plain(values)}))
-    return await _existing(connection, org_id, made_id)
+    await connection.execute(approval_policies.insert().values({**row, **_column_values(values)}))
+    return await _get(connection, org_id, made_id)
 
 
 async def find(connection: AsyncConnection, org_id: str, policy_id: str) -> Policy | None:
     """The organization's policy of this id."""
-    found = _POLICIES.where(approval_policies.c.org_id == org_id, approval_policies.c.id == policy_id)
+    found = _SELECT_POLICIES.where(approval_policies.c.org_id == org_id, approval_policies.c.id == policy_id)
     row = (await connection.execute(found)).mappings().one_or_none()
-    return None if row is None else _policy(row)
+    return None if row is None else _policy_from_row(row)
 
 
 async def list_policies(connection: AsyncConnection, org_id: str, before_id: str | None, limit: int) -> list[Policy]:
     """At most `limit` policies, newest first, from the first older than `before_id`."""
-    page = _POLICIES.where(approval_policies.c.org_id == org_id).order_by(approval_policies.c.id.desc()).limit(limit)
+    page = (
+        _SELECT_POLICIES.where(approval_policies.c.org_id == org_id)
+        .order_by(approval_policies.c.id.desc())
+        .limit(limit)
+    )
     if before_id is not None:
         page = page.where(approval_policies.c.id < before_id)
-    return [_policy(row) for row in (await connection.execute(page)).mappings()]
+    return [_policy_from_row(row) for row in (await connection.execute(page)).mappings()]
 
 
 async def change(connection: AsyncConnection, org_id: str, policy_id: str, values: Mapping[str, Any]) -> Policy:
     """Set what is given of an existing policy; as it is then. Requests that were made before keep what they have."""
     where = (approval_policies.c.org_id == org_id) & (approval_policies.c.id == policy_id)
     now = to_milliseconds(datetime.now(UTC))
-    await connection.execute(approval_policies.update().where(where).values({**_plain(values), "updated_at": now}))
-    return await _existing(connection, org_id, policy_id)
+    await connection.execute(
+        approval_policies.update().where(where).values({**_column_values(values), "updated_at": now})
+    )
+    return await _get(connection, org_id, policy_id)
 
 
 async def delete(connection: AsyncConnection, org_id: str, policy_id: str) -> bool:
@@ -64,22 +70,22 @@ async def delete(connection: AsyncConnection, org_id: str, policy_id: str) -> bo
     return (await connection.execute(approval_policies.delete().where(where))).rowcount == 1
 
 
-async def rules(connection: AsyncConnection, org_id: str, project_id: int | None) -> list[Rule]:
+async def list_enabled_rules(connection: AsyncConnection, org_id: str, project_id: int | None) -> list[Rule]:
     """What is switched on of the organization and, when there is one, of the project."""
     column = approval_policies.c.project_id
     here = column.is_(None) if project_id is None else column.is_(None) | (column == project_id)
-    found = _POLICIES.where(approval_policies.c.org_id == org_id, approval_policies.c.enabled, here)
-    return [_policy(row).rule for row in (await connection.execute(found)).mappings()]
+    found = _SELECT_POLICIES.where(approval_policies.c.org_id == org_id, approval_policies.c.enabled, here)
+    return [_policy_from_row(row).rule for row in (await connection.execute(found)).mappings()]
 
 
-async def _existing(connection: AsyncConnection, org_id: str, policy_id: str) -> Policy:
+async def _get(connection: AsyncConnection, org_id: str, policy_id: str) -> Policy:
     found = await find(connection, org_id, policy_id)
     if found is None:
         raise LookupError(policy_id)
     return found
 
 
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+def _column_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """As columns take them: lists without repeats, texts for members of enums."""
     return {
         name: [*dict.fromkeys(map(str, value))] if isinstance(value, list | tuple) else value
@@ -87,7 +93,7 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _policy(row: sa.RowMapping) -> Policy:
+def _policy_from_row(row: sa.RowMapping) -> Policy:
     return Policy(
         **{
             **row,

@@ -5,7 +5,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from chassis.identity.tables import metadata
-from chassis.relational import UtcTime, one_of, text
+from chassis.relational import UtcTime, enum_check, text
 from control.policies.model import MAX_APPROVERS, MAX_TTL_MINUTES, Effect, RiskClass
 from control.policies.pattern import MAX_LENGTH
 from proto.identity import MAX_NAME_LENGTH
@@ -31,8 +31,8 @@ approval_policies: Final = sa.Table(
     sa.Column("enabled", sa.Boolean, nullable=False),
     sa.Column("created_at", UtcTime, nullable=False),
     sa.Column("updated_at", UtcTime, nullable=False),
-    one_of("effect", Effect),
-    one_of("risk_class", RiskClass),
+    enum_check("effect", Effect),
+    enum_check("risk_class", RiskClass),
     sa.CheckConstraint(f"min_approvers BETWEEN 1 AND {MAX_APPROVERS}", name="min_approvers"),
     sa.CheckConstraint(f"ttl_minutes BETWEEN 1 AND {MAX_TTL_MINUTES}", name="ttl_minutes"),
     sa.Index(None, "org_id", "id"),

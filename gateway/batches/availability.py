@@ -20,7 +20,7 @@ PROBE_TIMEOUT_S: Final = 5.0
 OUTAGE_S: Final = 0.5  # no server starts faster; a lost connection is back sooner
 
 
-class Store(Protocol):
+class InsertStore(Protocol):
     """What the gateway needs of ClickHouse."""
 
     async def insert(self, table: str, columns: Sequence[str], pieces: Sequence[bytes], *, token: str) -> None: ...
@@ -28,13 +28,13 @@ class Store(Protocol):
     async def probe(self) -> None: ...
 
 
-class Watcher(Protocol):
+class HealthListener(Protocol):
     """Somebody who minds when ClickHouse is away."""
 
-    def away(self) -> None:
+    def on_down(self) -> None:
         """The door closed."""
 
-    def back(self, *, lost: bool) -> None:
+    def on_up(self, *, lost: bool) -> None:
         """It is open. `lost`: ClickHouse may have started anew, and without rows that it had."""
 
 
@@ -45,7 +45,7 @@ class Availability:
 
     def __init__(
         self,
-        store: Store,
+        store: InsertStore,
         metrics: Metrics,
         log: structlog.stdlib.BoundLogger,
         probe_s: float = 1.0,
@@ -61,50 +61,50 @@ class Availability:
         self._up = asyncio.Event()
         self._up.set()
         self._probing: asyncio.Task[None] | None = None
-        self._watchers: list[Watcher] = []
-        self.losses = 0  # how often ClickHouse may have lost rows that it had
+        self._listeners: list[HealthListener] = []
+        self.possible_losses = 0  # how often ClickHouse may have lost rows that it had
         metrics.store_up.set(1)
 
     @property
-    def up(self) -> bool:
+    def is_up(self) -> bool:
         """Whether inserts are worth trying."""
         return self._up.is_set()
 
-    def watch(self, watcher: "Watcher") -> Callable[[], None]:
+    def subscribe(self, listener: "HealthListener") -> Callable[[], None]:
         """Have somebody told when the door closes and opens; what is returned ends that."""
-        self._watchers.append(watcher)
-        return lambda: self._watchers.remove(watcher)
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
 
     def restarted(self) -> None:
         """ClickHouse was seen to have started anew, whether an insert failed meanwhile or not."""
-        self._tell_back(lost=True)
+        self._notify_up(lost=True)
 
     def failed(self, error: StoreUnavailable, table: str) -> None:
         """An insert failed for no fault of its own."""
-        if not self.up:
+        if not self.is_up:
             return
         self._up.clear()
         self._metrics.store_up.set(0)
         if not self._refusing:
             self._log.warning("clickhouse is away", table=table, error=error.message, code=error.code)
-        self._refuses(table, now=True)
-        for watcher in self._watchers:
-            watcher.away()
+        self._set_refusing(table, now=True)
+        for watcher in self._listeners:
+            watcher.on_down()
         probing = self._probe_until_up(self._pause_s)
         self._probing = asyncio.get_running_loop().create_task(probing, context=Context())  # about no request
         self._pause_s = min(2 * self._pause_s, MAX_PAUSE_S)
 
     def succeeded(self, table: str) -> None:
         """An insert succeeded. One that ends while the door is closed began before, and says nothing about now."""
-        if table in self._refusing and self.up:
-            self._refuses(table, now=False)
+        if table in self._refusing and self.is_up:
+            self._set_refusing(table, now=False)
             if not self._refusing:
                 self._pause_s = FIRST_PROBE_S
                 self._log.info("clickhouse is back")
 
-    async def wait(self, timeout_s: float) -> bool:
+    async def wait_until_up(self, timeout_s: float) -> bool:
         """Wait until ClickHouse is back, at most `timeout_s`; whether it is."""
-        if self.up:
+        if self.is_up:
             return True
         try:
             async with asyncio.timeout(timeout_s):
@@ -115,7 +115,7 @@ class Availability:
 
     async def probe(self) -> None:
         """For `/readyz`: raises StoreUnavailable while the door is closed, else what a round trip raises."""
-        if not self.up:
+        if not self.is_up:
             raise StoreUnavailable("ClickHouse does not take inserts.")
         await self._store.probe()
 
@@ -125,7 +125,7 @@ class Availability:
             self._probing.cancel()
             await asyncio.gather(self._probing, return_exceptions=True)
 
-    def _refuses(self, table: str, *, now: bool) -> None:
+    def _set_refusing(self, table: str, *, now: bool) -> None:
         (self._refusing.add if now else self._refusing.remove)(table)
         self._metrics.refusing_tables.set(len(self._refusing))
 
@@ -145,10 +145,10 @@ class Availability:
                 continue
             self._metrics.store_up.set(1)
             self._up.set()
-            self._tell_back(lost=loop.time() - closed_at >= OUTAGE_S)
+            self._notify_up(lost=loop.time() - closed_at >= OUTAGE_S)
             return
 
-    def _tell_back(self, *, lost: bool) -> None:
-        self.losses += lost
-        for watcher in self._watchers:
-            watcher.back(lost=lost)
+    def _notify_up(self, *, lost: bool) -> None:
+        self.possible_losses += lost
+        for watcher in self._listeners:
+            watcher.on_up(lost=lost)

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import structlog
 
-from chassis.rounds import Rounds
+from chassis.rounds import PeriodicTask
 from gateway.batches.availability import Availability
-from gateway.batches.gathering import Gatherer
-from gateway.batches.insert import Sealed, new_batch_id
-from gateway.outcomes import Ledger
+from gateway.batches.gathering import DerivedCoalescer
+from gateway.batches.insert import InsertBlock, new_batch_id
+from gateway.outcomes import OutcomeCounters
 
 
 class OutcomeFlusher:
@@ -16,35 +16,35 @@ class OutcomeFlusher:
 
     def __init__(
         self,
-        ledger: Ledger,
-        gatherer: Gatherer,
+        outcomes: OutcomeCounters,
+        coalescer: DerivedCoalescer,
         availability: Availability,
-        every_s: float,
+        interval_s: float,
         clock: Callable[[], int],
         log: structlog.stdlib.BoundLogger,
     ) -> None:
-        self._ledger = ledger
-        self._gatherer = gatherer
+        self._outcomes = outcomes
+        self._coalescer = coalescer
         self._availability = availability
         self._clock = clock
-        self._rounds = Rounds(self._flush_now_and_then, every_s, log, "outcomes are not handed over")
+        self._periodic_task = PeriodicTask(self._flush_if_up, interval_s, log, "outcomes are not handed over")
 
     def start(self) -> None:
         """Begin to flush."""
-        self._rounds.start()
+        self._periodic_task.start()
 
     async def close(self) -> None:
         """Stop, and hand over what is left."""
-        await self._rounds.close()
+        await self._periodic_task.close()
         self._flush()
 
-    async def _flush_now_and_then(self) -> None:
+    async def _flush_if_up(self) -> None:
         # While ClickHouse is away the sums go on growing in place instead of becoming a queue of blocks.
-        if self._availability.up:
+        if self._availability.is_up:
             self._flush()
 
     def _flush(self) -> None:
         batch_id = new_batch_id()
-        block = self._ledger.take(batch_id, self._clock() // 10**6)
+        block = self._outcomes.drain(batch_id, self._clock() // 10**6)
         if block is not None:
-            self._gatherer.add([Sealed(batch_id, block)])
+            self._coalescer.add([InsertBlock(batch_id, block)])

@@ -9,45 +9,45 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from gateway.batches.background import Background
-from gateway.batches.insert import Sealed, joined
+from gateway.batches.background import BlockRetryQueue
+from gateway.batches.insert import InsertBlock, merge_blocks
 
-MAX_GATHERED_BYTES: Final = 16 * 2**20  # beyond it they are inserted at once, and batches wait for that
-SHORTEST: Final = 0.02  # of the linger
+MAX_COALESCED_BYTES: Final = 16 * 2**20  # beyond it they are inserted at once, and batches wait for that
+MIN_LINGER_FRACTION: Final = 0.02  # of the linger
 
 
-class Gatherer:
+class DerivedCoalescer:
     """Collects blocks by table and day, and inserts what it has now and then."""
 
-    def __init__(self, background: Background, linger_s: float) -> None:
-        self._background = background
+    def __init__(self, retry_queue: BlockRetryQueue, linger_s: float) -> None:
+        self._retry_queue = retry_queue
         self._linger_s = linger_s
-        self._groups: dict[tuple[str, int], list[Sealed]] = {}
+        self._groups: dict[tuple[str, int], list[InsertBlock]] = {}
         self._bytes = 0
         self._flushed_at = float("-inf")
         self._filled = asyncio.Event()
         self._due = asyncio.Event()
-        self._room = asyncio.Event()
-        self._room.set()
+        self._has_capacity = asyncio.Event()
+        self._has_capacity.set()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin to insert."""
-        self._task = asyncio.get_running_loop().create_task(self._work())
+        self._task = asyncio.get_running_loop().create_task(self._run())
 
-    def add(self, blocks: Sequence[Sealed]) -> None:
+    def add(self, blocks: Sequence[InsertBlock]) -> None:
         """Take blocks of acknowledged requests."""
         for sealed in blocks:
             self._groups.setdefault((sealed.block.table, sealed.block.day), []).append(sealed)
             self._bytes += sealed.nbytes
         self._filled.set()
-        if self._bytes > MAX_GATHERED_BYTES:
+        if self._bytes > MAX_COALESCED_BYTES:
             self._due.set()
-            self._room.clear()
+            self._has_capacity.clear()
 
-    async def room(self) -> None:
+    async def wait_for_capacity(self) -> None:
         """Wait until more may be added: who writes batches faster than this is inserted has to go slower."""
-        await self._room.wait()
+        await self._has_capacity.wait()
 
     async def close(self, timeout_s: float) -> None:
         """Insert what is left, at most `timeout_s`; the background has the rest."""
@@ -60,7 +60,7 @@ class Gatherer:
         except TimeoutError:
             pass
 
-    async def _work(self) -> None:
+    async def _run(self) -> None:
         while True:
             await self._filled.wait()
             try:
@@ -75,13 +75,13 @@ class Gatherer:
 
     def _wait_s(self) -> float:
         since = asyncio.get_running_loop().time() - self._flushed_at
-        return max(self._linger_s * SHORTEST, self._linger_s - since)
+        return max(self._linger_s * MIN_LINGER_FRACTION, self._linger_s - since)
 
     async def _flush(self) -> None:
-        blocks = [joined(group) for group in self._groups.values()]
+        blocks = [merge_blocks(group) for group in self._groups.values()]
         self._groups.clear()
         self._bytes = 0
         try:
-            await self._background.insert(blocks)
+            await self._retry_queue.insert(blocks)
         finally:
-            self._room.set()
+            self._has_capacity.set()

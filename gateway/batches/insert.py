@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from chassis.clickhouse import StoreError
-from gateway.batches.availability import Availability, Store
+from gateway.batches.availability import Availability, InsertStore
 from gateway.outcomes import Metrics
 from proto.otlp.policy import Block
 from proto.storage.tables import TABLES
@@ -21,7 +21,7 @@ def new_batch_id() -> int:
     return secrets.randbits(63)
 
 
-class Sealed(NamedTuple):
+class InsertBlock(NamedTuple):
     """A block of a batch. Its bytes and its token never change again, so that a repeated insert is the same insert.
 
     `parts` are the blocks that it was joined from, if it was. `attempt` is not empty where the rows of an earlier
@@ -30,7 +30,7 @@ class Sealed(NamedTuple):
 
     batch_id: int
     block: Block
-    parts: "tuple[Sealed, ...]" = ()
+    parts: "tuple[InsertBlock, ...]" = ()
     attempt: str = ""
 
     @property
@@ -44,16 +44,16 @@ class Sealed(NamedTuple):
         """Bytes of the block."""
         return sum(map(len, self.block.pieces))
 
-    def again(self, attempt: str) -> "Sealed":
+    def with_new_token(self, attempt: str) -> "InsertBlock":
         """The same block as an insert of its own."""
         return self._replace(attempt=attempt)
 
-    def whole(self) -> "Sealed":
+    def without_parts(self) -> "InsertBlock":
         """The same insert, not to be taken apart any more."""
         return self._replace(parts=())
 
 
-def joined(blocks: Sequence[Sealed]) -> Sealed:
+def merge_blocks(blocks: Sequence[InsertBlock]) -> InsertBlock:
     """Blocks of one table and day as one insert, of which ClickHouse makes one part. Its token is its own, made of
     theirs: under the token of the first, that one alone would count as a repetition of the whole.
     """
@@ -63,28 +63,28 @@ def joined(blocks: Sequence[Sealed]) -> Sealed:
     block = blocks[0].block._replace(rows=sum(sealed.block.rows for sealed in blocks), pieces=pieces)
     tokens = "\n".join(sealed.token for sealed in blocks)
     own_id = int.from_bytes(hashlib.blake2b(tokens.encode(), digest_size=8).digest()) >> 1
-    return Sealed(own_id, block, tuple(blocks))
+    return InsertBlock(own_id, block, tuple(blocks))
 
 
 class Inserter:
     """Inserts blocks, measures it, and tells `Availability` when one is in."""
 
-    def __init__(self, store: Store, availability: Availability, metrics: Metrics) -> None:
+    def __init__(self, store: InsertStore, availability: Availability, metrics: Metrics) -> None:
         self._store = store
         self._availability = availability
         self._metrics = metrics
-        self.inserted = Counter[str]()  # blocks, by table
+        self.inserted_blocks = Counter[str]()  # blocks, by table
 
-    async def insert(self, sealed: Sealed) -> None:
+    async def insert(self, insert_block: InsertBlock) -> None:
         """Insert one block once; raises what the store raises."""
-        block, metrics = sealed.block, self._metrics
+        block, metrics = insert_block.block, self._metrics
         started = time.perf_counter()
         try:
-            await self._store.insert(block.table, _COLUMNS[block.table], block.pieces, token=sealed.token)
+            await self._store.insert(block.table, _COLUMNS[block.table], block.pieces, token=insert_block.token)
         except StoreError as error:
             metrics.insert_failures.labels(block.table, type(error).__name__).inc()
             raise
-        self.inserted[block.table] += 1
+        self.inserted_blocks[block.table] += 1
         self._availability.succeeded(block.table)
         metrics.insert_seconds.labels(block.table).observe(time.perf_counter() - started)
         metrics.insert_rows.labels(block.table).observe(block.rows)

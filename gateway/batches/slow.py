@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from proto.otlp.policy import NANOS_PER_DAY, Decoded
+from proto.otlp.policy import NANOS_PER_DAY, DecodedPayload
 
 
-class SlowLane:
+class SlowLaneRule:
     """Requests with an item of a day that ended `after_days` ago or longer, or with `after_symbols` distinct keys and
     names (docs/adr/004-slow-lane.md). 0 of either: none for that. `clock` gives nanoseconds since 1970.
     """
@@ -15,7 +15,7 @@ class SlowLane:
         self._after_symbols = after_symbols
         self._clock = clock
 
-    def takes(self, decoded: Decoded) -> bool:
+    def matches(self, decoded: DecodedPayload) -> bool:
         """Whether a request takes it, as a whole."""
         if 0 < self._after_symbols <= decoded.symbols:
             return True

@@ -5,33 +5,35 @@ from collections.abc import Sequence
 from chassis.errors import ServiceUnavailable
 from chassis.health import Dependency
 from gateway.batches.availability import Availability
-from gateway.batches.batcher import Batcher
-from gateway.batches.writer import AWAY
-from gateway.intake import Accepted
-from gateway.outcomes import Ledger, Metrics
+from gateway.batches.batcher import LaneRouter
+from gateway.batches.writer import STORE_UNAVAILABLE
+from gateway.intake import AcceptedRequest
+from gateway.outcomes import Metrics, OutcomeCounters
 
 
-class StoredIntake:
+class SynchronousIngest:
     """Takes requests by storing them."""
 
-    keeps_bodies = False
+    needs_raw_body = False
 
-    def __init__(self, availability: Availability, batcher: Batcher, ledger: Ledger, metrics: Metrics) -> None:
+    def __init__(
+        self, availability: Availability, router: LaneRouter, outcomes: OutcomeCounters, metrics: Metrics
+    ) -> None:
         self._availability = availability
-        self._batcher = batcher
-        self._ledger = ledger
+        self._router = router
+        self._outcomes = outcomes
         self._metrics = metrics
 
     def admit(self) -> None:
         """Refuse while ClickHouse is away: nothing is kept in between."""
-        if not self._availability.up:
-            raise ServiceUnavailable(AWAY)
+        if not self._availability.is_up:
+            raise ServiceUnavailable(STORE_UNAVAILABLE)
 
-    async def take(self, accepted: Accepted) -> None:
+    async def submit(self, accepted: AcceptedRequest) -> None:
         """Returns when the spans or logs are stored; raises what `Batcher.store` raises."""
         decoded = accepted.decoded
-        await self._batcher.store(decoded, accepted.wire_bytes)
-        self._ledger.answered(decoded, accepted.wire_bytes)
+        await self._router.store(decoded, accepted.wire_bytes)
+        self._outcomes.answered(decoded, accepted.wire_bytes)
         self._metrics.stored_items.labels(decoded.signal).inc(decoded.accepted)
 
     def dependencies(self) -> Sequence[Dependency]:
@@ -43,4 +45,4 @@ class StoredIntake:
 
     async def close(self) -> None:
         """Write what waits."""
-        await self._batcher.close()
+        await self._router.close()

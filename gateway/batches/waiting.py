@@ -4,22 +4,22 @@ import heapq
 from collections import OrderedDict
 from typing import Generic, Protocol, TypeVar
 
-from proto.otlp.policy import Decoded
+from proto.otlp.policy import DecodedPayload
 
 
-class Request(Protocol):
+class QueueItem(Protocol):
     """What waits for a batch. One that is abandoned stays out of it."""
 
     @property
-    def decoded(self) -> Decoded: ...
+    def decoded(self) -> DecodedPayload: ...
     @property
-    def abandoned(self) -> bool: ...
+    def is_abandoned(self) -> bool: ...
 
 
-R = TypeVar("R", bound=Request)
+R = TypeVar("R", bound=QueueItem)
 
 
-class Waiting(Generic[R]):
+class FairQueue(Generic[R]):
     """Requests that wait for a batch. Projects share its bytes: next is a request of the one that has fewest in it, of
     equal ones the one that was served longest ago, so that nobody waits behind all that another one has sent.
     """

@@ -22,37 +22,37 @@ import structlog
 from chassis.clickhouse import StoreBusy, StoreRejected, StoreUnavailable
 from chassis.errors import ApiError, InternalError, ServiceUnavailable
 from gateway.batches.availability import Availability
-from gateway.batches.background import Background
-from gateway.batches.blocks import MAIN_TABLES, Place, is_light, parts_of, sealed_blocks
-from gateway.batches.gathering import Gatherer
-from gateway.batches.insert import Inserter, Sealed, new_batch_id
+from gateway.batches.background import BlockRetryQueue
+from gateway.batches.blocks import MAIN_TABLES, TableDay, bisect_batch, build_insert_blocks, is_light
+from gateway.batches.gathering import DerivedCoalescer
+from gateway.batches.insert import InsertBlock, Inserter, new_batch_id
 from gateway.outcomes import Metrics
-from proto.otlp.codec import NamedKeys
-from proto.otlp.policy import Decoded
+from proto.otlp.codec import NamedKeySet
+from proto.otlp.policy import DecodedPayload
 from proto.storage.tables import INGEST_OUTCOMES, TRACE_INDEX
 
 MAX_BACKOFF_S: Final = 0.25
 MAX_INDEX_WAIT_S: Final = 1.0
 MAX_INDEX_DAYS: Final = 4  # as many as a batch of new items has at most
-AWAY: Final = "The store is not available; send the request again later."
+STORE_UNAVAILABLE: Final = "The store is not available; send the request again later."
 # Told to whoever waited until the deadline. Exporters keep to ten seconds for all their attempts and drop what they are
 # told to send again later than that; of the ten, two are left.
-SOON_S: Final = 1
+RETRY_AFTER_S: Final = 1
 
 
-class Pending:
+class PendingAck:
     """A request that waits for its batch: `done` gets its result, or the error that it is answered with."""
 
     __slots__ = ("deadline", "decoded", "done", "wire_bytes")
 
-    def __init__(self, decoded: Decoded, wire_bytes: int, deadline: float, done: "asyncio.Future[None]") -> None:
+    def __init__(self, decoded: DecodedPayload, wire_bytes: int, deadline: float, done: "asyncio.Future[None]") -> None:
         self.decoded = decoded
         self.wire_bytes = wire_bytes
         self.deadline = deadline  # of the loop's clock
         self.done = done
 
     @property
-    def abandoned(self) -> bool:
+    def is_abandoned(self) -> bool:
         """Whether it gave up waiting: it was answered 503 and is sent again, so its items stay out."""
         return self.done.done()
 
@@ -62,7 +62,7 @@ class Pending:
             self.done.set_exception(error)
 
 
-class _Once:
+class _OnceCallback:
     """Calls a function the first time that it is called itself."""
 
     def __init__(self, function: Callable[[], None]) -> None:
@@ -74,41 +74,43 @@ class _Once:
             function()
 
 
-class Writer:
+class SyncBatchWriter:
     """Writes batches. One instance serves all of them, several at a time."""
 
     def __init__(
         self,
         inserter: Inserter,
         availability: Availability,
-        background: Background,
-        gatherer: Gatherer,
+        retry_queue: BlockRetryQueue,
+        coalescer: DerivedCoalescer,
         metrics: Metrics,
         log: structlog.stdlib.BoundLogger,
         threads: Executor,
         clock: Callable[[], int],
-        named: NamedKeys,
-        builder: Executor,
+        named_keys: NamedKeySet,
+        block_executor: Executor,
     ) -> None:
         self._inserter = inserter
         self._availability = availability
-        self._background = background
-        self._gatherer = gatherer
+        self._retry_queue = retry_queue
+        self._coalescer = coalescer
         self._metrics = metrics
         self._log = log
         self._threads = threads
         self._clock = clock
-        self._named = named
-        self._builder = builder
+        self._named_keys = named_keys
+        self._block_executor = block_executor
 
-    async def write(self, requests: Sequence[Pending], deadline: float, stored: frozenset[Place] = frozenset()) -> None:
+    async def write(
+        self, requests: Sequence[PendingAck], deadline: float, stored: frozenset[TableDay] = frozenset()
+    ) -> None:
         """Write a batch and answer its requests. `stored` names the blocks that a larger batch has brought in
         already.
         """
         try:
             main, derived = await self._build(requests)
         except Exception as error:  # noqa: BLE001 (a request that was decoded and cannot be written: find it)
-            await self._narrow(requests, deadline, stored, error)
+            await self._bisect(requests, deadline, stored, error)
             return
         waiting = [sealed for sealed in main if (sealed.block.table, sealed.block.day) not in stored]
         try:
@@ -117,50 +119,50 @@ class Writer:
                 done = waiting.pop(0).block
                 stored |= {(done.table, done.day)}
         except StoreRejected as error:
-            await self._narrow(requests, deadline, stored, error)
+            await self._bisect(requests, deadline, stored, error)
             if len(requests) == 1:
-                self._derive(derived, days={day for _, day in stored})
+                self._insert_derived(derived, days={day for _, day in stored})
             return
         except StoreUnavailable:
             self._give_up(requests, waiting, derived, begun=len(waiting) < len(main))
             return
         await self._finish(requests, derived)
 
-    async def _finish(self, requests: Sequence[Pending], derived: Sequence[Sealed]) -> None:
+    async def _finish(self, requests: Sequence[PendingAck], derived: Sequence[InsertBlock]) -> None:
         """Answer 200, and write the derived rows. The trace index goes before the answer, so that a trace is found as
         soon as it is acknowledged; but what is stored is not refused for it, and it may not take long: that of many
         days follows with the rest.
         """
         loop = asyncio.get_running_loop()
-        answer = _Once(lambda: self._stored(requests))
+        answer = _OnceCallback(lambda: self._acknowledge(requests))
         longest = (min(request.deadline for request in requests) - loop.time()) / 2
         early = loop.call_later(max(0.0, min(longest, MAX_INDEX_WAIT_S)), answer)
         index = [sealed for sealed in derived if sealed.block.table == TRACE_INDEX.name]
         if len(index) > MAX_INDEX_DAYS:
             index = []
         try:
-            await self._background.insert(index)
+            await self._retry_queue.insert(index)
         finally:
             early.cancel()
             answer()
-            self._gatherer.add([sealed for sealed in derived if sealed not in index])
-        await self._gatherer.room()
+            self._coalescer.add([sealed for sealed in derived if sealed not in index])
+        await self._coalescer.wait_for_capacity()
 
-    async def _build(self, requests: Sequence[Pending]) -> tuple[list[Sealed], list[Sealed]]:
+    async def _build(self, requests: Sequence[PendingAck]) -> tuple[list[InsertBlock], list[InsertBlock]]:
         batch_id = new_batch_id()
         loop = asyncio.get_running_loop()
         now_ms = self._clock() // 10**6
-        threads = self._builder if is_light(requests) else self._threads
-        blocks = await loop.run_in_executor(threads, sealed_blocks, requests, batch_id, now_ms, self._named)
+        threads = self._block_executor if is_light(requests) else self._threads
+        blocks = await loop.run_in_executor(threads, build_insert_blocks, requests, batch_id, now_ms, self._named_keys)
         main = [sealed for sealed in blocks if sealed.block.table in MAIN_TABLES]
         return main, [sealed for sealed in blocks if sealed.block.table not in MAIN_TABLES]
 
-    async def _insert_until(self, sealed: Sealed, deadline: float) -> None:
+    async def _insert_until(self, sealed: InsertBlock, deadline: float) -> None:
         """Insert, again with the same token after a transient failure; StoreUnavailable once `deadline` has passed."""
         loop = asyncio.get_running_loop()
         while True:
-            if not await self._availability.wait(max(0.0, deadline - loop.time())):
-                raise StoreUnavailable(AWAY)
+            if not await self._availability.wait_until_up(max(0.0, deadline - loop.time())):
+                raise StoreUnavailable(STORE_UNAVAILABLE)
             try:
                 return await self._inserter.insert(sealed)
             except StoreUnavailable as error:
@@ -170,7 +172,7 @@ class Writer:
                     raise
             await asyncio.sleep(random.uniform(0.0, MAX_BACKOFF_S))  # noqa: S311 (jitter)
 
-    def _stored(self, requests: Sequence[Pending]) -> None:
+    def _acknowledge(self, requests: Sequence[PendingAck]) -> None:
         self._metrics.batches.labels("stored").inc()
         for request in requests:
             if request.done.done():  # answered 503 while the insert was under way; its sender may send it again
@@ -179,31 +181,36 @@ class Writer:
                 request.done.set_result(None)
 
     def _give_up(
-        self, requests: Sequence[Pending], waiting: Sequence[Sealed], derived: Sequence[Sealed], *, begun: bool
+        self,
+        requests: Sequence[PendingAck],
+        waiting: Sequence[InsertBlock],
+        derived: Sequence[InsertBlock],
+        *,
+        begun: bool,
     ) -> None:
         """Answer 503. A batch that is partly in is completed in the background, so that its rows are never half
         there.
         """
         self._metrics.batches.labels("refused").inc()
         for request in requests:
-            request.fail(ServiceUnavailable(AWAY, retry_after=SOON_S))
+            request.fail(ServiceUnavailable(STORE_UNAVAILABLE, retry_after=RETRY_AFTER_S))
         if begun:
             for sealed in (*waiting, *derived):
-                self._background.add(sealed)
+                self._retry_queue.add(sealed)
 
-    def _derive(self, derived: Sequence[Sealed], days: Collection[int]) -> None:
+    def _insert_derived(self, derived: Sequence[InsertBlock], days: Collection[int]) -> None:
         """What belongs to the stored days of a request of which another day was refused: they stay, so they are to be
         found. Its outcome is counted where it is answered.
         """
         for sealed in derived:
             if sealed.block.table != INGEST_OUTCOMES.name and sealed.block.day in days:
-                self._background.add(sealed)
+                self._retry_queue.add(sealed)
 
-    async def _narrow(
-        self, requests: Sequence[Pending], deadline: float, stored: frozenset[Place], error: Exception
+    async def _bisect(
+        self, requests: Sequence[PendingAck], deadline: float, stored: frozenset[TableDay], error: Exception
     ) -> None:
         if len(requests) > 1:
-            for part in parts_of(requests):
+            for part in bisect_batch(requests):
                 await self.write(part, deadline, stored)
             return
         (request,) = requests

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from chassis.health import Unready
+from chassis.health import NotReady
 from gateway.journal import Journal
 
 FULL: Final = "has less room left than a segment needs"
@@ -13,12 +13,12 @@ class JournalHealth:
 
     name = "journal"
 
-    def __init__(self, journal: Journal, least_room: int) -> None:
+    def __init__(self, journal: Journal, min_free_bytes: int) -> None:
         """`least_room`: bytes that it is to have left."""
         self._journal = journal
-        self._least_room = least_room
+        self._min_free_bytes = min_free_bytes
 
     async def probe(self) -> None:
         """Raises Unready while it has less room: before it is full, so that nobody is refused here."""
-        if self._journal.room_for_any_bytes < self._least_room:
-            raise Unready(FULL)
+        if self._journal.max_project_room_bytes < self._min_free_bytes:
+            raise NotReady(FULL)

@@ -10,21 +10,21 @@ import structlog
 from chassis.clickhouse import StoreError
 
 PAUSE_S: Final = 15.0
-LATER: Final = "something acknowledged cannot be stored now; it is tried again"
+DEFERRED_EVENT: Final = "something acknowledged cannot be stored now; it is tried again"
 
 
-class Work(Protocol):
+class RetryableWork(Protocol):
     """`again`: it was tried before, and some of it may be done."""
 
     def __call__(self, *, again: bool) -> Awaitable[None]: ...
 
 
-class Later:
+class DeferredRetry:
     """Work that failed: `aside`, each in a task of its own, where waiting takes no memory; else its caller waits."""
 
-    def __init__(self, log: structlog.stdlib.BoundLogger, *, aside: bool) -> None:
+    def __init__(self, log: structlog.stdlib.BoundLogger, *, in_background: bool) -> None:
         self._log = log
-        self._aside = aside
+        self._in_background = in_background
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -32,11 +32,11 @@ class Later:
         """How much of it there is."""
         return len(self._tasks)
 
-    async def attempt(self, work: Work) -> None:
+    async def attempt(self, work: RetryableWork) -> None:
         """Returns when it is done, or put off; raises nothing."""
         if await self._succeeds(work, again=False):
             return
-        if not self._aside:
+        if not self._in_background:
             await self._until_done(work)
             return
         task = asyncio.get_running_loop().create_task(self._until_done(work), context=Context())
@@ -49,19 +49,19 @@ class Later:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _until_done(self, work: Work) -> None:
+    async def _until_done(self, work: RetryableWork) -> None:
         while True:
             await asyncio.sleep(PAUSE_S)
             if await self._succeeds(work, again=True):
                 return
 
-    async def _succeeds(self, work: Work, *, again: bool) -> bool:
+    async def _succeeds(self, work: RetryableWork, *, again: bool) -> bool:
         try:
             await work(again=again)
         except StoreError as error:  # nothing is wrong here
-            self._log.warning(LATER, pause_s=PAUSE_S, error=error.message, code=error.code)
+            self._log.warning(DEFERRED_EVENT, pause_s=PAUSE_S, error=error.message, code=error.code)
         except Exception:  # noqa: BLE001 (whatever it is, it is tried again)
-            self._log.exception(LATER, pause_s=PAUSE_S)
+            self._log.exception(DEFERRED_EVENT, pause_s=PAUSE_S)
         else:
             return True
         return False

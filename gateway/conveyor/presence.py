@@ -9,21 +9,21 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from chassis.clickhouse import QueryLimits
-from gateway.journal import Batch, Place
+from gateway.journal import Batch, TableDay
 from proto.storage.tables import ERROR_OCCURRENCES, INGEST_OUTCOMES, LOGS, SPANS
 
-_TIMES: Final[Mapping[str, str]] = {
+_TIME_COLUMNS: Final[Mapping[str, str]] = {
     SPANS.name: "start_time",
     LOGS.name: "time",
     ERROR_OCCURRENCES.name: "time",
     INGEST_OUTCOMES.name: "time",
 }
-COUNTED: Final = frozenset(_TIMES)  # the other tables add rows up, and know of no batch
+TABLES_WITH_BATCH_ID: Final = frozenset(_TIME_COLUMNS)  # the other tables add rows up, and know of no batch
 _LIMITS: Final = QueryLimits(max_seconds=300, max_result_rows=0, max_threads=1)
-_AT_ONCE: Final = 1_000  # batches a statement names
+_BATCHES_PER_QUERY: Final = 1_000  # batches a statement names
 
 
-class Reader(Protocol):
+class TelemetryReader(Protocol):
     """What is needed of ClickHouse."""
 
     async def query(
@@ -31,39 +31,39 @@ class Reader(Protocol):
     ) -> list[tuple[object, ...]]: ...
 
 
-class Presence:
+class StoredBlockChecker:
     """Asks ClickHouse; raises StoreError."""
 
-    def __init__(self, store: Reader) -> None:
+    def __init__(self, store: TelemetryReader) -> None:
         self._store = store
 
-    async def missing(self, batches: Sequence[Batch], oldest_day: int) -> dict[int, set[Place]]:
+    async def find_missing(self, batches: Sequence[Batch], oldest_day: int) -> dict[int, set[TableDay]]:
         """Of finished batches, the places of which not one row is there. Days before `oldest_day` are past their
         retention, and not looked at.
         """
-        asked: dict[Place, list[int]] = defaultdict(list)
+        asked: dict[TableDay, list[int]] = defaultdict(list)
         for batch in batches:
             for place in batch.rows or ():
-                if place[0] in COUNTED and place[1] >= oldest_day:
+                if place[0] in TABLES_WITH_BATCH_ID and place[1] >= oldest_day:
                     asked[place].append(batch.batch_id)
-        missing: dict[int, set[Place]] = defaultdict(set)
+        missing: dict[int, set[TableDay]] = defaultdict(set)
         for place, ids in asked.items():
-            there = await self.present(place, ids)
+            there = await self.find_stored(place, ids)
             for batch_id in set(ids) - there:
                 missing[batch_id].add(place)
         return missing
 
-    async def present(self, place: Place, batch_ids: Sequence[int]) -> set[int]:
+    async def find_stored(self, table_day: TableDay, batch_ids: Sequence[int]) -> set[int]:
         """Those of the batches that have a row there."""
         there: set[int] = set()
-        for start in range(0, len(batch_ids), _AT_ONCE):
-            there |= await self._present(place, batch_ids[start : start + _AT_ONCE])
+        for start in range(0, len(batch_ids), _BATCHES_PER_QUERY):
+            there |= await self._query_stored(table_day, batch_ids[start : start + _BATCHES_PER_QUERY])
         return there
 
-    async def _present(self, place: Place, batch_ids: Sequence[int]) -> set[int]:
-        table, day = place
+    async def _query_stored(self, table_day: TableDay, batch_ids: Sequence[int]) -> set[int]:
+        table, day = table_day
         sql = (
-            f"SELECT batch_id FROM {table} WHERE toDate({_TIMES[table]}) = toDate({{day:UInt16}}) "
+            f"SELECT batch_id FROM {table} WHERE toDate({_TIME_COLUMNS[table]}) = toDate({{day:UInt16}}) "
             "AND batch_id IN {ids:Array(UInt64)} GROUP BY batch_id"
         )
         rows = await self._store.query(sql, {"day": day, "ids": list(batch_ids)}, limits=_LIMITS)

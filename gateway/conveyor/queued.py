@@ -4,19 +4,19 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gateway.decoding import LargeJson, decoded_again
+from gateway.decoding import LargeJsonBody, redecode
 from gateway.journal import Entry, Range
-from proto.otlp.policy import Decoded, Signal
+from proto.otlp.policy import DecodedPayload, Signal
 
 
-class Queued:
+class PendingRequest:
     """Its place in the journal, its columns, and what is counted of it."""
 
     __slots__ = ("decoded", "items", "received_ns", "sequence", "wire_bytes")
 
-    abandoned = False  # nobody takes back what was acknowledged
+    is_abandoned = False  # nobody takes back what was acknowledged
 
-    def __init__(self, sequence: int, decoded: Decoded, items: int, wire_bytes: int, received_ns: int) -> None:
+    def __init__(self, sequence: int, decoded: DecodedPayload, items: int, wire_bytes: int, received_ns: int) -> None:
         self.sequence = sequence
         self.decoded = decoded
         self.items = items  # that were acknowledged
@@ -29,18 +29,18 @@ class Queued:
         return self.decoded.signal
 
 
-class Read(NamedTuple):
+class DecodeResult(NamedTuple):
     """What of some requests could be decoded, what could not, and what is left for another time."""
 
-    good: list[Queued]
+    good: list[PendingRequest]
     bad: list[tuple[Entry, Exception]]
-    left: Sequence[Entry] = ()
+    remaining: Sequence[Entry] = ()
 
 
-def queued(entry: Entry, *, large: bool = True) -> Queued:
+def decode_entry(entry: Entry, *, allow_large_json: bool = True) -> PendingRequest:
     """What the journal holds, decoded again. Raises when it cannot be; `large` as in `decoded_again`."""
     request = entry.request
-    decoded = decoded_again(
+    decoded = redecode(
         request.signal,
         request.media,
         request.encoding,
@@ -48,44 +48,44 @@ def queued(entry: Entry, *, large: bool = True) -> Queued:
         request.project_id,
         request.policy,
         request.received_ns,
-        large=large,
+        allow_large_json=allow_large_json,
     )
-    return Queued(entry.sequence, decoded, request.accepted, len(request.body), request.received_ns)
+    return PendingRequest(entry.sequence, decoded, request.accepted, len(request.body), request.received_ns)
 
 
-def all_queued(entries: Sequence[Entry], most_bytes: float = math.inf) -> Read:
+def decode_entries(entries: Sequence[Entry], max_bytes: float = math.inf) -> DecodeResult:
     """The same for many, until their columns take `most_bytes`, and one more may, or until one is LargeJson, which is
     left like those after it. Raises MemoryError: that is not about a request. Takes long, so it runs in a thread.
     """
-    good: list[Queued] = []
+    good: list[PendingRequest] = []
     bad: list[tuple[Entry, Exception]] = []
     nbytes = 0
     for at, entry in enumerate(entries):
-        if nbytes >= most_bytes:
-            return Read(good, bad, entries[at:])
+        if nbytes >= max_bytes:
+            return DecodeResult(good, bad, entries[at:])
         try:
-            good.append(queued(entry, large=False))
+            good.append(decode_entry(entry, allow_large_json=False))
             nbytes += good[-1].decoded.nbytes
         except MemoryError:
             raise
-        except LargeJson:
-            return Read(good, bad, entries[at:])
+        except LargeJsonBody:
+            return DecodeResult(good, bad, entries[at:])
         except Exception as error:  # noqa: BLE001 (whatever it is, the next request is not to suffer for it)
             bad.append((entry, error))
-    return Read(good, bad)
+    return DecodeResult(good, bad)
 
 
-def large_queued(entry: Entry) -> Read:
+def decode_large_entry(entry: Entry) -> DecodeResult:
     """The same for one that is LargeJson. Who calls it sees to it that few are decoded at once."""
     try:
-        return Read([queued(entry)], [])
+        return DecodeResult([decode_entry(entry)], [])
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001 (as above)
-        return Read([], [(entry, error)])
+        return DecodeResult([], [(entry, error)])
 
 
-def ranges(requests: Sequence[Queued]) -> tuple[Range, ...]:
+def sequence_ranges(requests: Sequence[PendingRequest]) -> tuple[Range, ...]:
     """Their sequences, which ascend, as ranges."""
     found: list[Range] = []
     for request in requests:

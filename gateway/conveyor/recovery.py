@@ -15,11 +15,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from chassis.clickhouse import StoreError
-from gateway.conveyor.backlog import Backlog
-from gateway.conveyor.reading import Reading
-from gateway.conveyor.sink import Sink
-from gateway.conveyor.writer import Writer
-from gateway.journal import Batch, Log, Place, Recovered
+from gateway.conveyor.backlog import RecoveryProgress
+from gateway.conveyor.reading import JournalReader
+from gateway.conveyor.sink import InsertContext
+from gateway.conveyor.writer import BatchWriter
+from gateway.journal import Batch, JournalLike, RecoveredState, TableDay
 from proto.otlp.policy import NANOS_PER_DAY
 
 RETRY_S: Final = 5.0
@@ -31,55 +31,61 @@ class Recovery:
     """
 
     def __init__(
-        self, journal: Log, reading: Reading, writer: Writer, sink: Sink, retention_days: int, at_once: int
+        self,
+        journal: JournalLike,
+        reader: JournalReader,
+        writer: BatchWriter,
+        context: InsertContext,
+        retention_days: int,
+        max_concurrent: int,
     ) -> None:
         self._journal = journal
-        self._reading = reading
+        self._reader = reader
         self._writer = writer
-        self._sink = sink
+        self._context = context
         self._retention_days = retention_days
-        self._at_once = at_once
-        self._due = asyncio.Event()
-        self._unchecked = True  # ClickHouse may have lost something, and that was not looked into to the end yet
-        self.idle = False  # nothing is half done
+        self._max_concurrent = max_concurrent
+        self._check_due = asyncio.Event()
+        self._needs_check = True  # ClickHouse may have lost something, and that was not looked into to the end yet
+        self.is_idle = False  # nothing is half done
 
-    async def work(self, recovered: Recovered) -> None:
+    async def run(self, recovered: RecoveredState) -> None:
         """Store batches that were begun; then check finished ones, now and whenever there is a reason."""
-        self._due.set()
+        self._check_due.set()
         await self._complete_all(recovered.unfinished)
         while True:
-            self.idle = not self._due.is_set()
-            await self._due.wait()
-            self.idle = False
-            self._due.clear()
+            self.is_idle = not self._check_due.is_set()
+            await self._check_due.wait()
+            self.is_idle = False
+            self._check_due.clear()
             if not await self._check():
                 await asyncio.sleep(RETRY_S)
-                self._due.set()
-            if not self._due.is_set():
-                self._unchecked = False
-                self._release()
+                self._check_due.set()
+            if not self._check_due.is_set():
+                self._needs_check = False
+                self._resume_retention()
 
-    def away(self) -> None:
+    def on_down(self) -> None:
         """ClickHouse does not answer: nothing can be checked."""
-        self._journal.hold(on=True)
+        self._journal.pause_retention(on=True)
 
-    def back(self, *, lost: bool) -> None:
+    def on_up(self, *, lost: bool) -> None:
         """It does again."""
         if lost:
-            self._journal.hold(on=True)
-            self._unchecked = True
-            self._due.set()
-        self._release()
+            self._journal.pause_retention(on=True)
+            self._needs_check = True
+            self._check_due.set()
+        self._resume_retention()
 
-    def _release(self) -> None:
-        if not self._unchecked and self._sink.availability.up:
-            self._journal.hold(on=False)
+    def _resume_retention(self) -> None:
+        if not self._needs_check and self._context.availability.is_up:
+            self._journal.pause_retention(on=False)
 
     async def _complete_all(self, batches: Sequence[Batch]) -> None:
         if not batches:
             return
         newest_first = deque(sorted(batches, key=lambda batch: (batch.made_ms, batch.ranges[-1]), reverse=True))
-        with Backlog(self._sink, len(newest_first)) as backlog:
+        with RecoveryProgress(self._context, len(newest_first)) as backlog:
 
             async def work_off() -> None:
                 while newest_first:
@@ -87,60 +93,60 @@ class Recovery:
                     backlog.completed()
 
             async with asyncio.TaskGroup() as workers:
-                for _ in range(min(self._at_once, len(newest_first))):
+                for _ in range(min(self._max_concurrent, len(newest_first))):
                     workers.create_task(work_off())
 
     async def _complete(self, batch: Batch) -> None:
         while True:
             try:
-                good, bad, _ = await self._reading.members(batch)
+                good, bad, _ = await self._reader.read_batch(batch)
             except Exception:  # no memory, no threads: it is not about the batch
-                self._sink.log.exception("a batch cannot be made again now", batch=batch.batch_id)
+                self._context.log.exception("a batch cannot be made again now", batch=batch.batch_id)
                 await asyncio.sleep(RETRY_S)
                 continue
             for request in good:
-                self._reading.recovered(request.sequence, request.signal, request.items)
+                self._reader.count_recovered(request.sequence, request.signal, request.items)
             for entry, _ in bad:
-                self._reading.recovered(entry.sequence, entry.request.signal, entry.request.accepted)
+                self._reader.count_recovered(entry.sequence, entry.request.signal, entry.request.accepted)
             if bad:
-                await self._writer.part_with(batch, good, bad)
+                await self._writer.split_off_undecodable(batch, good, bad)
             elif good:
                 await self._writer.store(batch, good, again=True)
             return
 
     async def _check(self) -> bool:
         """Store what of finished batches is gone; whether all of it is there."""
-        held = self._journal.held()
-        complete, missing = True, await self._missing(held)
+        held = self._journal.retained_batches()
+        complete, missing = True, await self._find_missing(held)
         for batch in held:
             places = missing.get(batch.batch_id)
             if places:
                 try:
-                    await self._refill(batch, places)
+                    await self._reinsert_missing(batch, places)
                 except Exception:  # the others are not to wait for it
-                    self._sink.log.exception("rows are gone and cannot be stored anew", batch=batch.batch_id)
+                    self._context.log.exception("rows are gone and cannot be stored anew", batch=batch.batch_id)
                     complete = False
         return complete
 
-    async def _refill(self, batch: Batch, places: set[Place]) -> None:
-        good = (await self._reading.members(batch)).good
-        anew = await self._writer.refill(batch, good, places)
+    async def _reinsert_missing(self, batch: Batch, places: set[TableDay]) -> None:
+        good = (await self._reader.read_batch(batch)).good
+        anew = await self._writer.reinsert(batch, good, places)
         if anew:
-            self._sink.log.error(
+            self._context.log.error(
                 "rows were gone and are stored anew; `sluice repair` makes what is derived from them",
                 places=sorted(anew),
             )
 
-    async def _missing(self, held: Sequence[Batch]) -> Mapping[int, set[Place]]:
+    async def _find_missing(self, held: Sequence[Batch]) -> Mapping[int, set[TableDay]]:
         while True:
             try:
-                return await self._sink.presence.missing(held, self._oldest_day())
+                return await self._context.block_checker.find_missing(held, self._oldest_day())
             except Exception as error:  # noqa: BLE001 (whatever it is, nothing is removed before they are)
                 reason = error.message if isinstance(error, StoreError) else repr(error)
-                self._sink.log.warning("the rows of batches cannot be counted", error=reason)
+                self._context.log.warning("the rows of batches cannot be counted", error=reason)
                 await asyncio.sleep(RETRY_S)
 
     def _oldest_day(self) -> int:
         if not self._retention_days:
             return 0
-        return self._sink.clock() // NANOS_PER_DAY - self._retention_days + 1
+        return self._context.clock() // NANOS_PER_DAY - self._retention_days + 1

@@ -9,14 +9,14 @@ import structlog
 
 from gateway.batches.availability import Availability
 from gateway.batches.insert import Inserter
-from gateway.conveyor.presence import Presence
-from gateway.conveyor.tally import Tally
+from gateway.conveyor.presence import StoredBlockChecker
+from gateway.conveyor.tally import ItemAccounting
 from gateway.outcomes import Metrics
-from proto.otlp.codec import NamedKeys
+from proto.otlp.codec import NamedKeySet
 
 
 @dataclass(frozen=True, slots=True)
-class Sink:
+class InsertContext:
     """ClickHouse, as one who stores sees it, and what counts and tells of it. `clock` gives nanoseconds since 1970;
     `builder` makes the blocks of light batches, which wait for none of what else `threads` have to do. `large_json` is
     held while LargeJson is decoded again: no budget has room for what that takes, and begun batches, lanes and adopted
@@ -25,12 +25,12 @@ class Sink:
 
     inserter: Inserter
     availability: Availability
-    presence: Presence
-    tally: Tally
+    block_checker: StoredBlockChecker
+    accounting: ItemAccounting
     metrics: Metrics
     log: structlog.stdlib.BoundLogger
     threads: Executor
     clock: Callable[[], int]
-    named: NamedKeys
-    builder: Executor
-    large_json: asyncio.Lock = field(default_factory=asyncio.Lock)
+    named_keys: NamedKeySet
+    block_executor: Executor
+    large_json_lock: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -4,7 +4,7 @@ from gateway.outcomes import SIGNALS, Metrics
 from proto.otlp.policy import Signal
 
 
-class Tally:
+class ItemAccounting:
     """Counts items from their acceptance to their end; what is in between is pending."""
 
     def __init__(self, metrics: Metrics) -> None:

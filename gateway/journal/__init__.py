@@ -20,37 +20,37 @@ after any crash it is in one of the two: it is gone only when its batch is finis
 refused is never offered, unless the disk failed twice over, which the log says.
 """
 
-from gateway.journal.forgetful import Forgetful
-from gateway.journal.journal import Journal, orphans
+from gateway.journal.forgetful import NullJournal
+from gateway.journal.journal import Journal, find_orphans
 from gateway.journal.metrics import JournalMetrics
-from gateway.journal.ranges import Ranges
+from gateway.journal.ranges import RangeSet
 from gateway.journal.records import (
     Batch,
+    DamagedRequests,
     Entry,
+    JournaledRequest,
+    JournalLike,
     JournalLimits,
-    JournalTaken,
-    Log,
-    Lost,
-    Place,
+    JournalLocked,
     Range,
-    Recovered,
-    Request,
+    RecoveredState,
+    TableDay,
 )
 
 __all__ = [
     "Batch",
+    "DamagedRequests",
     "Entry",
-    "Forgetful",
     "Journal",
+    "JournalLike",
     "JournalLimits",
+    "JournalLocked",
     "JournalMetrics",
-    "JournalTaken",
-    "Log",
-    "Lost",
-    "Place",
+    "JournaledRequest",
+    "NullJournal",
     "Range",
-    "Ranges",
-    "Recovered",
-    "Request",
-    "orphans",
+    "RangeSet",
+    "RecoveredState",
+    "TableDay",
+    "find_orphans",
 ]

@@ -7,13 +7,13 @@ from typing import Final
 
 from chassis.errors import ServiceUnavailable
 
-FULL: Final = "The journal is full; send the request again later."
-SHARE: Final = "Too much of this project waits to be stored; send the request again later."
-NO_ROOM: Final = "The disk of the journal is nearly full; send the request again later."
-SHARE_TIMES: Final = 8
+JOURNAL_FULL: Final = "The journal is full; send the request again later."
+PROJECT_SHARE_EXCEEDED: Final = "Too much of this project waits to be stored; send the request again later."
+DISK_NEARLY_FULL: Final = "The disk of the journal is nearly full; send the request again later."
+SHARE_FACTOR: Final = 8
 
 
-class Admission:
+class SpaceQuota:
     """`max_bytes` of the journal are for what is not stored yet, 0: as much as there is room for. A project that has
     some of it may have SHARE_TIMES what is left free: one alone eight ninths, two eight seventeenths each (dynamic
     thresholds, as Choudhury and Hahne have them), so that whoever comes next is not refused for them. Used on the event
@@ -22,49 +22,51 @@ class Admission:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._waiting = 0  # bytes that are not written yet
-        self._held: Counter[int] = Counter()  # bytes by project, those that wait among them; none that has nothing
+        self._queued_bytes = 0  # bytes that are not written yet
+        self._bytes_by_project: Counter[int] = (
+            Counter()
+        )  # bytes by project, those that wait among them; none that has nothing
 
-    def admit(self, project_id: int, size: int, charged: int, *, low: bool) -> None:
+    def reserve(self, project_id: int, size: int, charged_bytes: int, *, is_disk_low: bool) -> None:
         """Take a request of `size` bytes, when so many are `charged` already. Raises ServiceUnavailable."""
-        if low:
-            raise ServiceUnavailable(NO_ROOM)
+        if is_disk_low:
+            raise ServiceUnavailable(DISK_NEARLY_FULL)
         if self._max_bytes:
-            left = self._left(charged)
+            left = self._free_bytes(charged_bytes)
             if size > left:
-                raise ServiceUnavailable(FULL)
-            if size > self._room(left, self._held[project_id]):
-                raise ServiceUnavailable(SHARE)
-        self._waiting += size
-        self._held[project_id] += size
+                raise ServiceUnavailable(JOURNAL_FULL)
+            if size > self._project_share(left, self._bytes_by_project[project_id]):
+                raise ServiceUnavailable(PROJECT_SHARE_EXCEEDED)
+        self._queued_bytes += size
+        self._bytes_by_project[project_id] += size
 
-    def room(self, charged: int) -> tuple[float, float]:
+    def available_bytes(self, charged_bytes: int) -> tuple[float, float]:
         """Bytes that may be taken when so many are `charged`: of who has most of it, and of who has least."""
         if not self._max_bytes:
             return math.inf, math.inf
-        left = max(self._left(charged), 0)
-        held = self._held.values()
-        return self._room(left, max(held, default=0)), self._room(left, min(held, default=0))
+        left = max(self._free_bytes(charged_bytes), 0)
+        held = self._bytes_by_project.values()
+        return self._project_share(left, max(held, default=0)), self._project_share(left, min(held, default=0))
 
-    def written(self, size: int) -> None:
+    def dequeue(self, size: int) -> None:
         """So many bytes are charged from now on, or refused."""
-        self._waiting -= size
+        self._queued_bytes -= size
 
     def release(self, sizes: Mapping[int, int]) -> None:
         """These projects have so much less in the journal."""
-        self._held.subtract(sizes)
+        self._bytes_by_project.subtract(sizes)
         for project_id in sizes:
-            if not self._held[project_id]:
-                del self._held[project_id]
+            if not self._bytes_by_project[project_id]:
+                del self._bytes_by_project[project_id]
 
-    def hold(self, sizes: Mapping[int, int]) -> None:
+    def restore(self, sizes: Mapping[int, int]) -> None:
         """They have so much, from before."""
-        self._held.update(sizes)
+        self._bytes_by_project.update(sizes)
 
-    def _left(self, charged: int) -> int:
-        return self._max_bytes - charged - self._waiting
+    def _free_bytes(self, charged: int) -> int:
+        return self._max_bytes - charged - self._queued_bytes
 
     @staticmethod
-    def _room(left: int, held: int) -> int:
+    def _project_share(left: int, held: int) -> int:
         """How much more who holds so much may take of what is left."""
-        return max((SHARE_TIMES * left - held) // (SHARE_TIMES + 1), 0) if held else left
+        return max((SHARE_FACTOR * left - held) // (SHARE_FACTOR + 1), 0) if held else left

@@ -12,19 +12,19 @@ SLOW: Final = 2
 _SECOND_NS: Final = 10**9
 
 
-class Block(NamedTuple):
+class SegmentBlock(NamedTuple):
     """Requests of a segment that are read together: those with sequences from `first` to `last`, in file order."""
 
     first: int
     last: int
     start: int  # offsets
     end: int
-    second: int  # when the first of them was received, since 1970
+    received_s: int  # when the first of them was received, since 1970
     lanes: int  # FRESH, SLOW or both
     items: int  # accepted ones of the requests that were whole when they were counted
 
 
-class Blocks:
+class BlockIndex:
     """Of one segment. A block ends when it is large, or a second old."""
 
     def __init__(self) -> None:
@@ -52,15 +52,15 @@ class Blocks:
         self._lanes[-1] |= SLOW if slow else FRESH
         self._items[-1] += items
 
-    def of(self, sequence: int) -> int:
+    def find(self, sequence: int) -> int:
         """The number of the block that has this sequence, or would have it."""
         return max(bisect_right(self._firsts, sequence) - 1, 0)
 
-    def get(self, number: int, last: int, end: int) -> Block:
+    def get(self, number: int, last: int, end: int) -> SegmentBlock:
         """A block. `last`, `end`: of the segment, and so of its last block."""
         if number + 1 < len(self._firsts):
             last, end = self._firsts[number + 1] - 1, self._starts[number + 1]
-        return Block(
+        return SegmentBlock(
             self._firsts[number],
             last,
             self._starts[number],

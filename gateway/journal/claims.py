@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from chassis.errors import StartupError
-from gateway.journal.files import TEMPORARY, Files
-from gateway.journal.ledger import PREFIX
-from gateway.journal.records import JournalTaken
-from gateway.journal.segments import SUFFIX
+from gateway.journal.files import TEMPORARY_SUFFIX, Files
+from gateway.journal.ledger import LEDGER_PREFIX
+from gateway.journal.records import JournalLocked
+from gateway.journal.segments import SEGMENT_SUFFIX
 
-LOCK: Final = "lock"
+LOCK_FILE: Final = "lock"
 
 
-class Claim(NamedTuple):
+class DirectoryLock(NamedTuple):
     """A journal that is ours until the descriptor is closed."""
 
     directory: Path
@@ -26,63 +26,64 @@ class Claim(NamedTuple):
         return self.directory.parent
 
 
-def claim(files: Files, directory: Path) -> Claim:
+def lock_journal(files: Files, directory: Path) -> DirectoryLock:
     """Take the journal in `directory`; or, if that is where journals are, the lowest number that nobody has.
 
     Raises JournalTaken when somebody has it, and StartupError when there can be none.
     """
     try:
         files.make_directory(directory)
-        if LOCK in files.names(directory):
-            return _taken(files, directory)
-        return _lowest(files, directory)
+        if LOCK_FILE in files.list_directory(directory):
+            return _lock_existing(files, directory)
+        return _lock_lowest_free(files, directory)
     except OSError as error:
         raise StartupError(f"The directory {directory} cannot be used for the journal: {error.strerror}.") from error
 
 
-def orphans(files: Files, root: Path) -> list[Path]:
+def find_orphans(files: Files, root: Path) -> list[Path]:
     """Journals that no process has."""
     found = []
-    for directory in numbered(files, root):
+    for directory in list_journals(files, root):
         with contextlib.suppress(OSError):  # somebody removes it at this moment
-            fd = files.lock(directory / LOCK)
+            fd = files.lock(directory / LOCK_FILE)
             if fd is not None:
                 files.close(fd)
                 found.append(directory)
     return found
 
 
-def numbered(files: Files, root: Path) -> list[Path]:
+def list_journals(files: Files, root: Path) -> list[Path]:
     """All journals."""
     try:
-        names = files.names(root)
+        names = files.list_directory(root)
     except FileNotFoundError:
         return []
     return [root / name for name in sorted((name for name in names if name.isdigit()), key=int)]
 
 
-def _taken(files: Files, directory: Path) -> Claim:
-    fd = files.lock(directory / LOCK)
+def _lock_existing(files: Files, directory: Path) -> DirectoryLock:
+    fd = files.lock(directory / LOCK_FILE)
     if fd is None:
-        raise JournalTaken(f"Another process has the journal {directory}.")
-    return Claim(directory, fd)
+        raise JournalLocked(f"Another process has the journal {directory}.")
+    return DirectoryLock(directory, fd)
 
 
-def _lowest(files: Files, root: Path) -> Claim:
+def _lock_lowest_free(files: Files, root: Path) -> DirectoryLock:
     for number in count():
         directory = root / str(number)
         files.make_directory(directory)
-        _refuse_foreign(files, directory)
+        _reject_foreign(files, directory)
         with contextlib.suppress(FileNotFoundError):  # it was empty and is being removed: so the next one
-            fd = files.lock(directory / LOCK)
+            fd = files.lock(directory / LOCK_FILE)
             if fd is not None:
-                return Claim(directory, fd)
+                return DirectoryLock(directory, fd)
     raise AssertionError  # numbers do not end
 
 
-def _refuse_foreign(files: Files, directory: Path) -> None:
-    names = files.names(directory)
+def _reject_foreign(files: Files, directory: Path) -> None:
+    names = files.list_directory(directory)
     if names and not any(
-        name == LOCK or name.startswith(PREFIX) or name.endswith((SUFFIX, TEMPORARY)) for name in names
+        name == LOCK_FILE or name.startswith(LEDGER_PREFIX) or name.endswith((SEGMENT_SUFFIX, TEMPORARY_SUFFIX))
+        for name in names
     ):
         raise StartupError(f"The directory {directory} holds files that are no journal's; choose another one.")

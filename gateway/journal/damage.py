@@ -8,14 +8,14 @@ from typing import Final
 
 import msgspec
 
-from gateway.journal.files import Files, put
-from gateway.journal.reading import Unreadable, read_at
+from gateway.journal.files import Files, write_atomic
+from gateway.journal.reading import ReadErrorFlag, build_reader
 from gateway.journal.records import Range
 from gateway.journal.scanning import Damage
 from gateway.journal.segments import Segment
 
-DIRECTORY: Final = "damaged"
-_COPIED_AT_ONCE: Final = 8 * 2**20
+DAMAGED_DIRECTORY: Final = "damaged"
+_COPY_CHUNK_BYTES: Final = 8 * 2**20
 
 
 class DamageNote(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +31,7 @@ class DamageNote(msgspec.Struct, frozen=True, kw_only=True):
     moved: bool = False  # the whole segment, for these bytes could not be copied out of it
 
 
-class Damaged:
+class CorruptionStore:
     """The directory of damaged bytes, which all journals share."""
 
     def __init__(self, files: Files, directory: Path, clock: Callable[[], int]) -> None:
@@ -39,30 +39,30 @@ class Damaged:
         self._directory = directory
         self._clock = clock
 
-    def keep(self, segment: Segment, damage: Damage, sequences: tuple[Range, ...]) -> bool:
+    def save_copy(self, segment: Segment, damage: Damage, sequences: tuple[Range, ...]) -> bool:
         """Copy damaged bytes; whether all of them could be read. Raises OSError when they could not be written."""
-        unreadable = Unreadable()
+        unreadable = ReadErrorFlag()
         name = self._name(segment, f"{segment.first:020d}-{damage.start}")
         self._files.make_directory(self._directory)
         fd = self._files.open(segment.path)
         try:
-            read = read_at(self._files, fd, unreadable)
+            read = build_reader(self._files, fd, unreadable)
             pieces = [
-                read(min(_COPIED_AT_ONCE, damage.end - offset), offset)
-                for offset in range(damage.start, damage.end, _COPIED_AT_ONCE)
+                read(min(_COPY_CHUNK_BYTES, damage.end - offset), offset)
+                for offset in range(damage.start, damage.end, _COPY_CHUNK_BYTES)
             ]
         finally:
             self._files.close(fd)
-        self._put(f"{name}.bytes", pieces)
-        self._put(f"{name}.json", [msgspec.json.encode(self._note(segment, damage, sequences))])
-        return not unreadable.any
+        self._write(f"{name}.bytes", pieces)
+        self._write(f"{name}.json", [msgspec.json.encode(self._note(segment, damage, sequences))])
+        return not unreadable.is_set
 
-    def move(self, segment: Segment) -> None:
+    def move_segment(self, segment: Segment) -> None:
         """Put a whole segment here, instead of deleting it. Raises OSError."""
         self._files.make_directory(self._directory)
         name = self._name(segment, segment.path.name)
         note = self._note(segment, Damage(0, segment.length, segment.first, segment.last), ())
-        self._put(f"{name}.json", [msgspec.json.encode(msgspec.structs.replace(note, moved=True))])
+        self._write(f"{name}.json", [msgspec.json.encode(msgspec.structs.replace(note, moved=True))])
         try:
             self._files.rename(segment.path, self._directory / name)
         except OSError:  # the next attempt has another name
@@ -75,8 +75,8 @@ class Damaged:
     def _name(self, segment: Segment, what: str) -> str:
         return f"{self._clock() // 10**6:013d}-{segment.path.parent.name}-{what}"
 
-    def _put(self, name: str, pieces: list[bytes]) -> None:
-        self._files.close(put(self._files, self._directory / name, pieces))
+    def _write(self, name: str, pieces: list[bytes]) -> None:
+        self._files.close(write_atomic(self._files, self._directory / name, pieces))
 
     def _note(self, segment: Segment, damage: Damage, sequences: tuple[Range, ...]) -> DamageNote:
         found = dt.datetime.fromtimestamp(self._clock() / 10**9, dt.UTC)

@@ -6,23 +6,23 @@ from typing import Final
 import msgspec
 
 from gateway.journal import format as fmt
-from gateway.journal.records import Batch, Place, Range
+from gateway.journal.records import Batch, Range, TableDay
 
 
-class Batched(msgspec.Struct, frozen=True, omit_defaults=True):
+class BatchRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """A batch."""
 
     batch: int
     made_ms: int
     ranges: tuple[Range, ...]
-    skip: tuple[Place, ...] = ()
+    skip: tuple[TableDay, ...] = ()
 
 
-class Begin(Batched, frozen=True, omit_defaults=True):
+class BeginRecord(BatchRecord, frozen=True, omit_defaults=True):
     """The requests of a batch are stored together from now on."""
 
 
-class Finish(Batched, frozen=True, omit_defaults=True):
+class FinishRecord(BatchRecord, frozen=True, omit_defaults=True):
     """They are stored; `rows` is missing where they were set aside. It has the ranges again, in case that the record of
     the beginning cannot be read.
     """
@@ -31,21 +31,21 @@ class Finish(Batched, frozen=True, omit_defaults=True):
     rows: tuple[tuple[str, int, int], ...] | None = None
 
 
-class Split(msgspec.Struct, frozen=True):
+class SplitRecord(msgspec.Struct, frozen=True):
     """A batch is gone, and its parts are begun."""
 
     batch: int
-    parts: tuple[Begin, ...]
+    parts: tuple[BeginRecord, ...]
 
 
-class Skip(msgspec.Struct, frozen=True):
+class SkipRecord(msgspec.Struct, frozen=True):
     """Sequences that never were, or cannot be read."""
 
     ranges: tuple[Range, ...]
     reason: str
 
 
-class Sealed(msgspec.Struct, frozen=True, omit_defaults=True):
+class SealRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """A segment that nothing is written to any more."""
 
     first: int  # sequence in its name
@@ -60,40 +60,40 @@ class Sealed(msgspec.Struct, frozen=True, omit_defaults=True):
     keep: bool = False  # part of it could not be copied: it is moved to the damaged ones instead of being deleted
 
 
-class State(msgspec.Struct, frozen=True):
+class StateRecord(msgspec.Struct, frozen=True):
     """Where a new ledger begins: what is finished, and the first sequence that was never used."""
 
     finished: tuple[Range, ...]
     next: int
 
 
-class Clean(msgspec.Struct, frozen=True, omit_defaults=True):
+class CleanShutdownRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """The process ended in order; no request has this sequence or a later one."""
 
     next: int
     checked: bool = False  # it was known that what is held is still stored
 
 
-Record = Begin | Finish | Split | Skip | Sealed | State | Clean
+Record = BeginRecord | FinishRecord | SplitRecord | SkipRecord | SealRecord | StateRecord | CleanShutdownRecord
 
 _KINDS: Final[Mapping[type[Record], int]] = {
-    Begin: fmt.BEGIN,
-    Finish: fmt.FINISH,
-    Split: fmt.SPLIT,
-    Skip: fmt.SKIP,
-    Sealed: fmt.SEALED,
-    State: fmt.STATE,
-    Clean: fmt.CLEAN,
+    BeginRecord: fmt.BEGIN,
+    FinishRecord: fmt.FINISH,
+    SplitRecord: fmt.SPLIT,
+    SkipRecord: fmt.SKIP,
+    SealRecord: fmt.SEALED,
+    StateRecord: fmt.STATE,
+    CleanShutdownRecord: fmt.CLEAN,
 }
 _TYPES: Final[Mapping[int, type[Record]]] = {kind: record for record, kind in _KINDS.items()}
 
 
-def pack(record: Record) -> tuple[int, bytes]:
+def encode_record(record: Record) -> tuple[int, bytes]:
     """Kind and payload of a frame."""
     return _KINDS[type(record)], msgspec.json.encode(record)
 
 
-def read(kind: int, payload: bytes | memoryview) -> Record | None:
+def decode_record(kind: int, payload: bytes | memoryview) -> Record | None:
     """What a frame says; None when this version does not know it."""
     record = _TYPES.get(kind)
     if record is None:
@@ -104,25 +104,25 @@ def read(kind: int, payload: bytes | memoryview) -> Record | None:
         return None
 
 
-def begin_of(batch: Batch) -> Begin:
+def begin_record(batch: Batch) -> BeginRecord:
     """The record of a batch."""
-    return Begin(batch.batch_id, batch.made_ms, batch.ranges, tuple(sorted(batch.skip)))
+    return BeginRecord(batch.batch_id, batch.made_ms, batch.ranges, tuple(sorted(batch.skip)))
 
 
-def batch_of(record: Batched, ranges: Sequence[Range] | None = None) -> Batch:
+def batch_from_record(record: BatchRecord, ranges: Sequence[Range] | None = None) -> Batch:
     """The batch of a record, perhaps with less in it."""
     return Batch(
         record.batch, record.made_ms, record.ranges if ranges is None else tuple(ranges), frozenset(record.skip)
     )
 
 
-def finish_of(batch: Batch, rows: Mapping[Place, int] | None, finished_ms: int) -> Finish:
+def finish_record(batch: Batch, rows: Mapping[TableDay, int] | None, finished_ms: int) -> FinishRecord:
     """The record of its end."""
     counts = None if rows is None else tuple((table, day, count) for (table, day), count in sorted(rows.items()))
-    begin = begin_of(batch)
-    return Finish(begin.batch, begin.made_ms, begin.ranges, begin.skip, finished_ms, counts)
+    begin = begin_record(batch)
+    return FinishRecord(begin.batch, begin.made_ms, begin.ranges, begin.skip, finished_ms, counts)
 
 
-def rows_of(record: Finish) -> dict[Place, int] | None:
+def stored_rows(record: FinishRecord) -> dict[TableDay, int] | None:
     """What was stored."""
     return None if record.rows is None else {(table, day): count for table, day, count in record.rows}

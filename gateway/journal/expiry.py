@@ -11,10 +11,10 @@ from typing import Final
 
 from gateway.journal import damage, quarantine
 from gateway.journal.files import Files
-from gateway.journal.quarantine import NOTE
-from gateway.journal.reading import file_header
+from gateway.journal.quarantine import NOTE_SUFFIX
+from gateway.journal.reading import load_file_header
 
-EVERY_S: Final = 3600.0
+CHECK_INTERVAL_S: Final = 3600.0
 _MS_PER_DAY: Final = 86_400_000
 _EARLIEST_MS: Final = 1_577_836_800_000  # 2020
 
@@ -26,53 +26,55 @@ class Expiry:
         self, files: Files, root: Path, days: int, clock: Callable[[], int], monotonic: Callable[[], float]
     ) -> None:
         self._files = files
-        self._directories = [root / quarantine.DIRECTORY, root / damage.DIRECTORY]
+        self._directories = [root / quarantine.QUARANTINE_DIRECTORY, root / damage.DAMAGED_DIRECTORY]
         self._days = days
         self._clock = clock
         self._monotonic = monotonic
-        self._looked = monotonic()
-        self._old: frozenset[Path] = frozenset()  # an hour ago
+        self._last_check = monotonic()
+        self._old_at_last_check: frozenset[Path] = frozenset()  # an hour ago
 
     def tick(self) -> None:
         """Once a second or so. Raises OSError; then the next try is an hour later."""
         now = self._monotonic()
-        if not self._days or now - self._looked < EVERY_S:
+        if not self._days or now - self._last_check < CHECK_INTERVAL_S:
             return
-        self._looked = now
-        old = frozenset(path for directory in self._directories for path in self._old_in(directory))
-        due, self._old = sorted(old & self._old), old
+        self._last_check = now
+        old = frozenset(path for directory in self._directories for path in self._list_old(directory))
+        due, self._old_at_last_check = sorted(old & self._old_at_last_check), old
         for path in due:
             self._files.unlink(path)
 
-    def _old_in(self, directory: Path) -> Sequence[Path]:
+    def _list_old(self, directory: Path) -> Sequence[Path]:
         before = self._clock() // 10**6 - self._days * _MS_PER_DAY
-        paths = [directory / name for name in self._names(directory) if _named_ms(name, before) < before]
-        return [path for path in paths if _EARLIEST_MS <= self._since_ms(path) < before]
+        paths = [
+            directory / name for name in self._list_directory(directory) if _name_timestamp_ms(name, before) < before
+        ]
+        return [path for path in paths if _EARLIEST_MS <= self._stored_at_ms(path) < before]
 
-    def _names(self, directory: Path) -> Sequence[str]:
+    def _list_directory(self, directory: Path) -> Sequence[str]:
         try:
-            return self._files.names(directory)
+            return self._files.list_directory(directory)
         except FileNotFoundError:
             return ()
 
-    def _since_ms(self, path: Path) -> int:
+    def _stored_at_ms(self, path: Path) -> int:
         """When a file was put where it is. One of the quarantine is named after the time of its batch, which may have
         been begun long before, or set aside and put back: the header of its segment tells.
         """
-        named = _named_ms(path.name, 0)
-        if path.parent.name != quarantine.DIRECTORY:
+        named = _name_timestamp_ms(path.name, 0)
+        if path.parent.name != quarantine.QUARANTINE_DIRECTORY:
             return named
         try:
-            fd = self._files.open(path.with_name(path.name.removesuffix(NOTE)))
+            fd = self._files.open(path.with_name(path.name.removesuffix(NOTE_SUFFIX)))
         except FileNotFoundError:
             return named
         try:
-            header = file_header(self._files, fd)
+            header = load_file_header(self._files, fd)
         finally:
             self._files.close(fd)
         return named if header is None else header.created_ns // 10**6
 
 
-def _named_ms(name: str, unknown: int) -> int:
+def _name_timestamp_ms(name: str, unknown: int) -> int:
     digits = name.partition("-")[0]
     return int(digits) if digits.isdigit() else unknown

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
-TEMPORARY: Final = ".tmp"  # end of the names of files that are not whole yet
+TEMPORARY_SUFFIX: Final = ".tmp"  # end of the names of files that are not whole yet
 _IOV_MAX: Final = 1024  # buffers of one call; POSIX guarantees 16, Linux has this
 _FILE_MODE: Final = 0o600
 _DIRECTORY_MODE: Final = 0o700
@@ -36,7 +36,7 @@ class Files(Protocol):
     def read(self, fd: int, size: int, offset: int) -> bytes:
         """At most so many bytes; fewer at the end of the file."""
 
-    def forget(self, fd: int) -> None:
+    def drop_page_cache(self, fd: int) -> None:
         """What the system has of a file in memory is read from the disk the next time."""
 
     def size(self, fd: int) -> int:
@@ -57,7 +57,7 @@ class Files(Protocol):
     def unlink(self, path: Path) -> None:
         """Remove a file; nothing when there is none."""
 
-    def names(self, directory: Path) -> list[str]:
+    def list_directory(self, directory: Path) -> list[str]:
         """What is in a directory, sorted."""
 
     def make_directory(self, directory: Path) -> None:
@@ -94,7 +94,7 @@ class RealFiles:
     def read(self, fd: int, size: int, offset: int) -> bytes:
         return os.pread(fd, size, offset)
 
-    def forget(self, fd: int) -> None:
+    def drop_page_cache(self, fd: int) -> None:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def size(self, fd: int) -> int:
@@ -115,7 +115,7 @@ class RealFiles:
     def unlink(self, path: Path) -> None:
         path.unlink(missing_ok=True)
 
-    def names(self, directory: Path) -> list[str]:
+    def list_directory(self, directory: Path) -> list[str]:
         return sorted(os.listdir(directory))  # noqa: PTH208 (names, not paths)
 
     def make_directory(self, directory: Path) -> None:
@@ -148,13 +148,13 @@ class RealFiles:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return None
-            if not _is_at(fd, path):  # its directory was removed while we came
+            if not _is_same_file(fd, path):  # its directory was removed while we came
                 return None
             stack.pop_all()
             return fd
 
 
-def _is_at(fd: int, path: Path) -> bool:
+def _is_same_file(fd: int, path: Path) -> bool:
     """Whether the open file is the one that has this name."""
     mine = os.fstat(fd)
     try:
@@ -177,11 +177,11 @@ def write_all(files: Files, fd: int, pieces: Sequence[bytes], offset: int) -> in
         offset += written
         left -= written
         if left:
-            rest = _behind(rest, written)
+            rest = _remaining(rest, written)
     return offset
 
 
-def _behind(pieces: Sequence[bytes], written: int) -> list[bytes]:
+def _remaining(pieces: Sequence[bytes], written: int) -> list[bytes]:
     """What is left of `pieces` when so many bytes are written."""
     for at, piece in enumerate(pieces):
         if written < len(piece):
@@ -190,20 +190,20 @@ def _behind(pieces: Sequence[bytes], written: int) -> list[bytes]:
     return []
 
 
-def put(files: Files, path: Path, pieces: Sequence[bytes], allocate: int = 0) -> int:
+def write_atomic(files: Files, path: Path, pieces: Sequence[bytes], allocate: int = 0) -> int:
     """A file that is there as a whole or not at all, whatever happens; its open descriptor."""
-    fd = prepare(files, path, pieces, allocate)
+    fd = write_temporary(files, path, pieces, allocate)
     try:
-        publish(files, path)
+        rename_durable(files, path)
     except OSError:
         files.close(fd)
         raise
     return fd
 
 
-def prepare(files: Files, path: Path, pieces: Sequence[bytes], allocate: int = 0) -> int:
+def write_temporary(files: Files, path: Path, pieces: Sequence[bytes], allocate: int = 0) -> int:
     """The contents of `path` on disk under another name; its open descriptor."""
-    temporary = _temporary(path)
+    temporary = _temporary_path(path)
     files.unlink(temporary)
     fd = files.create(temporary)
     try:
@@ -219,11 +219,11 @@ def prepare(files: Files, path: Path, pieces: Sequence[bytes], allocate: int = 0
     return fd
 
 
-def publish(files: Files, path: Path) -> None:
+def rename_durable(files: Files, path: Path) -> None:
     """Give what was prepared its name. After an error it may have it, now or after a crash."""
-    files.rename(_temporary(path), path)
+    files.rename(_temporary_path(path), path)
     files.sync_directory(path.parent)
 
 
-def _temporary(path: Path) -> Path:
-    return path.with_name(f"{path.name}{TEMPORARY}")
+def _temporary_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}{TEMPORARY_SUFFIX}")

@@ -4,42 +4,50 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import structlog
 
-from gateway.journal.records import Batch, Entry, Landed, Lost, Place, Recovered, Request
+from gateway.journal.records import (
+    Batch,
+    DamagedRequests,
+    Entry,
+    JournaledRequest,
+    OnPersisted,
+    RecoveredState,
+    TableDay,
+)
 
 
-class Forgetful:
+class NullJournal:
     """Gives sequences, and remembers of a request only how many items it had, until its batch is finished."""
 
     durable = False
 
     def __init__(self, log: structlog.stdlib.BoundLogger) -> None:
         self._log = log
-        self._last = 0
+        self._last_sequence = 0
         self._items: dict[int, int] = {}  # by sequence
         self._begun: dict[int, Batch] = {}
 
     @property
-    def last(self) -> int:
+    def last_sequence(self) -> int:
         """The last sequence that was given."""
-        return self._last
+        return self._last_sequence
 
-    def open(self) -> Recovered:
+    def open(self) -> RecoveredState:
         """Nobody left anything."""
-        return Recovered()
+        return RecoveredState()
 
-    async def append(self, request: Request, landed: Landed | None = None) -> int:
+    async def append(self, request: JournaledRequest, on_persisted: OnPersisted | None = None) -> int:
         """Give the next sequence."""
-        self._last += 1
-        self._items[self._last] = request.accepted
-        if landed is not None:
-            landed(self._last)
-        return self._last
+        self._last_sequence += 1
+        self._items[self._last_sequence] = request.accepted
+        if on_persisted is not None:
+            on_persisted(self._last_sequence)
+        return self._last_sequence
 
     async def begin(self, batch: Batch) -> None:
         """Remember which requests it is about."""
         self._begun[batch.batch_id] = batch
 
-    def finish(self, batch_id: int, rows: Mapping[Place, int]) -> None:  # noqa: ARG002 (nobody asks for them later)
+    def finish(self, batch_id: int, rows: Mapping[TableDay, int]) -> None:  # noqa: ARG002 (nobody asks for them later)
         """Forget its requests."""
         batch = self._begun.pop(batch_id, None)
         for sequence in () if batch is None else _sequences(batch):
@@ -50,7 +58,7 @@ class Forgetful:
         self._begun.pop(batch_id, None)
         self._begun |= {part.batch_id: part for part in parts}
 
-    async def set_aside(self, batch: Batch, reason: str) -> int:
+    async def quarantine(self, batch: Batch, reason: str) -> int:
         """There is no place where they could be put: they are lost, which its user counts. 0."""
         items = sum(self._items.get(sequence, 0) for sequence in _sequences(batch))
         self._log.error("items lost", items=items, reason=reason)
@@ -61,19 +69,19 @@ class Forgetful:
         """Nothing is kept."""
         return []
 
-    async def members(self, batch: Batch) -> list[Entry]:  # noqa: ARG002 (Log)
+    async def read_batch(self, batch: Batch) -> list[Entry]:  # noqa: ARG002 (Log)
         """Nothing is kept."""
         return []
 
-    def held(self) -> Sequence[Batch]:
+    def retained_batches(self) -> Sequence[Batch]:
         """Nothing is kept."""
         return ()
 
-    def damaged(self) -> Sequence[Lost]:
+    def take_damaged(self) -> Sequence[DamagedRequests]:
         """Nothing is kept."""
         return ()
 
-    def hold(self, *, on: bool) -> None:
+    def pause_retention(self, *, on: bool) -> None:
         """Nothing is kept."""
 
     async def close(self) -> None:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import msgspec
 from crc32c import crc32c
 
-from gateway.journal.records import Request
+from gateway.journal.records import JournaledRequest
 from proto.otlp.policy import Policy, Signal
 from proto.otlp.responses import Media
 
@@ -38,7 +38,7 @@ CLEAN: Final = 21
 STATE: Final = 22
 
 FLAG_SLOW: Final = 1
-FRAME_BYTES: Final = 64  # of a frame's header
+FRAME_HEADER_BYTES: Final = 64  # of a frame's header
 MAX_PAYLOAD: Final = 2**32 - 1
 MAX_SEQUENCE: Final = 2**64 - 1
 
@@ -46,8 +46,8 @@ _FILE: Final = struct.Struct("<8sHHHHQQ8s20s")
 _FRAME: Final = struct.Struct("<4sIBBBBIQQQQII")
 _CRC: Final = struct.Struct("<I")
 _CRCS: Final = struct.Struct("<II")
-_FRAME_FIELDS: Final = 56  # bytes before the two checksums
-_FILE_FIELDS: Final = 60
+_FRAME_FIELDS_BYTES: Final = 56  # bytes before the two checksums
+_FILE_FIELDS_BYTES: Final = 60
 
 _SIGNALS: Final[Mapping[Signal, int]] = {"traces": 1, "logs": 2}
 _MEDIA: Final[Mapping[Media, int]] = {"protobuf": 1, "json": 2}
@@ -68,7 +68,7 @@ class FileHeader(NamedTuple):
     start: int = PAGE  # where the first frame is
 
 
-class Head(NamedTuple):
+class FrameHeader(NamedTuple):
     """A frame without its payload. What a kind has no use for is 0."""
 
     kind: int
@@ -96,17 +96,17 @@ def new_salt() -> bytes:
     return secrets.token_bytes(8)
 
 
-def seed_of(salt: bytes) -> int:
+def checksum_seed(salt: bytes) -> int:
     """What the checksums of a file begin with."""
     return crc32c(salt)
 
 
 def frame_size(length: int) -> int:
     """Bytes of a frame with a payload of `length` bytes."""
-    return FRAME_BYTES + length + (-length % 8)
+    return FRAME_HEADER_BYTES + length + (-length % 8)
 
 
-def page_up(offset: int) -> int:
+def align_to_page(offset: int) -> int:
     """`offset`, or the next multiple of a page."""
     return offset + (-offset % PAGE)
 
@@ -125,15 +125,15 @@ def read_file_header(page: bytes) -> FileHeader | None:
 
 
 def _read_file_header(page: bytes, at: int) -> FileHeader | None:
-    if len(page) < at + _FILE_FIELDS + 4 or page[at : at + len(FILE_MAGIC)] != FILE_MAGIC:
+    if len(page) < at + _FILE_FIELDS_BYTES + 4 or page[at : at + len(FILE_MAGIC)] != FILE_MAGIC:
         return None
-    if _CRC.unpack_from(page, at + _FILE_FIELDS)[0] != crc32c(page[at : at + _FILE_FIELDS]):
+    if _CRC.unpack_from(page, at + _FILE_FIELDS_BYTES)[0] != crc32c(page[at : at + _FILE_FIELDS_BYTES]):
         return None
     _, version, start, kind, _, first, created_ns, salt, _ = _FILE.unpack_from(page, at)
     return FileHeader(kind, first, created_ns, salt, version, start)
 
 
-def request_head(seed: int, request: Request, sequence: int, group: int, policy_id: int) -> bytes:
+def pack_request_header(seed: int, request: JournaledRequest, sequence: int, group: int, policy_id: int) -> bytes:
     """The header of a request's frame."""
     body = request.body
     fields = _FRAME.pack(
@@ -162,51 +162,55 @@ def pack_frame(seed: int, kind: int, payload: bytes, *, sequence: int = 0, group
     return b"".join((fields, _CRCS.pack(crc, crc32c(payload, crc)), payload, bytes(-len(payload) % 8)))
 
 
-def read_head(buffer: bytes | memoryview, offset: int, seed: int) -> Head | None:
+def read_frame_header(buffer: bytes | memoryview, offset: int, seed: int) -> FrameHeader | None:
     """The header of a frame at `offset`; None when there is none, or a damaged one."""
-    if len(buffer) < offset + FRAME_BYTES or buffer[offset : offset + 4] != FRAME_MAGIC:
+    if len(buffer) < offset + FRAME_HEADER_BYTES or buffer[offset : offset + 4] != FRAME_MAGIC:
         return None
-    crc = _CRC.unpack_from(buffer, offset + _FRAME_FIELDS)[0]
-    if crc != crc32c(buffer[offset : offset + _FRAME_FIELDS], seed):
+    crc = _CRC.unpack_from(buffer, offset + _FRAME_FIELDS_BYTES)[0]
+    if crc != crc32c(buffer[offset : offset + _FRAME_FIELDS_BYTES], seed):
         return None
     _, length, kind, signal, media, encoding, accepted, sequence, group, project_id, received_ns, policy_id, flags = (
         _FRAME.unpack_from(buffer, offset)
     )
-    return Head(
+    return FrameHeader(
         kind, length, sequence, group, project_id, received_ns, accepted, policy_id, signal, media, encoding, flags, crc
     )
 
 
-def payload_is_whole(buffer: bytes | memoryview, offset: int, head: Head) -> bool:
+def is_payload_intact(buffer: bytes | memoryview, offset: int, head: FrameHeader) -> bool:
     """Whether the payload of the frame at `offset` is what was written. All of it must be in `buffer`."""
-    start = offset + FRAME_BYTES
-    stored = _CRC.unpack_from(buffer, offset + _FRAME_FIELDS + 4)[0]
+    start = offset + FRAME_HEADER_BYTES
+    stored = _CRC.unpack_from(buffer, offset + _FRAME_FIELDS_BYTES + 4)[0]
     return bool(stored == crc32c(buffer[start : start + head.length], head.crc))
 
 
-def signal_of(head: Head) -> Signal | None:
+def decode_signal(head: FrameHeader) -> Signal | None:
     """The signal of a request; None when this version does not know it."""
     return _SIGNAL_NAMES.get(head.signal)
 
 
-def request_of(head: Head, body: bytes, policy: Policy) -> Request | None:
+def decode_request(head: FrameHeader, body: bytes, policy: Policy) -> JournaledRequest | None:
     """The request of a whole frame; None when this version does not know what the header says."""
     signal, media = _SIGNAL_NAMES.get(head.signal), _MEDIA_NAMES.get(head.media)
     encoding = _ENCODING_NAMES.get(head.encoding)
     if signal is None or media is None or encoding is None:
         return None
     slow = bool(head.flags & FLAG_SLOW)
-    return Request(head.project_id, signal, media, encoding, head.received_ns, head.accepted, policy, body, slow)
+    return JournaledRequest(
+        head.project_id, signal, media, encoding, head.received_ns, head.accepted, policy, body, slow
+    )
 
 
 # Fields of a policy that version 1 began without: 0, as in all policies before, they are not written.
-_LATER: Final = frozenset(("max_resource_bytes", "max_scope_bytes", "max_repeated_bytes"))
+_OMITTED_IF_ZERO: Final = frozenset(("max_resource_bytes", "max_scope_bytes", "max_repeated_bytes"))
 
 
 def pack_policy(policy: Policy) -> tuple[int, bytes]:
     """The id of a policy, which is made of its content, and its JSON."""
     fields = msgspec.structs.asdict(policy)
-    payload = msgspec.json.encode({name: fields[name] for name in fields if fields[name] or name not in _LATER})
+    payload = msgspec.json.encode(
+        {name: fields[name] for name in fields if fields[name] or name not in _OMITTED_IF_ZERO}
+    )
     return crc32c(payload), payload
 
 

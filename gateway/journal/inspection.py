@@ -13,19 +13,19 @@ import msgspec
 
 from gateway.journal import damage, quarantine
 from gateway.journal import format as fmt
-from gateway.journal.claims import LOCK, numbered
+from gateway.journal.claims import LOCK_FILE, list_journals
 from gateway.journal.damage import DamageNote
 from gateway.journal.files import Files, RealFiles
-from gateway.journal.indexing import Indexed, finish, index
-from gateway.journal.ledger import ledger_path, numbers, read_ledger
-from gateway.journal.progress import Progress
-from gateway.journal.quarantine import NOTE, QuarantineNote, read_contents
-from gateway.journal.reading import file_header, read_at
+from gateway.journal.indexing import IndexResult, index_segment, run_to_completion
+from gateway.journal.ledger import ledger_numbers, ledger_path, read_ledger
+from gateway.journal.progress import BatchState
+from gateway.journal.quarantine import NOTE_SUFFIX, QuarantineNote, read_quarantine_file
+from gateway.journal.reading import build_reader, load_file_header
 from gateway.journal.records import Range
-from gateway.journal.requeue import Requeued
+from gateway.journal.requeue import RequeueResult
 from gateway.journal.requeue import requeue as _requeue
 from gateway.journal.scanning import Damage
-from gateway.journal.segments import SUFFIX, Segment, first_of
+from gateway.journal.segments import SEGMENT_SUFFIX, Segment, parse_segment_name
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ class JournalFacts(msgspec.Struct, frozen=True):
     segments: Sequence[SegmentFacts]
 
 
-class Gone(msgspec.Struct, frozen=True):
+class CorruptRange(msgspec.Struct, frozen=True):
     """Damaged bytes of a segment, and the sequences that are missing there; `last` None: nobody knows."""
 
     start: int
@@ -78,7 +78,7 @@ class Gone(msgspec.Struct, frozen=True):
     project_id: int | None
 
 
-class Verified(msgspec.Struct, frozen=True):
+class SegmentReport(msgspec.Struct, frozen=True):
     """A segment that was read from end to end."""
 
     path: str
@@ -87,11 +87,11 @@ class Verified(msgspec.Struct, frozen=True):
     items: int
     bytes: int
     projects: Sequence[int]
-    damaged: Sequence[Gone]
+    damaged: Sequence[CorruptRange]
     unreadable: bool  # the disk did not give all of it
 
 
-class Quarantined(msgspec.Struct, frozen=True):
+class QuarantinedRequest(msgspec.Struct, frozen=True):
     """A request that was set aside. `note` is None when it cannot be read; `whole` when nobody looked."""
 
     name: str
@@ -102,81 +102,85 @@ class Quarantined(msgspec.Struct, frozen=True):
 def inspect(root: Path, files: Files = _FILES) -> list[JournalFacts]:
     """All journals of a directory; quick. Raises OSError."""
     found = []
-    for directory in numbered(files, root):
+    for directory in list_journals(files, root):
         with contextlib.suppress(FileNotFoundError):  # it is empty, and is removed at this moment
-            found.append(_journal(files, directory))
+            found.append(_inspect_journal(files, directory))
     return found
 
 
-def verify(root: Path, files: Files = _FILES) -> Iterator[Verified]:
+def verify(root: Path, files: Files = _FILES) -> Iterator[SegmentReport]:
     """Read every segment of every journal, one after the other. Raises OSError."""
-    for directory in numbered(files, root):
-        for name in _names(files, directory):
-            found = None if first_of(name) is None else verify_segment(directory / name, files)
+    for directory in list_journals(files, root):
+        for name in _list_directory(files, directory):
+            found = None if parse_segment_name(name) is None else verify_segment(directory / name, files)
             if found is not None:
                 yield found
 
 
-def verify_segment(path: Path, files: Files = _FILES) -> Verified | None:
+def verify_segment(path: Path, files: Files = _FILES) -> SegmentReport | None:
     """Read one segment; None when it is gone. Raises OSError."""
     try:
-        return _verified(files, path)
+        return _verify_segment(files, path)
     except FileNotFoundError:
         return None
 
 
-def quarantined(root: Path, files: Files = _FILES, *, verify: bool = False) -> Iterator[Quarantined]:
+def list_quarantined(root: Path, files: Files = _FILES, *, verify: bool = False) -> Iterator[QuarantinedRequest]:
     """What was set aside, the oldest first; with `verify` each file is read. Raises OSError."""
-    directory = root / quarantine.DIRECTORY
-    for name in _names(files, directory):
-        if name.endswith(SUFFIX):
-            note = _read(files, directory / f"{name}{NOTE}", QuarantineNote)
+    directory = root / quarantine.QUARANTINE_DIRECTORY
+    for name in _list_directory(files, directory):
+        if name.endswith(SEGMENT_SUFFIX):
+            note = _read_note(files, directory / f"{name}{NOTE_SUFFIX}", QuarantineNote)
             try:
-                whole = read_contents(files, directory / name) is not None if verify else None
+                whole = read_quarantine_file(files, directory / name) is not None if verify else None
             except FileNotFoundError:
                 continue
-            yield Quarantined(name, note, whole)
+            yield QuarantinedRequest(name, note, whole)
 
 
-def damaged(root: Path, files: Files = _FILES) -> list[DamageNote]:
+def list_damaged(root: Path, files: Files = _FILES) -> list[DamageNote]:
     """What was damaged, and is kept. Raises OSError."""
-    directory = root / damage.DIRECTORY
-    notes = [_read(files, directory / name, DamageNote) for name in _names(files, directory) if name.endswith(".json")]
+    directory = root / damage.DAMAGED_DIRECTORY
+    notes = [
+        _read_note(files, directory / name, DamageNote)
+        for name in _list_directory(files, directory)
+        if name.endswith(".json")
+    ]
     return [note for note in notes if note is not None]
 
 
-def requeue(root: Path, names: Sequence[str] | None, now_ns: int, files: Files = _FILES) -> Requeued:
+def requeue(root: Path, names: Sequence[str] | None, now_ns: int, files: Files = _FILES) -> RequeueResult:
     """Put requests back: those with these names (`Quarantined.name`), or all. A running gateway finds them; else the
     next start does. Raises OSError, JournalTaken.
     """
     return _requeue(files, root, names, lambda: now_ns)
 
 
-def _journal(files: Files, directory: Path) -> JournalFacts:
-    names = files.names(directory)
-    progress, broken = _progress(files, directory, names)
-    firsts = [first for name in names if (first := first_of(name)) is not None]
-    taken = _is_taken(files, directory)
+def _inspect_journal(files: Files, directory: Path) -> JournalFacts:
+    names = files.list_directory(directory)
+    progress, broken = _replay_ledger(files, directory, names)
+    firsts = [first for name in names if (first := parse_segment_name(name)) is not None]
+    taken = _is_locked(files, directory)
     return JournalFacts(
         str(directory),
         taken,
         bool(progress.clean_at) and not taken,
         broken,
         [
-            BatchFacts(batch.batch_id, batch.made_ms, sum(map(_count, batch.ranges)), len(batch.skip))
+            BatchFacts(batch.batch_id, batch.made_ms, sum(map(_range_length, batch.ranges)), len(batch.skip))
             for batch in progress.begun.values()
         ],
-        len(progress.held),
-        [facts for first in firsts if (facts := _segment(files, directory, first, progress)) is not None],
+        len(progress.retained),
+        [facts for first in firsts if (facts := _inspect_segment(files, directory, first, progress)) is not None],
     )
 
 
-def _progress(files: Files, directory: Path, names: Sequence[str]) -> tuple[Progress, int]:
+def _replay_ledger(files: Files, directory: Path, names: Sequence[str]) -> tuple[BatchState, int]:
     """What the newest ledger says, and how many of its records cannot be read."""
-    progress, broken = Progress(), 0
-    for number in numbers(names):
+    progress, broken = BatchState(), 0
+    for number in ledger_numbers(names):
         found = read_ledger(files, ledger_path(directory, number), ())
-        broken += found.damaged
+        broken += found.damaged_records
         for record in found.records:
             progress.apply(record)
         if found.records:
@@ -184,89 +188,89 @@ def _progress(files: Files, directory: Path, names: Sequence[str]) -> tuple[Prog
     return progress, broken
 
 
-def _segment(files: Files, directory: Path, first: int, progress: Progress) -> SegmentFacts | None:
-    path = directory / f"{first:020d}{SUFFIX}"
+def _inspect_segment(files: Files, directory: Path, first: int, state: BatchState) -> SegmentFacts | None:
+    path = directory / f"{first:020d}{SEGMENT_SUFFIX}"
     try:
         fd = files.open(path)
     except FileNotFoundError:
         return None
     try:
-        header, size = file_header(files, fd), files.size(fd)
+        header, size = load_file_header(files, fd), files.size(fd)
     finally:
         files.close(fd)
     version, created = (None, None) if header is None else (header.version, header.created_ns)
-    facts = progress.sealed.get(first)
+    facts = state.sealed.get(first)
     if facts is None:
         return SegmentFacts(path.name, size, version, created, first, None, None, None, None, ())
-    unfinished = sum(map(_count, progress.finished.holes(first, facts.last)))
+    unfinished = sum(map(_range_length, state.finished.holes(first, facts.last)))
     projects = sorted(facts.projects)
     return SegmentFacts(
         path.name, size, version, created, first, facts.last, facts.requests, facts.items, unfinished, projects
     )
 
 
-def _verified(files: Files, path: Path) -> Verified:
+def _verify_segment(files: Files, path: Path) -> SegmentReport:
     fd = files.open(path)
     try:
-        header = file_header(files, fd)
+        header = load_file_header(files, fd)
     finally:
         files.close(fd)
     salt = bytes(8) if header is None else header.salt
-    segment = Segment(path, first_of(path.name) or 0, fmt.seed_of(salt))
+    segment = Segment(path, parse_segment_name(path.name) or 0, fmt.checksum_seed(salt))
     if header is not None and header.version > fmt.VERSION:
-        return Verified(str(path), header.version, 0, 0, 0, (), (), unreadable=False)
-    found = finish(index(files, segment, None, fmt.MAX_SEQUENCE))
-    return _report(found, None if header is None else header.version)
+        return SegmentReport(str(path), header.version, 0, 0, 0, (), (), unreadable=False)
+    found = run_to_completion(index_segment(files, segment, None, fmt.MAX_SEQUENCE))
+    return _build_report(found, None if header is None else header.version)
 
 
-def _report(found: Indexed, version: int | None) -> Verified:
+def _build_report(found: IndexResult, version: int | None) -> SegmentReport:
     segment = found.segment
-    return Verified(
+    return SegmentReport(
         str(segment.path),
         version,
         segment.requests,
         segment.items,
         segment.length,
         sorted(segment.projects),
-        [_gone(damage) for damage in found.damages],
+        [_corrupt_range(damage) for damage in found.damages],
         found.unreadable,
     )
 
 
-def _gone(found: Damage) -> Gone:
+def _corrupt_range(found: Damage) -> CorruptRange:
     project_id = found.project_id
-    return Gone(found.start, found.end, found.first, found.last, project_id)
+    return CorruptRange(found.start, found.end, found.first, found.last, project_id)
 
 
-def _read(files: Files, path: Path, kind: type[T]) -> T | None:
+def _read_note(files: Files, path: Path, kind: type[T]) -> T | None:
     """A note; None when there is none, or nothing that can be read."""
     try:
         fd = files.open(path)
     except FileNotFoundError:
         return None
     try:
-        return msgspec.json.decode(read_at(files, fd)(files.size(fd), 0), type=kind)
+        return msgspec.json.decode(build_reader(files, fd)(files.size(fd), 0), type=kind)
     except msgspec.MsgspecError:
         return None
     finally:
         files.close(fd)
 
 
-def _names(files: Files, directory: Path) -> list[str]:
+def _list_directory(files: Files, directory: Path) -> list[str]:
     try:
-        return files.names(directory)
+        return files.list_directory(directory)
     except FileNotFoundError:
         return []
 
 
-def _count(part: Range) -> int:
+def _range_length(part: Range) -> int:
     return part[1] - part[0] + 1
 
 
-def _is_taken(files: Files, directory: Path) -> bool:
-    if LOCK not in files.names(directory):
+def _is_locked(files: Files, directory: Path) -> bool:
+    if LOCK_FILE not in files.list_directory(directory):
         return False
-    fd = files.lock(directory / LOCK)
+    fd = files.lock(directory / LOCK_FILE)
     if fd is None:
         return True
     files.close(fd)

@@ -14,14 +14,14 @@ from typing import Final, NamedTuple
 import structlog
 
 from gateway.journal import format as fmt
-from gateway.journal.entries import Record, pack, read
-from gateway.journal.files import Files, prepare, publish, write_all
+from gateway.journal.entries import Record, decode_record, encode_record
+from gateway.journal.files import Files, rename_durable, write_all, write_temporary
 from gateway.journal.metrics import JournalMetrics
-from gateway.journal.progress import Progress
-from gateway.journal.reading import file_header, read_at
-from gateway.journal.scanning import Damage, Found, survey
+from gateway.journal.progress import BatchState
+from gateway.journal.reading import build_reader, load_file_header
+from gateway.journal.scanning import Damage, JournalFrame, frames_and_damage
 
-PREFIX: Final = "ledger-"
+LEDGER_PREFIX: Final = "ledger-"
 _COMPACTIONS: Final = 4  # that may fail before the room that was allocated is used up
 
 
@@ -37,36 +37,36 @@ class Ledger:
         number: int,
         size: int,
         salt: bytes,
-        progress: Progress,
+        state: BatchState,
         metrics: JournalMetrics,
         log: structlog.stdlib.BoundLogger,
         clock: Callable[[], int],
     ) -> None:
-        self.progress = progress
+        self.state = state
         self._files = files
         self._directory = directory
         self._number = number  # of the newest file, good or bad
         self._size = size
         self._salt = salt
-        self._seed = fmt.seed_of(salt)
+        self._seed = fmt.checksum_seed(salt)
         self._metrics = metrics
         self._log = log
         self._clock = clock
         self._fd: int | None = None
         self._pending: list[Record] = []
-        self._records = 0  # in the file
+        self._record_count = 0  # in the file
         self._end = 0
         self._compact_at = 0
         self._failing = False
 
     @property
-    def settled(self) -> bool:
+    def is_flushed(self) -> bool:
         """Whether everything that was noted is on disk."""
         return self._fd is not None and not self._pending
 
-    def note(self, record: Record) -> None:
+    def append(self, record: Record) -> None:
         """It is so from now on, and on disk with the next flush."""
-        self.progress.apply(record)
+        self.state.apply(record)
         if self._fd is not None:  # else it is part of the next file anyway
             self._pending.append(record)
 
@@ -74,13 +74,13 @@ class Ledger:
         """Returns when everything that was noted is on disk. Raises OSError; what was noted stays so."""
         try:
             if self._fd is None:
-                self._renew()
+                self._rotate()
             elif self._pending:
-                self._append(self._fd)
+                self._write_pending(self._fd)
         except OSError as error:
-            self._failed(error)
+            self._on_io_error(error)
             raise
-        self._worked()
+        self._on_io_recovered()
         if self._end >= self._compact_at:
             self._compact()
 
@@ -90,36 +90,36 @@ class Ledger:
             fd, self._fd = self._fd, None
             self._files.close(fd)
 
-    def _append(self, fd: int) -> None:
-        frames = _frames(self._pending, self._records + 1, self._seed)
+    def _write_pending(self, fd: int) -> None:
+        frames = _encode_frames(self._pending, self._record_count + 1, self._seed)
         try:
             end = write_all(self._files, fd, frames, self._end)
             self._files.sync(fd)
         except OSError as error:
-            self._failed(error)
+            self._on_io_error(error)
             with contextlib.suppress(OSError):
                 self.close()
-            self._renew()
+            self._rotate()
             return
-        self._records += len(self._pending)
+        self._record_count += len(self._pending)
         self._pending.clear()
-        self._end = fmt.page_up(end)
+        self._end = fmt.align_to_page(end)
 
-    def _renew(self) -> None:
+    def _rotate(self) -> None:
         """A new file with the state as it is, in the place of the one that there was. Raises OSError."""
         older = self._number
         path = ledger_path(self._directory, older + 1)
-        pieces = ledger_pieces(self.progress, self._salt, self._clock())
-        end = fmt.page_up(sum(map(len, pieces)))
-        fd = prepare(self._files, path, pieces, end + self._size)
+        pieces = encode_ledger(self.state, self._salt, self._clock())
+        end = fmt.align_to_page(sum(map(len, pieces)))
+        fd = write_temporary(self._files, path, pieces, end + self._size)
         self._number += 1
         self.close()  # from here on nobody knows which of the two the next start finds
         try:
-            publish(self._files, path)
+            rename_durable(self._files, path)
         except OSError:
             self._files.close(fd)
             raise
-        self._fd, self._records, self._end, self._compact_at = (
+        self._fd, self._record_count, self._end, self._compact_at = (
             fd,
             len(pieces) - 1,
             end,
@@ -132,20 +132,20 @@ class Ledger:
     def _compact(self) -> None:
         """The file that there is will do if it has to, until it is full."""
         try:
-            self._renew()
+            self._rotate()
         except OSError as error:
             self._metrics.failures.labels("ledger").inc()
             self._log.warning("the ledger of the journal cannot be replaced yet", error=str(error))
             self._compact_at += self._size // _COMPACTIONS
 
-    def _failed(self, error: OSError) -> None:
+    def _on_io_error(self, error: OSError) -> None:
         """Counted each time; in the log once, until it works again."""
         self._metrics.failures.labels("ledger").inc()
         if not self._failing:
             self._failing = True
             self._log.error("the ledger of the journal cannot be written", error=str(error))
 
-    def _worked(self) -> None:
+    def _on_io_recovered(self) -> None:
         if self._failing:
             self._failing = False
             self._log.warning("the ledger of the journal can be written again")
@@ -153,19 +153,19 @@ class Ledger:
 
 def ledger_path(directory: Path, number: int) -> Path:
     """The file of a ledger."""
-    return directory / f"{PREFIX}{number:08d}"
+    return directory / f"{LEDGER_PREFIX}{number:08d}"
 
 
-def ledger_pieces(progress: Progress, salt: bytes, now_ns: int) -> list[bytes]:
+def encode_ledger(state: BatchState, salt: bytes, now_ns: int) -> list[bytes]:
     """A ledger that says what is: its header, and a frame per record."""
-    header = fmt.FileHeader(fmt.LEDGER, progress.next, now_ns, salt)
-    return [fmt.pack_file_header(header), *_frames(list(progress.snapshot()), 1, fmt.seed_of(salt))]
+    header = fmt.FileHeader(fmt.LEDGER, state.next_sequence, now_ns, salt)
+    return [fmt.pack_file_header(header), *_encode_frames(list(state.snapshot()), 1, fmt.checksum_seed(salt))]
 
 
-def _frames(records: Sequence[Record], first: int, seed: int) -> list[bytes]:
+def _encode_frames(records: Sequence[Record], first: int, seed: int) -> list[bytes]:
     return [
         fmt.pack_frame(seed, kind, payload, sequence=number, group=first)
-        for number, (kind, payload) in enumerate(map(pack, records), first)
+        for number, (kind, payload) in enumerate(map(encode_record, records), first)
     ]
 
 
@@ -174,12 +174,12 @@ class LedgerFile(NamedTuple):
 
     header: fmt.FileHeader | None
     records: Sequence[Record]
-    damaged: int  # records that were on disk and cannot be read; 1 for a header
+    damaged_records: int  # records that were on disk and cannot be read; 1 for a header
 
 
-def numbers(names: Iterable[str]) -> list[int]:
+def ledger_numbers(names: Iterable[str]) -> list[int]:
     """The numbers of the ledgers among the files of a journal, newest first."""
-    found = (name.removeprefix(PREFIX) for name in names if name.startswith(PREFIX))
+    found = (name.removeprefix(LEDGER_PREFIX) for name in names if name.startswith(LEDGER_PREFIX))
     return sorted((int(number) for number in found if number.isdigit()), reverse=True)
 
 
@@ -187,25 +187,26 @@ def read_ledger(files: Files, path: Path, salts: Iterable[bytes]) -> LedgerFile:
     """What can be read of a ledger. `salts` are tried when its own cannot be."""
     fd = files.open(path)
     try:
-        header = file_header(files, fd)
+        header = load_file_header(files, fd)
         size = files.size(fd)
         for salt in salts if header is None else [header.salt]:
-            read_file = read_at(files, fd)
-            parts = list(survey(read_file, fmt.seed_of(salt), fmt.PAGE, size, 0))
+            read_file = build_reader(files, fd)
+            parts = list(frames_and_damage(read_file, fmt.checksum_seed(salt), fmt.PAGE, size, 0))
             records = [
                 record
                 for part in parts
-                if not isinstance(part, Damage) and (record := read(part.head.kind, part.payload)) is not None
+                if not isinstance(part, Damage)
+                and (record := decode_record(part.header.kind, part.payload)) is not None
             ]
             if records or header is not None:
-                return LedgerFile(header, records, _lost(parts) + (header is None))
+                return LedgerFile(header, records, _count_damaged(parts) + (header is None))
         return LedgerFile(header, (), 1)
     finally:
         files.close(fd)
 
 
-def _lost(parts: Sequence[Found | Damage]) -> int:
+def _count_damaged(parts: Sequence[JournalFrame | Damage]) -> int:
     """How many records were on disk once and are not: those behind the beginning of the last group never were."""
-    synced = max((part.head.group - 1 for part in parts if isinstance(part, Found)), default=0)
+    synced = max((part.header.group - 1 for part in parts if isinstance(part, JournalFrame)), default=0)
     missing = (part.missing(0) for part in parts if isinstance(part, Damage))
     return sum(max(min(last, synced) - first + 1, 0) for first, last in missing)

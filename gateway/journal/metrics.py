@@ -6,11 +6,11 @@ from typing import Final, Protocol
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
-FAILURES: Final = ("write", "ledger", "remove")
+FAILURE_KINDS: Final = ("write", "ledger", "remove")
 _REQUESTS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
 
 
-class Measured(Protocol):
+class MeasuredJournal(Protocol):
     """A journal, as gauges see it. Read on another thread than it works on: an old value will do."""
 
     @property
@@ -43,7 +43,7 @@ class JournalMetrics:
         def histogram(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
             return Histogram(f"sluice_gateway_journal_{name}", text, buckets=buckets, registry=registry)
 
-        self._journals: list[Measured] = []
+        self._journals: list[MeasuredJournal] = []
         self.bytes = gauge("bytes", "Bytes of the journal on disk.")
         self.bytes.set_function(lambda: sum(journal.nbytes for journal in self._journals))
         self.unfinished_bytes = gauge("unfinished_bytes", "Bytes of requests that are not stored yet, about.")
@@ -57,14 +57,14 @@ class JournalMetrics:
         self.sync_seconds = histogram("sync_seconds", "Time of writing and syncing a group of requests.", _SECONDS)
         self.group_requests = histogram("group_requests", "Requests of a group.", _REQUESTS)
         self.failures = counter("failures", "What the disk did not do, by kind.", "kind")
-        for kind in FAILURES:  # from the start, so that a first increase is seen as one
+        for kind in FAILURE_KINDS:  # from the start, so that a first increase is seen as one
             self.failures.labels(kind)
         self.damaged_frames = counter("damaged_frames", "Requests and records on disk that could not be read.")
 
-    def watch(self, journal: Measured) -> None:
+    def register(self, journal: MeasuredJournal) -> None:
         """Count a journal among the gauges."""
         self._journals.append(journal)
 
-    def forget(self, journal: Measured) -> None:
+    def unregister(self, journal: MeasuredJournal) -> None:
         """Count it no more."""
         self._journals.remove(journal)

@@ -18,42 +18,42 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from gateway.journal.entries import (
-    Begin,
-    Clean,
-    Finish,
+    BeginRecord,
+    CleanShutdownRecord,
+    FinishRecord,
     Record,
-    Sealed,
-    Skip,
-    Split,
-    State,
-    batch_of,
-    begin_of,
-    finish_of,
-    rows_of,
+    SealRecord,
+    SkipRecord,
+    SplitRecord,
+    StateRecord,
+    batch_from_record,
+    begin_record,
+    finish_record,
+    stored_rows,
 )
-from gateway.journal.ranges import Ranges
+from gateway.journal.ranges import RangeSet
 from gateway.journal.records import Batch, Range
 
-STATE_RANGES: Final = 1_000  # in one record, so that damage to one is not damage to all
+MAX_RANGES_PER_STATE: Final = 1_000  # in one record, so that damage to one is not damage to all
 
 
-class Held(NamedTuple):
+class RetainedBatch(NamedTuple):
     """A finished batch, with its rows."""
 
     batch: Batch
     finished_ms: int
 
 
-class Progress:
+class BatchState:
     """Of one journal."""
 
     def __init__(self) -> None:
-        self.finished = Ranges()  # stored, set aside, or never there
-        self.taken = Ranges()  # in a batch that is begun
+        self.finished = RangeSet()  # stored, set aside, or never there
+        self.in_batches = RangeSet()  # in a batch that is begun
         self.begun: dict[int, Batch] = {}
-        self.held: dict[int, Held] = {}
-        self.sealed: dict[int, Sealed] = {}  # by first sequence
-        self.next = 1  # larger than any sequence that is mentioned
+        self.retained: dict[int, RetainedBatch] = {}
+        self.sealed: dict[int, SealRecord] = {}  # by first sequence
+        self.next_sequence = 1  # larger than any sequence that is mentioned
         self.clean_at = 0  # `Clean.next` while that is the last record
         self.checked = False  # `Clean.checked`, likewise
 
@@ -61,139 +61,145 @@ class Progress:
         """Change as a record says."""
         self.clean_at, self.checked = 0, False
         match record:
-            case Begin():
+            case BeginRecord():
                 self._begin(record)
-            case Finish():
+            case FinishRecord():
                 self._finish(record)
-            case Split():
-                self._end(record.batch)
+            case SplitRecord():
+                self._remove_begun(record.batch)
                 for part in record.parts:
                     self._begin(part)
-            case Skip():
-                self._add(record.ranges)
-                self._leave_out(record.ranges)
-            case Sealed():
+            case SkipRecord():
+                self._mark_finished(record.ranges)
+                self._exclude(record.ranges)
+            case SealRecord():
                 self.sealed[record.first] = record
-                self.mention(record.last)
-            case State():
-                self._add(record.finished)
-                self.mention(record.next - 1)
-            case Clean():
+                self.observe(record.last)
+            case StateRecord():
+                self._mark_finished(record.finished)
+                self.observe(record.next - 1)
+            case CleanShutdownRecord():
                 self.clean_at, self.checked = record.next, record.checked
-                self.mention(record.next - 1)
+                self.observe(record.next - 1)
 
     def snapshot(self) -> Iterator[Record]:
         """Records that lead here from nothing."""
         ranges = list(self.finished)
-        for at in range(0, max(len(ranges), 1), STATE_RANGES):
-            yield State(tuple(ranges[at : at + STATE_RANGES]), self.next)
-        for held in self.held.values():
-            yield finish_of(held.batch, held.batch.rows, held.finished_ms)
+        for at in range(0, max(len(ranges), 1), MAX_RANGES_PER_STATE):
+            yield StateRecord(tuple(ranges[at : at + MAX_RANGES_PER_STATE]), self.next_sequence)
+        for held in self.retained.values():
+            yield finish_record(held.batch, held.batch.rows, held.finished_ms)
         for batch in self.begun.values():
-            yield begin_of(batch)
+            yield begin_record(batch)
         yield from self.sealed.values()
         if self.clean_at:
-            yield Clean(self.clean_at, self.checked)
+            yield CleanShutdownRecord(self.clean_at, self.checked)
 
-    def offered(self, first: int, last: int) -> Iterator[Range]:
+    def available(self, first: int, last: int) -> Iterator[Range]:
         """What of `first` to `last` is neither finished nor in a batch."""
         for hole in self.finished.holes(first, last):
-            yield from self.taken.holes(*hole)
+            yield from self.in_batches.holes(*hole)
 
     def readable(self, batch: Batch) -> Iterator[Range]:
         """What of a batch is not known to be damaged. Nothing of one that is neither begun nor held."""
-        held = self.held.get(batch.batch_id)
+        held = self.retained.get(batch.batch_id)
         if held is not None:
             yield from held.batch.ranges
         else:
             for first, last in batch.ranges:
                 yield from self.finished.holes(first, last)
 
-    def last_offered(self, first: int, last: int) -> int | None:
+    def last_available(self, first: int, last: int) -> int | None:
         """The last sequence of them."""
         while last >= first:
-            before = self.finished.last_outside(self.taken.last_outside(last))
+            before = self.finished.last_missing(self.in_batches.last_missing(last))
             if before == last:
                 return last
             last = before
         return None
 
-    def forget(self, first: int, last: int) -> None:
+    def drop_segment(self, first: int, last: int) -> None:
         """A segment is gone: batches that had requests in it are held no more."""
         self.sealed.pop(first, None)
-        gone = [key for key, held in self.held.items() if any(a <= last and first <= b for a, b in held.batch.ranges)]
+        gone = [
+            key for key, held in self.retained.items() if any(a <= last and first <= b for a, b in held.batch.ranges)
+        ]
         for key in gone:
-            del self.held[key]
+            del self.retained[key]
 
     def expire(self, before_ms: int) -> None:
         """Batches that were finished before are held no more."""
-        for key in [key for key, held in self.held.items() if held.finished_ms < before_ms]:
-            del self.held[key]
+        for key in [key for key, held in self.retained.items() if held.finished_ms < before_ms]:
+            del self.retained[key]
 
-    def settle(self, segments: Sequence[Range]) -> None:
+    def reconcile(self, segments: Sequence[Range]) -> None:
         """After all records are read: begun batches have what is in `segments` and not finished. Where all records
         could be read, that is what they had.
         """
-        there = Ranges(segments)
+        there = RangeSet(segments)
         for batch in list(self.begun.values()):
-            self._end(batch.batch_id)
+            self._remove_begun(batch.batch_id)
             missing = [hole for first, last in batch.ranges for hole in there.holes(first, last)]
-            kept = Ranges(batch.ranges)
+            kept = RangeSet(batch.ranges)
             for first, last in missing:
                 kept.discard(first, last)
-            self._begin(begin_of(batch._replace(ranges=tuple(kept))))
+            self._begin(begin_record(batch._replace(ranges=tuple(kept))))
 
-    def mention(self, sequence: int) -> None:
+    def observe(self, sequence: int) -> None:
         """A sequence was used."""
-        self.next = max(self.next, sequence + 1)
+        self.next_sequence = max(self.next_sequence, sequence + 1)
 
     def finished_ms(self, first: int, last: int) -> int:
         """When the last batch of a segment was finished, as far as that is known; 0."""
-        times = (h.finished_ms for h in self.held.values() if any(a <= last and first <= b for a, b in h.batch.ranges))
+        times = (
+            h.finished_ms for h in self.retained.values() if any(a <= last and first <= b for a, b in h.batch.ranges)
+        )
         return max(times, default=0)
 
-    def _begin(self, record: Begin) -> None:
-        self._end(record.batch)
+    def _begin(self, record: BeginRecord) -> None:
+        self._remove_begun(record.batch)
         if record.ranges:
-            self.mention(record.ranges[-1][1])
-        ranges = [part for first, last in record.ranges for part in self.offered(first, last)]
+            self.observe(record.ranges[-1][1])
+        ranges = [part for first, last in record.ranges for part in self.available(first, last)]
         if ranges:
-            self.begun[record.batch] = batch_of(record, ranges)
+            self.begun[record.batch] = batch_from_record(record, ranges)
             for first, last in ranges:
-                self.taken.add(first, last)
+                self.in_batches.add(first, last)
 
-    def _finish(self, record: Finish) -> None:
-        self._end(record.batch)
-        self._add(record.ranges)
-        rows = rows_of(record)
+    def _finish(self, record: FinishRecord) -> None:
+        self._remove_begun(record.batch)
+        self._mark_finished(record.ranges)
+        rows = stored_rows(record)
         if rows is not None:
-            self.held[record.batch] = Held(batch_of(record)._replace(rows=rows), record.finished_ms)
+            self.retained[record.batch] = RetainedBatch(
+                batch_from_record(record)._replace(rows=rows), record.finished_ms
+            )
 
-    def _end(self, batch_id: int) -> None:
+    def _remove_begun(self, batch_id: int) -> None:
         batch = self.begun.pop(batch_id, None)
         for first, last in () if batch is None else batch.ranges:
-            self.taken.discard(first, last)
+            self.in_batches.discard(first, last)
 
-    def _leave_out(self, ranges: Sequence[Range]) -> None:
+    def _exclude(self, ranges: Sequence[Range]) -> None:
         """Batches do not have these any more; one that had no others is gone."""
         for key, batch in list(self.begun.items()):
-            if (rest := _without(batch.ranges, ranges)) != batch.ranges:
-                self._end(key)
-                self._begin(begin_of(batch._replace(ranges=rest)))
-        for key, held in list(self.held.items()):
-            if rest := _without(held.batch.ranges, ranges):
-                self.held[key] = held._replace(batch=held.batch._replace(ranges=rest))
+            if (rest := _subtract(batch.ranges, ranges)) != batch.ranges:
+                self._remove_begun(key)
+                self._begin(begin_record(batch._replace(ranges=rest)))
+        for key, held in list(self.retained.items()):
+            if rest := _subtract(held.batch.ranges, ranges):
+                self.retained[key] = held._replace(batch=held.batch._replace(ranges=rest))
             else:
-                del self.held[key]
+                del self.retained[key]
 
-    def _add(self, ranges: Iterable[Range]) -> None:
+    def _mark_finished(self, ranges: Iterable[Range]) -> None:
         for first, last in ranges:
             self.finished.add(first, last)
-            self.mention(last)
+            self.observe(last)
 
 
-def _without(ranges: Sequence[Range], others: Sequence[Range]) -> tuple[Range, ...]:
-    left = Ranges(ranges)
+def _subtract(ranges: Sequence[Range], others: Sequence[Range]) -> tuple[Range, ...]:
+    left = RangeSet(ranges)
     for first, last in others:
         left.discard(first, last)
     return tuple(left)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from gateway.journal.records import Range
 
 
-class Ranges:
+class RangeSet:
     """A set of integers. Ranges that touch are one; operations take time in the number of ranges, not of integers."""
 
     def __init__(self, ranges: Iterable[Range] = ()) -> None:
@@ -68,19 +68,19 @@ class Ranges:
             first = self._lasts[at] + 1
             at += 1
 
-    def parts(self, first: int, last: int) -> Iterator[Range]:
+    def intersection(self, first: int, last: int) -> Iterator[Range]:
         """What of `first` to `last` is in, as ranges in order."""
         at = bisect_left(self._lasts, first)
         while at < len(self._firsts) and self._firsts[at] <= last:
             yield max(first, self._firsts[at]), min(last, self._lasts[at])
             at += 1
 
-    def next_outside(self, value: int) -> int:
+    def next_missing(self, value: int) -> int:
         """`value`, or the next integer after it that is not in."""
         at = bisect_right(self._firsts, value) - 1
         return self._lasts[at] + 1 if at >= 0 and value <= self._lasts[at] else value
 
-    def last_outside(self, value: int) -> int:
+    def last_missing(self, value: int) -> int:
         """`value`, or the next integer before it that is not in."""
         at = bisect_right(self._firsts, value) - 1
         return self._firsts[at] - 1 if at >= 0 and value <= self._lasts[at] else value

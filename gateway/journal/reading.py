@@ -7,40 +7,40 @@ from gateway.journal import format as fmt
 from gateway.journal.files import Files
 from gateway.journal.scanning import ReadAt
 
-_UNREADABLE: Final = frozenset(
+_READ_ERRNOS: Final = frozenset(
     {errno.EIO, errno.EBADMSG, errno.EUCLEAN}
 )  # of a device, or of a file system that checks
 
 
-class Unreadable:
+class ReadErrorFlag:
     """Whether the disk failed to give something."""
 
     def __init__(self) -> None:
-        self.any = False
+        self.is_set = False
 
 
-def read_at(files: Files, fd: int, unreadable: Unreadable | None = None) -> ReadAt:
+def build_reader(files: Files, fd: int, error_flag: ReadErrorFlag | None = None) -> ReadAt:
     """Read from a file. Pages that the disk cannot read are zeros, and noted in `unreadable`."""
 
     def read(size: int, offset: int) -> bytes:
         try:
-            return _read(files, fd, size, offset)
+            return _read_full(files, fd, size, offset)
         except OSError as error:
-            if error.errno not in _UNREADABLE:
+            if error.errno not in _READ_ERRNOS:
                 raise
-        if unreadable is not None:
-            unreadable.any = True
-        return _by_page(files, fd, size, offset)
+        if error_flag is not None:
+            error_flag.is_set = True
+        return _read_by_page(files, fd, size, offset)
 
     return read
 
 
-def file_header(files: Files, fd: int) -> fmt.FileHeader | None:
+def load_file_header(files: Files, fd: int) -> fmt.FileHeader | None:
     """The header of a file, whatever its version; None when it is damaged."""
-    return fmt.read_file_header(read_at(files, fd)(fmt.PAGE, 0))
+    return fmt.read_file_header(build_reader(files, fd)(fmt.PAGE, 0))
 
 
-def _read(files: Files, fd: int, size: int, offset: int) -> bytes:
+def _read_full(files: Files, fd: int, size: int, offset: int) -> bytes:
     """All that was asked for, unless the file ends."""
     pieces = []
     while size and (piece := files.read(fd, size, offset)):
@@ -50,13 +50,13 @@ def _read(files: Files, fd: int, size: int, offset: int) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _by_page(files: Files, fd: int, size: int, offset: int) -> bytes:
+def _read_by_page(files: Files, fd: int, size: int, offset: int) -> bytes:
     pieces = []
     end = min(offset + size, files.size(fd))
     while offset < end:
-        part = min(fmt.page_up(offset + 1), end) - offset
+        part = min(fmt.align_to_page(offset + 1), end) - offset
         try:
-            pieces.append(_read(files, fd, part, offset))
+            pieces.append(_read_full(files, fd, part, offset))
         except OSError:
             pieces.append(bytes(part))
         offset += part

@@ -14,12 +14,12 @@ from proto.otlp.responses import Media
 
 MIB: Final = 2**20
 
-Place = tuple[str, int]  # table, and day since 1970-01-01
+TableDay = tuple[str, int]  # table, and day since 1970-01-01
 Range = tuple[int, int]  # first and last sequence, both in it
-Landed = Callable[[int], None]  # told the sequence of a request once it is on disk
+OnPersisted = Callable[[int], None]  # told the sequence of a request once it is on disk
 
 
-class Request(NamedTuple):
+class JournaledRequest(NamedTuple):
     """An export request as it came on the wire, and what it is to be decoded with."""
 
     project_id: int
@@ -37,7 +37,7 @@ class Entry(NamedTuple):
     """A request and its place. Sequences ascend from 1 and are never used twice in a journal."""
 
     sequence: int
-    request: Request
+    request: JournaledRequest
 
 
 class Batch(NamedTuple):
@@ -46,11 +46,11 @@ class Batch(NamedTuple):
     batch_id: int
     made_ms: int
     ranges: tuple[Range, ...]  # ascending, apart from each other
-    skip: frozenset[Place] = frozenset()  # places that are stored already, under another batch
-    rows: Mapping[Place, int] | None = None  # once it is finished
+    skip: frozenset[TableDay] = frozenset()  # places that are stored already, under another batch
+    rows: Mapping[TableDay, int] | None = None  # once it is finished
 
 
-class Lost(NamedTuple):
+class DamagedRequests(NamedTuple):
     """A request that cannot be read any more and is not stored, as its header tells; or some, one behind the other, of
     which no header can be read.
 
@@ -65,13 +65,13 @@ class Lost(NamedTuple):
     signal: Signal | None = None
 
 
-class Recovered(NamedTuple):
+class RecoveredState(NamedTuple):
     """What an earlier process left."""
 
     unfinished: Sequence[Batch] = ()  # begun, and perhaps stored
-    held: Sequence[Batch] = ()  # finished, and their requests are still there
+    retained: Sequence[Batch] = ()  # finished, and their requests are still there
     clean: bool = True  # it ended in order, and what is held was still stored then
-    last: int = 0  # the last request that is in no batch; 0: there is none
+    last_unbatched: int = 0  # the last request that is in no batch; 0: there is none
 
 
 class JournalLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +84,7 @@ class JournalLimits(msgspec.Struct, frozen=True, kw_only=True):
     quarantine_days: int = 30
 
 
-class Surroundings(NamedTuple):
+class JournalContext(NamedTuple):
     """What a journal is given. `clock` gives nanoseconds since 1970, `monotonic` seconds."""
 
     files: Files
@@ -95,11 +95,11 @@ class Surroundings(NamedTuple):
     monotonic: Callable[[], float]
 
 
-class JournalTaken(StartupError):
+class JournalLocked(StartupError):
     """Another process has this journal."""
 
 
-class Log(Protocol):
+class JournalLike(Protocol):
     """A journal as those see it who put requests in and store them. All but `open` are called on the event loop."""
 
     @property
@@ -107,13 +107,13 @@ class Log(Protocol):
         """Whether what it has taken outlives the process."""
 
     @property
-    def last(self) -> int:
+    def last_sequence(self) -> int:
         """The last sequence that is on disk; 0 when there is none."""
 
-    def open(self) -> Recovered:
+    def open(self) -> RecoveredState:
         """Begin, with what an earlier process left. Blocks. Raises StartupError."""
 
-    async def append(self, request: Request, landed: Landed | None = None) -> int:
+    async def append(self, request: JournaledRequest, on_persisted: OnPersisted | None = None) -> int:
         """Take a request; on disk when it returns, and its sequence.
 
         `landed` is called with the sequence on the event loop, in the order of sequences, also when nobody waits for
@@ -127,7 +127,7 @@ class Log(Protocol):
         same.
         """
 
-    def finish(self, batch_id: int, rows: Mapping[Place, int]) -> None:
+    def finish(self, batch_id: int, rows: Mapping[TableDay, int]) -> None:
         """A batch is stored, so many rows in each place. On disk with the next sync, within about a second."""
 
     async def split(self, batch_id: int, parts: Sequence[Batch]) -> None:
@@ -138,7 +138,7 @@ class Log(Protocol):
         after a crash before then it is whole again, and what was stored of the parts is stored twice.
         """
 
-    async def set_aside(self, batch: Batch, reason: str) -> int:
+    async def quarantine(self, batch: Batch, reason: str) -> int:
         """Put the requests of a begun batch into quarantine; on disk, and the batch finished, when it returns.
 
         How many are in quarantine now: those that cannot be read are not, and are told by `damaged`. Raises
@@ -151,18 +151,18 @@ class Log(Protocol):
         written while it reads.
         """
 
-    async def members(self, batch: Batch) -> list[Entry]:
+    async def read_batch(self, batch: Batch) -> list[Entry]:
         """The requests of a batch, in order. One that cannot be read any more is missing."""
 
-    def held(self) -> Sequence[Batch]:
+    def retained_batches(self) -> Sequence[Batch]:
         """Batches that are finished and whose requests are still there."""
 
-    def damaged(self) -> Sequence[Lost]:
+    def take_damaged(self) -> Sequence[DamagedRequests]:
         """Requests that were found to be damaged since this was last asked, and are not stored. `read` and `members` do
         not give them, and a batch does not have them any more; one that had no others is finished.
         """
 
-    def hold(self, *, on: bool) -> None:
+    def pause_retention(self, *, on: bool) -> None:
         """While on, nothing that is finished is removed for its age, nor stops being held: nobody can check now whether
         it is still stored. It may be removed for want of room. A journal starts with it on.
         """

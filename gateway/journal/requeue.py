@@ -17,24 +17,24 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from gateway.journal.claims import LOCK, numbered
-from gateway.journal.entries import Begin
-from gateway.journal.files import Files, put
+from gateway.journal.claims import LOCK_FILE, list_journals
+from gateway.journal.entries import BeginRecord
+from gateway.journal.files import Files, write_atomic
 from gateway.journal.format import new_salt
-from gateway.journal.ledger import ledger_path, ledger_pieces
-from gateway.journal.progress import Progress
-from gateway.journal.quarantine import DIRECTORY, NOTE, Contents, read_contents
-from gateway.journal.reading import read_at
-from gateway.journal.records import JournalTaken, Range
-from gateway.journal.segments import SUFFIX, Writing, room_for
+from gateway.journal.ledger import encode_ledger, ledger_path
+from gateway.journal.progress import BatchState
+from gateway.journal.quarantine import NOTE_SUFFIX, QUARANTINE_DIRECTORY, QuarantineFile, read_quarantine_file
+from gateway.journal.reading import build_reader
+from gateway.journal.records import JournalLocked, Range
+from gateway.journal.segments import SEGMENT_SUFFIX, SegmentWriter, required_bytes
 
-LIST: Final = "requeued"  # names of the files that a journal comes from; JSON
-_UNDER_WAY: Final = "requeue.tmp"
+SOURCES_FILE: Final = "requeued"  # names of the files that a journal comes from; JSON
+_STAGING_DIRECTORY: Final = "requeue.tmp"
 _SEGMENT_BYTES: Final = 64 * 2**20
 _TRIES: Final = 100
 
 
-class Requeued(NamedTuple):
+class RequeueResult(NamedTuple):
     """What was put back."""
 
     journal: Path | None  # the new one; None when there was nothing
@@ -42,116 +42,122 @@ class Requeued(NamedTuple):
     unreadable: Sequence[str]  # names of files that stay where they are
 
 
-class _Chosen(NamedTuple):
+class _Selection(NamedTuple):
     name: str
     sequence: int
-    batch: Begin
+    batch: BeginRecord
 
 
-def requeue(files: Files, root: Path, names: Sequence[str] | None, clock: Callable[[], int]) -> Requeued:
+def requeue(files: Files, root: Path, names: Sequence[str] | None, clock: Callable[[], int]) -> RequeueResult:
     """Put requests back: files of the quarantine by their names, or all of them. Raises OSError, JournalTaken."""
-    directory = root / DIRECTORY
+    directory = root / QUARANTINE_DIRECTORY
     files.make_directory(directory)
-    lock = files.lock(directory / LOCK)
+    lock = files.lock(directory / LOCK_FILE)
     if lock is None:
-        raise JournalTaken("Another process puts requests back at this moment.")
+        raise JournalLocked("Another process puts requests back at this moment.")
     try:
-        for journal in numbered(files, root):
-            settle(files, root, journal)
-        wanted = [name for name in files.names(directory) if name.endswith(SUFFIX)] if names is None else names
-        chosen, unreadable = _chosen(files, directory, sorted(set(wanted)))
+        for journal in list_journals(files, root):
+            finish_requeue(files, root, journal)
+        wanted = (
+            [name for name in files.list_directory(directory) if name.endswith(SEGMENT_SUFFIX)]
+            if names is None
+            else names
+        )
+        chosen, unreadable = _select(files, directory, sorted(set(wanted)))
         if not chosen:
-            return Requeued(None, 0, unreadable)
-        _make(files, root, chosen, clock)
-        journal = _give_number(files, root)
-        settle(files, root, journal)
-        return Requeued(journal, len(chosen), unreadable)
+            return RequeueResult(None, 0, unreadable)
+        _build_journal(files, root, chosen, clock)
+        journal = _assign_number(files, root)
+        finish_requeue(files, root, journal)
+        return RequeueResult(journal, len(chosen), unreadable)
     finally:
         files.close(lock)
 
 
-def settle(files: Files, root: Path, journal: Path) -> None:
+def finish_requeue(files: Files, root: Path, journal: Path) -> None:
     """Remove the files that the requests of a journal come from, if they were put back. Raises OSError."""
-    path = journal / LIST
-    if LIST not in files.names(journal):
+    path = journal / SOURCES_FILE
+    if SOURCES_FILE not in files.list_directory(journal):
         return
     fd = files.open(path)
     try:
-        names = _names(read_at(files, fd)(files.size(fd), 0))
+        names = _decode_names(build_reader(files, fd)(files.size(fd), 0))
     finally:
         files.close(fd)
-    directory = root / DIRECTORY
+    directory = root / QUARANTINE_DIRECTORY
     for name in names:
         files.unlink(directory / name)
-        files.unlink(directory / f"{name}{NOTE}")
+        files.unlink(directory / f"{name}{NOTE_SUFFIX}")
     if names:
         files.sync_directory(directory)
     files.unlink(path)
     files.sync_directory(journal)
 
 
-def _names(text: bytes) -> list[str]:
+def _decode_names(text: bytes) -> list[str]:
     try:
         return msgspec.json.decode(text, type=list[str])
     except msgspec.MsgspecError:  # damaged: the files stay, and can be looked at
         return []
 
 
-def _chosen(files: Files, directory: Path, names: Sequence[str]) -> tuple[list[_Chosen], list[str]]:
+def _select(files: Files, directory: Path, names: Sequence[str]) -> tuple[list[_Selection], list[str]]:
     chosen, unreadable = [], []
     for name in names:
         contents = _read(files, directory / name)
         if contents is None:
             unreadable.append(name)
         else:
-            chosen.append(_Chosen(name, contents.entry.sequence, contents.batch))
+            chosen.append(_Selection(name, contents.entry.sequence, contents.batch))
     return sorted(chosen, key=lambda one: (one.batch.batch, one.sequence)), unreadable
 
 
-def _read(files: Files, path: Path) -> Contents | None:
+def _read(files: Files, path: Path) -> QuarantineFile | None:
     try:
-        return read_contents(files, path)
+        return read_quarantine_file(files, path)
     except FileNotFoundError:
         return None
 
 
-def _make(files: Files, root: Path, chosen: Sequence[_Chosen], clock: Callable[[], int]) -> None:
+def _build_journal(files: Files, root: Path, chosen: Sequence[_Selection], clock: Callable[[], int]) -> None:
     """The journal under its first name, on disk."""
-    directory = root / _UNDER_WAY
+    directory = root / _STAGING_DIRECTORY
     files.make_directory(directory)
-    for name in files.names(directory):
+    for name in files.list_directory(directory):
         files.unlink(directory / name)
-    salt, progress = new_salt(), Progress()
-    _write(files, root, directory, chosen, salt, clock)
+    salt, progress = new_salt(), BatchState()
+    _write_segments(files, root, directory, chosen, salt, clock)
     for batch in _batches(chosen):
         progress.apply(batch)
-    progress.mention(len(chosen))
+    progress.observe(len(chosen))
     names = msgspec.json.encode([one.name for one in chosen])
-    files.close(put(files, ledger_path(directory, 1), ledger_pieces(progress, salt, clock())))
-    files.close(put(files, directory / LIST, [names]))
-    files.close(put(files, directory / LOCK, []))  # by this a journal is told from a directory of journals
+    files.close(write_atomic(files, ledger_path(directory, 1), encode_ledger(progress, salt, clock())))
+    files.close(write_atomic(files, directory / SOURCES_FILE, [names]))
+    files.close(
+        write_atomic(files, directory / LOCK_FILE, [])
+    )  # by this a journal is told from a directory of journals
 
 
-def _write(
-    files: Files, root: Path, directory: Path, chosen: Sequence[_Chosen], salt: bytes, clock: Callable[[], int]
+def _write_segments(
+    files: Files, root: Path, directory: Path, chosen: Sequence[_Selection], salt: bytes, clock: Callable[[], int]
 ) -> None:
-    writing: Writing | None = None
+    writing: SegmentWriter | None = None
     for sequence, one in enumerate(chosen, 1):
-        contents = read_contents(files, root / DIRECTORY / one.name)
+        contents = read_quarantine_file(files, root / QUARANTINE_DIRECTORY / one.name)
         if contents is None:
             raise OSError(errno.EIO, "a file changed while it was read", one.name)
         requests = [contents.entry.request]
-        size = room_for(requests)
+        size = required_bytes(requests)
         if writing is None or not writing.fits(size):
             if writing is not None:
                 writing.seal()
-            writing = Writing(files, directory, sequence, salt, max(_SEGMENT_BYTES, size + size // 8), clock)
+            writing = SegmentWriter(files, directory, sequence, salt, max(_SEGMENT_BYTES, size + size // 8), clock)
         writing.append(requests, sequence)
     if writing is not None:
         writing.seal()
 
 
-def _batches(chosen: Sequence[_Chosen]) -> Iterator[Begin]:
+def _batches(chosen: Sequence[_Selection]) -> Iterator[BeginRecord]:
     """The batches of the new journal, with its sequences."""
     first = 1
     while first <= len(chosen):
@@ -172,13 +178,13 @@ def _sequences(ranges: Sequence[Range]) -> Iterator[int]:
     return (sequence for first, last in ranges for sequence in range(first, last + 1))
 
 
-def _give_number(files: Files, root: Path) -> Path:
+def _assign_number(files: Files, root: Path) -> Path:
     """From here on the journal exists."""
-    numbers = [int(directory.name) for directory in numbered(files, root)]
+    numbers = [int(directory.name) for directory in list_journals(files, root)]
     for number in range(max(numbers, default=-1) + 1, max(numbers, default=-1) + 1 + _TRIES):
         directory = root / str(number)
         try:
-            files.rename(root / _UNDER_WAY, directory)
+            files.rename(root / _STAGING_DIRECTORY, directory)
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise

@@ -15,57 +15,57 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
-from gateway.journal.indexing import Steps
-from gateway.journal.opened import NoRoom, OpenJournal
-from gateway.journal.records import Landed, Request
+from gateway.journal.indexing import CooperativeSteps
+from gateway.journal.opened import DiskFull, JournalCore
+from gateway.journal.records import JournaledRequest, OnPersisted
 
-GROUP_BYTES: Final = 8 * 2**20  # of requests that are written together; a larger one is alone
+MAX_GROUP_BYTES: Final = 8 * 2**20  # of requests that are written together; a larger one is alone
 TICK_S: Final = 1.0
 
 
-class Waiting(NamedTuple):
+class PendingAppend(NamedTuple):
     """A request on its way to the disk."""
 
-    request: Request
+    request: JournaledRequest
     size: int
-    done: "asyncio.Future[int]"
-    landed: Landed | None
+    future: "asyncio.Future[int]"
+    on_persisted: OnPersisted | None
 
 
-class Task(NamedTuple):
+class CooperativeTask(NamedTuple):
     """Other work: taken in steps. `done` gets its result, if anybody waits for it."""
 
-    steps: Steps[Any]
-    done: "asyncio.Future[Any] | None" = None
+    steps: CooperativeSteps[Any]
+    future: "asyncio.Future[Any] | None" = None
 
 
-class Landing(NamedTuple):
+class CommitResult(NamedTuple):
     """What the loop is told of a group: the sequence of the first request, or why all are refused."""
 
-    group: Sequence[Waiting]
+    group: Sequence[PendingAppend]
     first: int
     error: Exception | None = None
 
 
-class Worker:
+class IoThread:
     """`tell_landing` and `tell_released` are called on the loop; `add` and `do` there, too."""
 
     def __init__(
         self,
-        journal: OpenJournal,
+        journal: JournalCore,
         log: structlog.stdlib.BoundLogger,
-        tell_landing: Callable[[Landing], None],
-        tell_released: Callable[[Mapping[int, int]], None],
+        on_commit: Callable[[CommitResult], None],
+        on_released: Callable[[Mapping[int, int]], None],
     ) -> None:
-        self._journal = journal
+        self._core = journal
         self._log = log
-        self._tell_landing = tell_landing
-        self._tell_released = tell_released
+        self._on_commit = on_commit
+        self._on_released = on_released
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._requests: deque[Waiting] = deque()
-        self._tasks: deque[Task] = deque()
-        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._rung = False
+        self._requests: deque[PendingAppend] = deque()
+        self._tasks: deque[CooperativeTask] = deque()
+        self._wakeup: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._is_notified = False
         self._failing = False
         self._closing: asyncio.Future[None] | None = None
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
@@ -74,105 +74,105 @@ class Worker:
         """Begin to work."""
         self._thread.start()
 
-    def add(self, waiting: Waiting) -> None:
+    def append(self, waiting: PendingAppend) -> None:
         """Write a request with the next group."""
         self._requests.append(waiting)
-        self._ring(waiting.done)
+        self._notify(waiting.future)
 
-    def do(self, task: Task) -> None:
+    def submit(self, task: CooperativeTask) -> None:
         """Do something else, in turns with what else there is."""
         self._tasks.append(task)
-        self._ring(task.done)
+        self._notify(task.future)
 
     async def close(self) -> None:
         """Do what is left, then end. Nothing may be added any more."""
         loop = asyncio.get_running_loop()
         self._closing = done = loop.create_future()
-        self._ring(done)
+        self._notify(done)
         await done
         self._thread.join()
 
-    def _ring(self, done: "asyncio.Future[Any] | None") -> None:
+    def _notify(self, done: "asyncio.Future[Any] | None") -> None:
         if done is not None and self._loop is None:
             self._loop = done.get_loop()
-        if not self._rung:
-            self._rung = True
+        if not self._is_notified:
+            self._is_notified = True
             if self._loop is None:
-                self._bell.put(None)
+                self._wakeup.put(None)
             else:  # at the end of the loop's turn: all that came in it are one group, and the thread takes the
-                self._loop.call_soon(self._bell.put, None)  # interpreter's lock from none of them
+                self._loop.call_soon(self._wakeup.put, None)  # interpreter's lock from none of them
 
     def _run(self) -> None:
         next_tick = time.monotonic() + TICK_S
         while self._closing is None or self._requests or self._tasks:
             if not (self._requests or self._tasks):
                 self._wait(next_tick - time.monotonic())
-            self._rung = False  # before looking: who comes now rings again
+            self._is_notified = False  # before looking: who comes now rings again
             if self._requests:
                 self._commit()
             if self._tasks:
                 self._step(self._tasks.popleft())
             if time.monotonic() >= next_tick:
-                self._guarded(self._journal.tick)
+                self._run_logging_errors(self._core.tick)
                 next_tick = time.monotonic() + TICK_S
-            if self._loop is not None and (released := self._journal.upkeep.take_released()):
-                self._tell(self._tell_released, released)
-        self._guarded(self._journal.close)
-        self._tell(_resolve, self._closing, None, None)
+            if self._loop is not None and (released := self._core.retention.take_released()):
+                self._call_on_loop(self._on_released, released)
+        self._run_logging_errors(self._core.close)
+        self._call_on_loop(_resolve, self._closing, None, None)
 
     def _wait(self, seconds: float) -> None:
         try:
-            self._bell.get(timeout=max(seconds, 0.0))
+            self._wakeup.get(timeout=max(seconds, 0.0))
         except queue.Empty:
             pass
 
     def _commit(self) -> None:
         group = [self._requests.popleft()]
         size = group[0].size
-        while self._requests and size + self._requests[0].size <= GROUP_BYTES:
+        while self._requests and size + self._requests[0].size <= MAX_GROUP_BYTES:
             group.append(self._requests.popleft())
             size += group[-1].size
         try:
-            landing = Landing(group, self._journal.commit([waiting.request for waiting in group]))
-            self._well()
+            landing = CommitResult(group, self._core.commit([waiting.request for waiting in group]))
+            self._on_io_recovered()
         except OSError as error:
-            self._ill(error)
-            landing = Landing(group, 0, error)
+            self._on_io_error(error)
+            landing = CommitResult(group, 0, error)
         except Exception as error:  # noqa: BLE001 (whatever it is, the next request is not to suffer for it)
             self._log.exception("the journal failed")
-            landing = Landing(group, 0, error)
-        self._tell(self._tell_landing, landing)
+            landing = CommitResult(group, 0, error)
+        self._call_on_loop(self._on_commit, landing)
 
-    def _ill(self, error: OSError) -> None:
+    def _on_io_error(self, error: OSError) -> None:
         """One line in the log, however many requests are refused until it is well again."""
-        if not self._failing and not isinstance(error, NoRoom):
+        if not self._failing and not isinstance(error, DiskFull):
             self._failing = True
             self._log.error("the journal cannot be written", error=str(error))
 
-    def _well(self) -> None:
+    def _on_io_recovered(self) -> None:
         if self._failing:
             self._failing = False
             self._log.warning("the journal can be written again")
 
-    def _guarded(self, work: Callable[[], None]) -> None:
+    def _run_logging_errors(self, work: Callable[[], None]) -> None:
         try:
             work()
         except Exception:  # noqa: BLE001 (as above)
             self._log.exception("the journal failed")
 
-    def _step(self, task: Task) -> None:
+    def _step(self, task: CooperativeTask) -> None:
         try:
             next(task.steps)
         except StopIteration as end:
-            self._tell(_resolve, task.done, end.value, None)
+            self._call_on_loop(_resolve, task.future, end.value, None)
         except Exception as error:  # noqa: BLE001 (it goes to who asked, or into the log)
-            if task.done is None:
+            if task.future is None:
                 self._log.exception("the journal failed")
-            self._tell(_resolve, task.done, None, error)
+            self._call_on_loop(_resolve, task.future, None, error)
         else:
             self._tasks.append(task)
 
-    def _tell(self, function: Callable[..., None], *arguments: Any) -> None:
+    def _call_on_loop(self, function: Callable[..., None], *arguments: Any) -> None:
         if self._loop is None:
             return
         try:

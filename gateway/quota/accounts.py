@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-NANOS: Final = 10**9
+NANOS_PER_SECOND: Final = 10**9
 
 
 class Month(NamedTuple):
@@ -30,22 +30,22 @@ class Account:
     """
 
     __slots__ = (
-        *("_recorded", "_shared", "_shares", "asked", "limited", "looked_up", "month", "org_id"),
+        *("_recorded", "_shared", "_has_redis", "needs_refresh", "has_quota", "is_looked_up", "month", "org_id"),
         *("recount_at", "reserved", "unrecorded", "unrecorded_since", "unshared"),
     )
 
-    def __init__(self, org_id: str, month: Month, shares: bool) -> None:
+    def __init__(self, org_id: str, month: Month, has_redis: bool) -> None:
         self.org_id = org_id
         self.month = month
-        self.limited = False  # whether the organization has a quota, when it was seen last
-        self.asked = False  # whether somebody wanted to know since the last exchange
-        self.looked_up = False  # whether the record was asked for, successfully or not
+        self.has_quota = False  # whether the organization has a quota, when it was seen last
+        self.needs_refresh = False  # whether somebody wanted to know since the last exchange
+        self.is_looked_up = False  # whether the record was asked for, successfully or not
         self.recount_at = 0.0  # when it is this process's turn to try
         self.reserved = 0  # of requests under way
         self.unrecorded = 0
         self.unrecorded_since = 0.0
         self.unshared = 0
-        self._shares = shares
+        self._has_redis = has_redis
         self._recorded = 0  # what the record had when it was seen last
         self._shared = 0
 
@@ -70,7 +70,7 @@ class Account:
         return self.unrecorded - self.unshared
 
     @property
-    def is_settled(self) -> bool:
+    def is_synced(self) -> bool:
         """Whether nothing is lost with it."""
         return not (self.reserved or self.unrecorded or self.unshared)
 
@@ -79,10 +79,10 @@ class Account:
         if not self.unrecorded:
             self.unrecorded_since = now_s
         self.unrecorded += items
-        if self._shares:
+        if self._has_redis:
             self.unshared += items
 
-    def learn(self, total: int) -> None:
+    def observe_total(self, total: int) -> None:
         """The record has so many."""
         self._recorded = total
 
@@ -92,7 +92,7 @@ class Account:
         self.unrecorded -= items
         self.unrecorded_since = now_s
 
-    def leave_to_recount(self, items: int, now_s: float) -> None:
+    def defer_to_recount(self, items: int, now_s: float) -> None:
         """The record is not told of these: it may have them already, or they are too old to tell from what others have
         counted. They are believed here until the record is seen again.
         """
@@ -107,27 +107,27 @@ class Account:
 class Accounts:
     """Those of this process: one for each organization with a key in use, of which the operator has so many."""
 
-    def __init__(self, clock: Callable[[], int], *, shares: bool = False) -> None:
+    def __init__(self, clock: Callable[[], int], *, has_redis: bool = False) -> None:
         """`clock` gives nanoseconds since 1970. `shares`: whether there is a Redis to tell."""
         self._clock = clock
-        self._shares = shares
-        self._month = Month.at(clock() // NANOS)
+        self._has_redis = has_redis
+        self._month = Month.at(clock() // NANOS_PER_SECOND)
         self._accounts: dict[tuple[str, str], Account] = {}
 
-    def of(self, org_id: str) -> Account:
+    def get(self, org_id: str) -> Account:
         """The organization's account of this month."""
         month = self._month
-        now_s = self._clock() // NANOS
+        now_s = self._clock() // NANOS_PER_SECOND
         if not month.begins <= now_s < month.ends:
             month = self._month = Month.at(now_s)
         account = self._accounts.get((org_id, month.name))
         if account is None:
-            account = self._accounts[org_id, month.name] = Account(org_id, month, self._shares)
+            account = self._accounts[org_id, month.name] = Account(org_id, month, self._has_redis)
         return account
 
     def all(self) -> Iterable[Account]:
         """Every one, those of months past as long as something of them is not told; the others are dropped."""
-        past = [key for key, one in self._accounts.items() if one.month is not self._month and one.is_settled]
+        past = [key for key, one in self._accounts.items() if one.month is not self._month and one.is_synced]
         for key in past:
             del self._accounts[key]
         return list(self._accounts.values())

@@ -9,31 +9,31 @@ from prometheus_client import CollectorRegistry
 
 from chassis.redis import Redis
 from chassis.relational import Database
-from chassis.rounds import Rounds
-from gateway.quota.accounts import NANOS, Accounts
+from chassis.rounds import PeriodicTask
+from gateway.quota.accounts import NANOS_PER_SECOND, Accounts
 from gateway.quota.metrics import QuotaMetrics
 from gateway.quota.quota import Quota
-from gateway.quota.recording import Recorder
-from gateway.quota.recounting import LOOK_S, Reader, Recounter
-from gateway.quota.sharing import SHARE_S, Sharer
+from gateway.quota.recording import DatabaseSync
+from gateway.quota.recounting import POLL_INTERVAL_S, OutcomeReader, Recounter
+from gateway.quota.sharing import SYNC_INTERVAL_S, RedisSync
 
 CLOSE_S: Final = 3.0  # of an exchange that is under way
 
 
 @dataclass(frozen=True, slots=True)
-class Metering:
+class QuotaService:
     """What requests ask, and the exchanges behind it."""
 
     quota: Quota
-    recorder: Recorder
-    sharer: Sharer | None
-    rounds: tuple[Rounds, ...]
+    database_sync: DatabaseSync
+    redis_sync: RedisSync | None
+    periodic_tasks: tuple[PeriodicTask, ...]
 
     @classmethod
-    def over(
+    def build(
         cls,
         database: Database,
-        reader: Reader,
+        reader: OutcomeReader,
         redis: Redis | None,
         registry: CollectorRegistry,
         *,
@@ -44,31 +44,31 @@ class Metering:
         """Over stores that are started and closed by others. `clock` gives nanoseconds since 1970."""
 
         def seconds() -> float:
-            return clock() / NANOS
+            return clock() / NANOS_PER_SECOND
 
         metrics = QuotaMetrics(registry)
-        accounts = Accounts(clock, shares=redis is not None)
-        recorder = Recorder(accounts, database, metrics, seconds)
+        accounts = Accounts(clock, has_redis=redis is not None)
+        recorder = DatabaseSync(accounts, database, metrics, seconds)
         recounter = Recounter(accounts, database, reader, metrics, seconds)
 
-        def repeated(work: Callable[[], Awaitable[None]], every_s: float) -> Rounds:
-            return Rounds(work, every_s, log, "quotas were not exchanged", close_s=CLOSE_S)
+        def repeated(work: Callable[[], Awaitable[None]], every_s: float) -> PeriodicTask:
+            return PeriodicTask(work, every_s, log, "quotas were not exchanged", close_timeout_s=CLOSE_S)
 
-        rounds = [repeated(recorder.round, sync_s), repeated(recounter.round, LOOK_S)]
-        sharer = None if redis is None else Sharer(accounts, redis, metrics)
+        rounds = [repeated(recorder.sync, sync_s), repeated(recounter.recount_due, POLL_INTERVAL_S)]
+        sharer = None if redis is None else RedisSync(accounts, redis, metrics)
         if sharer is not None:
-            rounds.append(repeated(sharer.round, min(SHARE_S, sync_s)))
+            rounds.append(repeated(sharer.sync, min(SYNC_INTERVAL_S, sync_s)))
         return cls(Quota(accounts, recorder.look_up, clock), recorder, sharer, tuple(rounds))
 
     def start(self) -> None:
         """Begin to exchange."""
-        for each in self.rounds:
+        for each in self.periodic_tasks:
             each.start()
 
     async def close(self) -> None:
         """Once no request is under way: stop, and tell what is left."""
-        for each in self.rounds:
+        for each in self.periodic_tasks:
             await each.close()
-        if self.sharer is not None:
-            await self.sharer.round()
-        await self.recorder.close()
+        if self.redis_sync is not None:
+            await self.redis_sync.sync()
+        await self.database_sync.close()

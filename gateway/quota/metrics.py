@@ -13,7 +13,7 @@ class QuotaMetrics:
             ("store",),
             registry=registry,
         )
-        self.left_to_recount = Counter(
+        self.deferred_to_recount = Counter(
             "sluice_gateway_quota_left_items",
             "Items the record of quotas could not be told in time: they count once ClickHouse has been asked.",
             registry=registry,

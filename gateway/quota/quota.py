@@ -7,9 +7,9 @@ from aiohttp import web
 
 from chassis.access import PROJECT
 from chassis.errors import ApiError
-from chassis.limits.admission import VERDICT
-from chassis.limits.limiter import Verdict
-from gateway.quota.accounts import NANOS, Account, Accounts
+from chassis.limits.admission import LIMIT_RESULT
+from chassis.limits.limiter import LimitResult
+from gateway.quota.accounts import NANOS_PER_SECOND, Account, Accounts
 from proto.errors import ErrorCode
 
 
@@ -36,37 +36,37 @@ class Quota:
         project = request[PROJECT]
         if not project.monthly_items:
             return
-        account = self._accounts.of(project.org_id)
-        account.asked = account.limited = True
-        if not account.looked_up:
+        account = self._accounts.get(project.org_id)
+        account.needs_refresh = account.has_quota = True
+        if not account.is_looked_up:
             await self._look_up(account)
         if account.used >= project.monthly_items:
             self._refuse(request, account, "It is used up.", close=True)
 
-    def charge(self, request: web.Request, items: int) -> "Charge":
+    def reserve(self, request: web.Request, items: int) -> "Reservation":
         """To be held while the request is taken: so many items count if that succeeds. QuotaExceeded when they do not
         fit any more; then none of the request is taken.
         """
         project = request[PROJECT]
-        account = self._accounts.of(project.org_id)
-        account.limited = project.monthly_items > 0
+        account = self._accounts.get(project.org_id)
+        account.has_quota = project.monthly_items > 0
         left = project.monthly_items - account.used
-        if account.limited and items > left:
+        if account.has_quota and items > left:
             self._refuse(request, account, f"{max(0, left)} are left, the request has {items}.")
-        return Charge(account, items, self._clock)
+        return Reservation(account, items, self._clock)
 
     def _refuse(self, request: web.Request, account: Account, why: str, *, close: bool = False) -> None:
         monthly_items = request[PROJECT].monthly_items
         ends = account.month.ends
-        retry_after = max(1, ends - self._clock() // NANOS)
+        retry_after = max(1, ends - self._clock() // NANOS_PER_SECOND)
         left = max(0, monthly_items - account.used)
-        request[VERDICT] = Verdict(monthly_items, left, ends, retry_after * NANOS)
+        request[LIMIT_RESULT] = LimitResult(monthly_items, left, ends, retry_after * NANOS_PER_SECOND)
         raise QuotaExceeded(
             f"The organization's quota is {monthly_items} items a month (UTC). {why}", retry_after, close=close
         )
 
 
-class Charge:
+class Reservation:
     """Items of one request: reserved inside the `with` block, accepted when it ends well, else given back."""
 
     __slots__ = ("_account", "_clock", "_items")
@@ -84,4 +84,4 @@ class Charge:
     ) -> None:
         self._account.reserved -= self._items
         if kind is None and self._items:
-            self._account.accept(self._items, self._clock() / NANOS)
+            self._account.accept(self._items, self._clock() / NANOS_PER_SECOND)

@@ -17,13 +17,13 @@ from chassis.relational import Database, DatabaseUnavailable
 from gateway.quota.accounts import Account, Accounts
 from gateway.quota.metrics import QuotaMetrics
 
-LOOK_UP_S: Final = 0.5  # what the first request of an organization waits at most
-UNLIMITED_EVERY_S: Final = 60.0  # how often usage is told that no quota depends on
-TELL_WITHIN_S: Final = 200.0  # of an item's being accepted
-AT_ONCE: Final = 200  # accounts in a transaction, which has the turn to write
+LOOK_UP_TIMEOUT_S: Final = 0.5  # what the first request of an organization waits at most
+UNLIMITED_INTERVAL_S: Final = 60.0  # how often usage is told that no quota depends on
+MAX_WRITE_DELAY_S: Final = 200.0  # of an item's being accepted
+ACCOUNTS_PER_TRANSACTION: Final = 200  # accounts in a transaction, which has the turn to write
 
 
-class Recorder:
+class DatabaseSync:
     """Tells what was accepted here, learns what others have told."""
 
     def __init__(
@@ -38,67 +38,67 @@ class Recorder:
         self._database = database
         self._metrics = metrics
         self._clock = clock
-        self._looking: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._lookups: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     async def look_up(self, account: Account) -> None:
         """What the record has, for the first request of an account; those that come meanwhile share the answer. Without
         one in time they go on, and a later round brings it.
         """
         key = (account.org_id, account.month.name)
-        looking = self._looking.get(key)
+        looking = self._lookups.get(key)
         if looking is None:
-            looking = self._looking[key] = asyncio.get_running_loop().create_task(self._look_up(account))
-            looking.add_done_callback(lambda _: self._looking.pop(key, None))
-        await asyncio.wait((looking,), timeout=LOOK_UP_S)
-        account.looked_up = True
+            looking = self._lookups[key] = asyncio.get_running_loop().create_task(self._look_up(account))
+            looking.add_done_callback(lambda _: self._lookups.pop(key, None))
+        await asyncio.wait((looking,), timeout=LOOK_UP_TIMEOUT_S)
+        account.is_looked_up = True
 
-    async def round(self) -> None:
+    async def sync(self) -> None:
         """Tell, and learn of those organizations that somebody asked about."""
         now_s = self._clock()
         telling, asking = list[Account](), list[Account]()
         for account in self._accounts.all():
-            if account.unrecorded and now_s - account.unrecorded_since >= TELL_WITHIN_S:
-                self._leave(account, account.recordable, now_s)
+            if account.unrecorded and now_s - account.unrecorded_since >= MAX_WRITE_DELAY_S:
+                self._defer_to_recount(account, account.recordable, now_s)
             if account.recordable and self._is_due(account, now_s):
                 telling.append(account)
-            elif account.asked:
+            elif account.needs_refresh:
                 asking.append(account)
         try:
-            await self._tell_all(telling)
+            await self._write_all(telling)
             for _, group in groupby(sorted(asking, key=_month), key=_month):
-                await self._learn(list(group))
+                await self._read(list(group))
         except DatabaseUnavailable:
             self._metrics.failures.labels("database").inc()
 
     async def close(self) -> None:
         """Tell what is left."""
-        looking = list(self._looking.values())
+        looking = list(self._lookups.values())
         for task in looking:
             task.cancel()
         await asyncio.gather(*looking, return_exceptions=True)
         try:
-            await self._tell_all([one for one in self._accounts.all() if one.recordable])
+            await self._write_all([one for one in self._accounts.all() if one.recordable])
         except DatabaseUnavailable:
             self._metrics.failures.labels("database").inc()
 
     async def _look_up(self, account: Account) -> None:
         try:
-            await self._learn([account])
+            await self._read([account])
         except DatabaseUnavailable:
             self._metrics.failures.labels("database").inc()
 
     def _is_due(self, account: Account, now_s: float) -> bool:
-        return account.limited or now_s - account.unrecorded_since >= UNLIMITED_EVERY_S
+        return account.has_quota or now_s - account.unrecorded_since >= UNLIMITED_INTERVAL_S
 
-    def _leave(self, account: Account, items: int, now_s: float) -> None:
-        account.leave_to_recount(items, now_s)
-        self._metrics.left_to_recount.inc(items)
+    def _defer_to_recount(self, account: Account, items: int, now_s: float) -> None:
+        account.defer_to_recount(items, now_s)
+        self._metrics.deferred_to_recount.inc(items)
 
-    async def _tell_all(self, accounts: Sequence[Account]) -> None:
-        for start in range(0, len(accounts), AT_ONCE):
-            await self._tell(accounts[start : start + AT_ONCE])
+    async def _write_all(self, accounts: Sequence[Account]) -> None:
+        for start in range(0, len(accounts), ACCOUNTS_PER_TRANSACTION):
+            await self._write(accounts[start : start + ACCOUNTS_PER_TRANSACTION])
 
-    async def _tell(self, accounts: Sequence[Account]) -> None:
+    async def _write(self, accounts: Sequence[Account]) -> None:
         now_s = self._clock()
         told = [(account, account.recordable) for account in accounts]
         totals: list[int] = []
@@ -109,20 +109,20 @@ class Recorder:
         except BaseException:  # of a cancellation as well
             if len(totals) == len(told):  # it was the commit: whether it happened is unknown
                 for account, items in told:
-                    self._leave(account, items, now_s)
+                    self._defer_to_recount(account, items, now_s)
             raise
         for (account, items), total in zip(told, totals, strict=True):
-            account.asked = False
+            account.needs_refresh = False
             account.record(total, items, now_s)
 
-    async def _learn(self, accounts: Sequence[Account]) -> None:
+    async def _read(self, accounts: Sequence[Account]) -> None:
         """Of accounts of one month."""
         for account in accounts:
-            account.asked = False
+            account.needs_refresh = False
         async with self._database.read() as connection:
             totals = await read_usage(connection, accounts[0].month.name, [one.org_id for one in accounts])
         for account in accounts:
-            account.learn(totals.get(account.org_id, 0))
+            account.observe_total(totals.get(account.org_id, 0))
 
 
 def _month(account: Account) -> str:

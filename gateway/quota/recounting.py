@@ -12,26 +12,26 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
 from chassis.clickhouse import QueryLimits, StoreError
-from chassis.identity.usage import claim_count, list_project_ids, raise_usage
+from chassis.identity.usage import claim_recount, list_project_ids, set_usage_at_least
 from chassis.relational import Database, DatabaseUnavailable
 from gateway.quota.accounts import Account, Accounts
 from gateway.quota.metrics import QuotaMetrics
-from gateway.quota.recording import TELL_WITHIN_S
+from gateway.quota.recording import MAX_WRITE_DELAY_S
 
-LOOK_S: Final = 5.0  # between two looks at whose turn it is
-EVERY: Final = timedelta(minutes=15)  # for each organization, by one of all processes
-SETTLED_S: Final = TELL_WITHIN_S + 100.0
-PROJECTS: Final = 1_000  # in one statement
+POLL_INTERVAL_S: Final = 5.0  # between two looks at whose turn it is
+RECOUNT_INTERVAL: Final = timedelta(minutes=15)  # for each organization, by one of all processes
+RECOUNT_LAG_S: Final = MAX_WRITE_DELAY_S + 100.0
+PROJECTS_PER_QUERY: Final = 1_000  # in one statement
 
 _LIMITS: Final = QueryLimits(max_seconds=30)
-_COUNT: Final = (
+_COUNT_SQL: Final = (
     "SELECT toInt64(sum(items)) FROM ingest_outcomes WHERE project_id IN {projects:Array(UInt64)}"
     " AND outcome = 'accepted' AND time >= fromUnixTimestamp64Milli({begins:Int64}, 'UTC')"
     " AND time < fromUnixTimestamp64Milli({ends:Int64}, 'UTC')"
 )
 
 
-class Reader(Protocol):
+class OutcomeReader(Protocol):
     """What is needed of the telemetry store."""
 
     async def query(
@@ -46,7 +46,7 @@ class Recounter:
         self,
         accounts: Accounts,
         database: Database,
-        reader: Reader,
+        reader: OutcomeReader,
         metrics: QuotaMetrics,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -57,12 +57,12 @@ class Recounter:
         self._metrics = metrics
         self._clock = clock
 
-    async def round(self) -> None:
+    async def recount_due(self) -> None:
         """Those whose turn it is, unless another process has it."""
         now_s = self._clock()
-        due = [one for one in self._accounts.all() if one.limited and one.recount_at <= now_s < one.month.ends]
+        due = [one for one in self._accounts.all() if one.has_quota and one.recount_at <= now_s < one.month.ends]
         for account in due:
-            account.recount_at = now_s + EVERY.total_seconds()
+            account.recount_at = now_s + RECOUNT_INTERVAL.total_seconds()
             try:
                 await self._recount(account, now_s)
             except DatabaseUnavailable:
@@ -73,21 +73,21 @@ class Recounter:
     async def _recount(self, account: Account, now_s: float) -> None:
         month, org_id = account.month.name, account.org_id
         async with self._database.write() as connection:
-            if not await claim_count(connection, month, org_id, datetime.fromtimestamp(now_s, UTC), EVERY):
+            if not await claim_recount(connection, month, org_id, datetime.fromtimestamp(now_s, UTC), RECOUNT_INTERVAL):
                 return
             projects = await list_project_ids(connection, org_id)
-        counted = await self._count(projects, account.month.begins, now_s - SETTLED_S)
+        counted = await self._count(projects, account.month.begins, now_s - RECOUNT_LAG_S)
         async with self._database.write() as connection:
-            account.learn(await raise_usage(connection, month, org_id, counted))
+            account.observe_total(await set_usage_at_least(connection, month, org_id, counted))
 
     async def _count(self, projects: Sequence[int], begins_s: float, ends_s: float) -> int:
         total = 0
-        for start in range(0, len(projects), PROJECTS):
+        for start in range(0, len(projects), PROJECTS_PER_QUERY):
             bound = {
-                "projects": list(projects[start : start + PROJECTS]),
+                "projects": list(projects[start : start + PROJECTS_PER_QUERY]),
                 "begins": round(begins_s * 1_000),
                 "ends": round(ends_s * 1_000),
             }
-            ((items,),) = await self._reader.query(_COUNT, bound, limits=_LIMITS)
+            ((items,),) = await self._reader.query(_COUNT_SQL, bound, limits=_LIMITS)
             total += int(str(items))
         return total

@@ -7,14 +7,14 @@ so that one that was lost, or is new, begins there.
 from collections.abc import Sequence
 from typing import Final
 
-from chassis.redis import Redis, RedisAway, Script
+from chassis.redis import Redis, RedisUnavailable, Script
 from gateway.quota.accounts import Account, Accounts
 from gateway.quota.metrics import QuotaMetrics
 
-SHARE_S: Final = 0.2
-AT_ONCE: Final = 100  # accounts in a call
-KEPT_S: Final = 86_400  # after the end of the month
-PREFIX: Final = "sluice:quota"
+SYNC_INTERVAL_S: Final = 0.2
+ACCOUNTS_PER_CALL: Final = 100  # accounts in a call
+KEY_RETENTION_S: Final = 86_400  # after the end of the month
+KEY_PREFIX: Final = "sluice:quota"
 
 # KEYS: counters. ARGV, for each of them: what to add, what it has at least, when it expires. Returns what they have.
 _ADD: Final = Script(
@@ -35,7 +35,7 @@ return totals
 )
 
 
-class Sharer:
+class RedisSync:
     """Tells Redis what was accepted here, and learns what all have told it."""
 
     def __init__(self, accounts: Accounts, redis: Redis, metrics: QuotaMetrics) -> None:
@@ -43,21 +43,23 @@ class Sharer:
         self._redis = redis
         self._metrics = metrics
 
-    async def round(self) -> None:
+    async def sync(self) -> None:
         """Exchange all that have news, and those that somebody asked about."""
-        due = [one for one in self._accounts.all() if one.unshared or (one.limited and one.asked)]
-        for start in range(0, len(due), AT_ONCE):
-            await self._exchange(due[start : start + AT_ONCE])
+        due = [one for one in self._accounts.all() if one.unshared or (one.has_quota and one.needs_refresh)]
+        for start in range(0, len(due), ACCOUNTS_PER_CALL):
+            await self._exchange(due[start : start + ACCOUNTS_PER_CALL])
 
     async def _exchange(self, accounts: Sequence[Account]) -> None:
         told = [(account, account.unshared) for account in accounts]
-        keys = [f"{PREFIX}:{account.org_id}:{account.month.name}" for account in accounts]
+        keys = [f"{KEY_PREFIX}:{account.org_id}:{account.month.name}" for account in accounts]
         arguments = [
-            argument for account, items in told for argument in (items, account.recorded, account.month.ends + KEPT_S)
+            argument
+            for account, items in told
+            for argument in (items, account.recorded, account.month.ends + KEY_RETENTION_S)
         ]
         try:
             totals = await self._redis.run(_ADD, keys, arguments)
-        except RedisAway:  # it may have been told: what it lacks it gets from the record
+        except RedisUnavailable:  # it may have been told: what it lacks it gets from the record
             self._metrics.failures.labels("redis").inc()
             totals = [account.shared for account in accounts]
         for (account, items), total in zip(told, totals, strict=True):

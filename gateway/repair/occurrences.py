@@ -15,11 +15,11 @@ from proto.otlp.policy import RaisedException
 from proto.otlp.reference.text import compact_json
 from proto.storage.tables import LOGS, SPANS
 
-NAME: Final = "exception"
-_KEYS: Final = ("exception.type", "exception.message", "exception.stacktrace")
+EXCEPTION_EVENT: Final = "exception"
+_EXCEPTION_KEYS: Final = ("exception.type", "exception.message", "exception.stacktrace")
 _SOURCES: Final = {SPANS.name: "span", LOGS.name: "log"}
 # Number of an occurrence within its batch: of its row, the event, the table. Distinct for as many events of a span.
-_EVENTS: Final = 256
+_EVENTS_PER_ROW: Final = 256
 _MAX_UINT32: Final = 2**32
 
 
@@ -30,7 +30,7 @@ class StoredEvent(msgspec.Struct, frozen=True):
     attributes: dict[str, Any] = {}
 
 
-class Raising(NamedTuple):
+class ExceptionSource(NamedTuple):
     """A row that may hold exceptions, as the statements `raising_spans` and `raising_logs` give it."""
 
     project_id: int
@@ -47,31 +47,31 @@ class Raising(NamedTuple):
     stacktrace: str
 
 
-_events = msgspec.json.Decoder(list[StoredEvent])
+_events_decoder = msgspec.json.Decoder(list[StoredEvent])
 
 
-def occurrences(table: str, rows: Iterable[Raising]) -> Iterator[tuple[object, ...]]:
+def occurrence_rows(table: str, rows: Iterable[ExceptionSource]) -> Iterator[tuple[object, ...]]:
     """Rows of `error_occurrences`. Each bears the batch of its item, and a number of its own in that."""
     known: dict[tuple[str, str, str], bytes] = {}
     for row in rows:
-        for number, texts in enumerate(_found(table, row)):
+        for number, texts in enumerate(_exceptions_of(table, row)):
             print_ = known.get(texts)
             if print_ is None:
                 print_ = known[texts] = fingerprint(*texts)
             raised = RaisedException(
                 row.time_ns, row.trace_id, row.span_id, *texts, row.service_name, row.environment, row.release
             )
-            place = ((row.row * _EVENTS + number) * 2 + (table == LOGS.name)) % _MAX_UINT32
+            place = ((row.row * _EVENTS_PER_ROW + number) * 2 + (table == LOGS.name)) % _MAX_UINT32
             yield occurrence_row(row.project_id, raised, print_, _SOURCES[table], row.batch_id, place)
 
 
-def _found(table: str, row: Raising) -> Iterator[tuple[str, str, str]]:
+def _exceptions_of(table: str, row: ExceptionSource) -> Iterator[tuple[str, str, str]]:
     if table == LOGS.name:
         yield row.events_or_type, row.message, row.stacktrace
         return
-    for event in _events.decode(row.events_or_type):
-        if event.name == NAME:
-            kind, message, stacktrace = (canonical_text(event.attributes.get(key)) for key in _KEYS)
+    for event in _events_decoder.decode(row.events_or_type):
+        if event.name == EXCEPTION_EVENT:
+            kind, message, stacktrace = (canonical_text(event.attributes.get(key)) for key in _EXCEPTION_KEYS)
             yield kind, message, stacktrace
 
 

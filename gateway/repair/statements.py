@@ -28,19 +28,19 @@ ITEM_SOURCES: Final = (Source(SPANS.name, "start_time"), Source(LOGS.name, "time
 SPAN_SOURCE, LOG_SOURCE = ITEM_SOURCES
 
 # What says in one number how much is in a derived table, however its rows are merged.
-_TOTALS: Final = {
+_TOTAL_COLUMNS: Final = {
     TRACE_INDEX.name: "sum(items)",
     ATTRIBUTE_KEYS.name: "sum(spans)",
     ERROR_OCCURRENCES.name: "count()",
 }
-_DAY_OF: Final = {
+_DAY_COLUMNS: Final = {
     TRACE_INDEX.name: "day",
     ATTRIBUTE_KEYS.name: "toDate(bucket)",
     ERROR_OCCURRENCES.name: "toDate(time)",
 }
 
 # The spans and logs that an exception may be found in; whether one is, the stored attributes say.
-RAISING: Final = {
+EXCEPTION_CONDITIONS: Final = {
     SPANS.name: """position(events, '"name":"exception"') > 0""",
     LOGS.name: "severity_number >= 17"
     " AND (attributes['exception.type'] != '' OR attributes['exception.message'] != '')",
@@ -53,38 +53,38 @@ _TEXT_BYTES: Final = {
 _ROW_BYTES: Final = 300  # of a row without its texts, in Python
 
 EVERY_ROW: Final = "1"
-ONE: Final = "1"  # the weight of a row where rows are counted
+ROW_WEIGHT: Final = "1"  # the weight of a row where rows are counted
 
 
-def bytes_of(source: Source) -> str:
+def row_bytes(source: Source) -> str:
     """The weight of a row where its texts are read."""
     return f"{_TEXT_BYTES[source.table]} + {_ROW_BYTES}"
 
 
-def by_project(source: Source, condition: str, weight: str) -> str:
+def weight_by_project(source: Source, condition: str, weight: str) -> str:
     """Projects of a day in order, with the sum of their weights."""
     return (
-        f"SELECT project_id, sum({weight}) FROM {source.table} WHERE {_of_day(source)} AND {condition}"
+        f"SELECT project_id, sum({weight}) FROM {source.table} WHERE {_on_day(source)} AND {condition}"
         " GROUP BY project_id ORDER BY project_id"
     )
 
 
-def by_bucket(source: Source, condition: str, weight: str) -> str:
+def weight_by_bucket(source: Source, condition: str, weight: str) -> str:
     """Five minutes of one project's day in order (seconds since 1970), with the sum of their weights."""
     return (
         f"SELECT toUnixTimestamp(toStartOfFiveMinutes({source.time})) AS bucket, sum({weight}) FROM {source.table}"
-        f" WHERE project_id = {{project:UInt64}} AND {_of_day(source)} AND {condition} GROUP BY bucket ORDER BY bucket"
+        f" WHERE project_id = {{project:UInt64}} AND {_on_day(source)} AND {condition} GROUP BY bucket ORDER BY bucket"
     )
 
 
 def rows_of_day(source: Source) -> str:
     """How many items the day has."""
-    return f"SELECT count() FROM {source.table} WHERE {_of_day(source)}"
+    return f"SELECT count() FROM {source.table} WHERE {_on_day(source)}"
 
 
 def total_of_day(table: str, derived: str) -> str:
     """Rows of `table`, which has the shape of the table `derived`, and what they add up to."""
-    return f"SELECT count(), {_TOTALS[derived]} FROM {table} WHERE {_DAY_OF[derived]} = {{day:Date}}"
+    return f"SELECT count(), {_TOTAL_COLUMNS[derived]} FROM {table} WHERE {_DAY_COLUMNS[derived]} = {{day:Date}}"
 
 
 def trace_rows(source: Source, into: str) -> str:
@@ -94,7 +94,7 @@ def trace_rows(source: Source, into: str) -> str:
     return (
         f"INSERT INTO {into} (project_id, trace_id, signal, day, min_time, max_time, items)"
         f" SELECT project_id, trace_id, {signal}, toDate({time}) AS day, min({time}), max({time}), count()"
-        f" FROM {source.table} WHERE {_of_piece(source)} AND trace_id != {_NO_TRACE}"
+        f" FROM {source.table} WHERE {_in_chunk(source)} AND trace_id != {_NO_TRACE}"
         " GROUP BY project_id, trace_id, day"
     )
 
@@ -133,14 +133,14 @@ FROM
             arraySort(mapKeys(mapFilter((key, text) -> text IN {_INFINITE}, attributes))) AS infinite,
             count() AS alike
         FROM {SPANS.name}
-        WHERE {_of_piece(SPAN_SOURCE)}
+        WHERE {_in_chunk(SPAN_SOURCE)}
         GROUP BY project_id, bucket, attribute_types, resource, scope, scope_name, scope_version, infinite
     )
 )
 GROUP BY project_id, bucket, key"""
 
 
-def named_key_rows(made: str, into: str) -> str:
+def named_key_rows(all_keys: str, into: str) -> str:
     """Of the attribute keys of a day, all in the table `made`, those of most spans of each project; the rest as one."""
     return f"""INSERT INTO {into} (project_id, bucket, key, spans, numeric)
 SELECT
@@ -149,44 +149,44 @@ SELECT
     if((project_id, toString(key)) IN
     (
         SELECT project_id, toString(key)
-        FROM {made}
+        FROM {all_keys}
         GROUP BY project_id, key
         ORDER BY sum(spans) DESC, key
         LIMIT {{most:UInt64}} BY project_id
     ), toString(key), unhex('{UNNAMED_KEYS.hex()}')) AS named,
     sum(spans),
     sum(numeric)
-FROM {made}
+FROM {all_keys}
 GROUP BY project_id, bucket, named"""
 
 
-def raising_spans() -> str:
+def spans_with_exceptions() -> str:
     """Spans of one piece with an event that may be an exception."""
-    return _raising(SPAN_SOURCE, "events, '', ''")
+    return _rows_with_exceptions(SPAN_SOURCE, "events, '', ''")
 
 
-def raising_logs() -> str:
+def logs_with_exceptions() -> str:
     """Log records of one piece that carry an exception, with its texts."""
     texts = ", ".join(f"attributes['exception.{name}']" for name in ("type", "message", "stacktrace"))
-    return _raising(LOG_SOURCE, texts)
+    return _rows_with_exceptions(LOG_SOURCE, texts)
 
 
-def _raising(source: Source, texts: str) -> str:
+def _rows_with_exceptions(source: Source, texts: str) -> str:
     return (
         f"SELECT project_id, toUnixTimestamp64Nano({source.time}), trace_id, span_id, service_name, environment,"
         f" release, batch_id, row, {texts} FROM {source.table}"
-        f" WHERE {_of_piece(source)} AND {RAISING[source.table]}"
+        f" WHERE {_in_chunk(source)} AND {EXCEPTION_CONDITIONS[source.table]}"
     )
 
 
-def _of_day(source: Source) -> str:
+def _on_day(source: Source) -> str:
     return f"toDate({source.time}) = {{day:Date}}"
 
 
-def _of_piece(source: Source) -> str:
+def _in_chunk(source: Source) -> str:
     bucket = f"toStartOfFiveMinutes({source.time})"
     return (
-        f"project_id BETWEEN {{first:UInt64}} AND {{last:UInt64}} AND {_of_day(source)}"
+        f"project_id BETWEEN {{first:UInt64}} AND {{last:UInt64}} AND {_on_day(source)}"
         f" AND {bucket} >= toDateTime({{since:UInt32}}, 'UTC') AND {bucket} < toDateTime({{until:UInt32}}, 'UTC')"
         " AND cityHash64(batch_id, row) % {shares:UInt32} = {share:UInt32}"
     )
@@ -194,13 +194,13 @@ def _of_piece(source: Source) -> str:
 
 def _own_names() -> str:
     """Of a span's own attributes: key, and whether it is a finite number."""
-    number = f"{_LETTER} = 'i' OR ({_LETTER} = 'd' AND NOT has(infinite, {_KEY}))"
+    number = f"{_TYPE_TAG} = 'i' OR ({_TYPE_TAG} = 'd' AND NOT has(infinite, {_KEY}))"
     return f"arrayMap(entry -> ({_KEY}, {number}), {_entries('attribute_types')})"
 
 
 def _listed_names(column: str, prefix: str) -> str:
     """The same of a resource or scope, whose list has the texts as well."""
-    number = f"{_LETTER} = 'i' OR ({_LETTER} = 'd' AND substring(entry, {_AFTER_KEY} + 2) NOT IN {_INFINITE})"
+    number = f"{_TYPE_TAG} = 'i' OR ({_TYPE_TAG} = 'd' AND substring(entry, {_AFTER_KEY} + 2) NOT IN {_INFINITE})"
     return f"arrayMap(entry -> (concat('{prefix}', {_KEY}), {number}), {_entries(column)})"
 
 
@@ -209,7 +209,7 @@ def _entries(column: str) -> str:
     return rf"arrayFilter(entry -> entry != '', splitByChar('\x01', {column}))"
 
 
-def _plain(text: str) -> str:
+def _unescape(text: str) -> str:
     """`text` as it was before it was marked."""
     for escaped, plain in (("A", "01"), ("B", "02"), ("C", "03")):
         text = rf"replaceAll({text}, '\x03{escaped}', '\x{plain}')"
@@ -217,5 +217,5 @@ def _plain(text: str) -> str:
 
 
 _AFTER_KEY: Final = r"position(entry, '\x02')"
-_KEY: Final = _plain(f"substring(entry, 1, {_AFTER_KEY} - 1)")
-_LETTER: Final = f"substring(entry, {_AFTER_KEY} + 1, 1)"
+_KEY: Final = _unescape(f"substring(entry, 1, {_AFTER_KEY} - 1)")
+_TYPE_TAG: Final = f"substring(entry, {_AFTER_KEY} + 1, 1)"

@@ -6,10 +6,10 @@ from types import ModuleType
 from typing import Final, NamedTuple, Protocol
 
 from proto.otlp.json import ItemReader, to_protobuf
-from proto.otlp.policy import Block, Decoded, Faults, Policy, Signal
+from proto.otlp.policy import Block, DecodedPayload, FieldFaults, Policy, Signal
 
 
-class NamedKeys(Protocol):
+class NamedKeySet(Protocol):
     """The keys that the roll-up names (`proto.otlp.reference.named`); each decoder has its own."""
 
 
@@ -26,36 +26,36 @@ KERNEL: Final = _decoder.__name__ == "proto.otlp.kernel"
 
 
 def decode(
-    signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int, faults: Faults | None = None
-) -> Decoded:
+    signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int, faults: FieldFaults | None = None
+) -> DecodedPayload:
     """One export request, `body` in OTLP's protobuf encoding. Raises DecodeError when it is refused as a whole.
 
     `faults`: its items that are rejected already.
     """
-    decoded: Decoded = _decoder.decode(signal, body, project_id, policy, now_ns, faults)
+    decoded: DecodedPayload = _decoder.decode(signal, body, project_id, policy, now_ns, faults)
     return decoded
 
 
-class Left(NamedTuple):
+class PythonReadLimit(NamedTuple):
     """How much of a body in OTLP/JSON Python may read, at a twentieth of the speed: bytes of all items that the kernel
     leaves to it, and of one of them.
     """
 
-    items: int
-    item: int
+    total_bytes: int
+    item_bytes: int
 
 
-def decode_json(signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int) -> Decoded:
+def decode_json(signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int) -> DecodedPayload:
     """One export request, `body` in OTLP/JSON. Raises DecodeError when it is refused as a whole; items with a faulty
     field are rejected. Reads all of it, however much must be read in Python.
     """
-    decoded = _decode_by_kernel(Left(len(body), len(body)), signal, body, project_id, policy, now_ns)
+    decoded = _decode_by_kernel(PythonReadLimit(len(body), len(body)), signal, body, project_id, policy, now_ns)
     return decoded if decoded is not None else decode_json_in_python(signal, body, project_id, policy, now_ns)
 
 
 def decode_json_within(
-    left: Left, signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int
-) -> Decoded | None:
+    left: PythonReadLimit, signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int
+) -> DecodedPayload | None:
     """As `decode_json`, or None when more than `left` of it were read in Python.
 
     That is all of it where the kernel was not built, else what the kernel leaves: items, or a body as a whole
@@ -68,67 +68,67 @@ def decode_json_within(
 
 
 def _decode_by_kernel(
-    left: Left, signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int
-) -> Decoded | None:
+    left: PythonReadLimit, signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int
+) -> DecodedPayload | None:
     if not KERNEL:
         return None
     reader = ItemReader(signal)
-    decoded: Decoded | None = _decoder.decode_json(signal, body, project_id, policy, now_ns, reader, *left)
+    decoded: DecodedPayload | None = _decoder.decode_json(signal, body, project_id, policy, now_ns, reader, *left)
     return decoded
 
 
-def decode_json_in_python(signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int) -> Decoded:
+def decode_json_in_python(signal: Signal, body: bytes, project_id: int, policy: Policy, now_ns: int) -> DecodedPayload:
     """The same, all of it converted in Python."""
     converted = to_protobuf(signal, body, policy)
     return decode(signal, converted.body, project_id, policy, now_ns, converted.faults)
 
 
-def json_memory(body: bytes, policy: Policy, left: Left | None) -> int:
+def estimate_json_memory(body: bytes, policy: Policy, left: PythonReadLimit | None) -> int:
     """How many bytes of memory reading `body` in OTLP/JSON takes besides it, at most (`python -m benchmarks.codec
     memory`): within `left`, that is by the kernel and one item at a time in Python, or, None, all of it in Python.
     """
-    objects = min(_objects(body), policy.max_parts)
+    objects = min(_count_objects(body), policy.max_parts)
     if left is None:
-        return _READ_IN_PYTHON.of(len(body), objects)
-    item = min(left.item, len(body))
-    return _READ_BY_KERNEL.of(len(body), objects) + _ITEM.of(item, min(item // _SMALLEST_OBJECT, objects))
+        return _READ_IN_PYTHON.estimate(len(body), objects)
+    item = min(left.item_bytes, len(body))
+    return _READ_BY_KERNEL.estimate(len(body), objects) + _ITEM.estimate(item, min(item // _SMALLEST_OBJECT, objects))
 
 
-class _Cost(NamedTuple):
+class _MemoryCost(NamedTuple):
     """Bytes of memory for each body, each of its bytes, and each opening brace in it."""
 
-    each: int
-    of_byte: int
-    of_object: int
+    base_bytes: int
+    per_byte: int
+    per_object: int
 
-    def of(self, nbytes: int, objects: int) -> int:
+    def estimate(self, nbytes: int, objects: int) -> int:
         """For so many bytes with so many braces."""
-        return self.each + self.of_byte * nbytes + self.of_object * objects
+        return self.base_bytes + self.per_byte * nbytes + self.per_object * objects
 
 
-_READ_BY_KERNEL: Final = _Cost(16 * 2**20, 4, 80)
-_READ_IN_PYTHON: Final = _Cost(16 * 2**20, 9, 160 if KERNEL else 540)
-_ITEM: Final = _READ_IN_PYTHON._replace(each=0)
+_READ_BY_KERNEL: Final = _MemoryCost(16 * 2**20, 4, 80)
+_READ_IN_PYTHON: Final = _MemoryCost(16 * 2**20, 9, 160 if KERNEL else 540)
+_ITEM: Final = _READ_IN_PYTHON._replace(base_bytes=0)
 _SMALLEST_OBJECT: Final = 3  # bytes, with the comma that parts it from the next
 _STEP: Final = 2**20
 
 
-def _objects(body: bytes) -> int:
+def _count_objects(body: bytes) -> int:
     if KERNEL:
         counted: int = _decoder.count_objects(body)
         return counted
     return sum(body.count(b"{", at, at + _STEP) for at in range(0, len(body), _STEP))  # others get a turn in between
 
 
-def named_keys(per_batch: int, per_day: int) -> NamedKeys:
-    """What `assemble` is told to limit keys by, one for a process (`proto.otlp.reference.named`)."""
-    named: NamedKeys = _decoder.NamedKeys(per_batch, per_day)
+def new_named_keys(per_batch: int, per_day: int) -> NamedKeySet:
+    """What `build_blocks` is told to limit keys by, one for a process (`proto.otlp.reference.named`)."""
+    named: NamedKeySet = _decoder.NamedKeys(per_batch, per_day)
     return named
 
 
-def assemble(decoded: Sequence[Decoded], batch_id: int, named: NamedKeys | None = None) -> list[Block]:
+def build_blocks(decoded: Sequence[DecodedPayload], batch_id: int, named: NamedKeySet | None = None) -> list[Block]:
     """One batch: a block per table and day of what these requests left, in the order given. The roll-up of keys has
     those that are `named`, or all.
     """
-    blocks: list[Block] = _decoder.assemble(decoded, batch_id, named)
+    blocks: list[Block] = _decoder.build_blocks(decoded, batch_id, named)
     return blocks

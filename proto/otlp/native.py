@@ -27,11 +27,11 @@ _NUMBERS: Final = {
 _TICKS: Final = re.compile(r"DateTime64\(\d, 'UTC'\)")
 _FIXED: Final = re.compile(r"FixedString\((\d+)\)")
 _MAP: Final = re.compile(r"Map\((.+?), (.+)\)")
-_SYMBOL: Final = "LowCardinality(String)"
+_LOW_CARDINALITY: Final = "LowCardinality(String)"
 
 _DICTIONARY_VERSION: Final = struct.pack("<Q", 1)
-_OWN_DICTIONARY: Final = 1 << 9  # the keys come with the block,
-_NEW_DICTIONARY: Final = 1 << 10  # and replace those of any block before it
+_HAS_ADDITIONAL_KEYS: Final = 1 << 9  # the keys come with the block,
+_NEED_UPDATE_DICTIONARY: Final = 1 << 10  # and replace those of any block before it
 _INDEXES: Final = ((1 << 8, 0, "B"), (1 << 16, 1, "H"), (1 << 32, 2, "I"))  # up to so many keys: index type, its code
 
 
@@ -61,15 +61,15 @@ def write_columns(columns: Sequence[Column], cells: Sequence[Sequence[Any]], row
 
 
 def _prefix(kind: str) -> bytes:
-    if kind == _SYMBOL:
+    if kind == _LOW_CARDINALITY:
         return _DICTIONARY_VERSION
     pair = _MAP.fullmatch(kind)
     return _prefix(pair[1]) + _prefix(pair[2]) if pair else b""
 
 
 def _data(kind: str, values: Sequence[Any]) -> bytes:
-    if kind == _SYMBOL:
-        return _symbols(values)
+    if kind == _LOW_CARDINALITY:
+        return _low_cardinality(values)
     if kind == "String":
         return b"".join(map(_string, values))
     if code := ("q" if _TICKS.fullmatch(kind) else _NUMBERS.get(kind)):
@@ -99,7 +99,7 @@ def _fixed(values: Sequence[bytes], size: int) -> bytes:
     return b"".join(values)
 
 
-def _symbols(values: Sequence[str | bytes]) -> bytes:
+def _low_cardinality(values: Sequence[str | bytes]) -> bytes:
     """Keys in order of first appearance, then an index per row, as wide as the number of keys needs."""
     if not values:
         return b""
@@ -108,7 +108,7 @@ def _symbols(values: Sequence[str | bytes]) -> bytes:
     index_type, code = next((number, code) for most, number, code in _INDEXES if len(keys) <= most)
     return b"".join(
         (
-            struct.pack("<QQ", _OWN_DICTIONARY | _NEW_DICTIONARY | index_type, len(keys)),
+            struct.pack("<QQ", _HAS_ADDITIONAL_KEYS | _NEED_UPDATE_DICTIONARY | index_type, len(keys)),
             *map(_string, keys),
             struct.pack(f"<Q{len(places)}{code}", len(places), *places),
         )

@@ -53,7 +53,7 @@ SENSITIVE_WORDS: Final = (
 )
 
 
-class Reason(StrEnum):
+class ItemRejection(StrEnum):
     """Why an item was rejected: exactly one per rejected item."""
 
     INVALID_TRACE_ID = "invalid_trace_id"
@@ -68,7 +68,7 @@ class Reason(StrEnum):
     INVALID_SCOPE = "invalid_scope"
 
 
-class Modification(StrEnum):
+class ItemModification(StrEnum):
     """What was changed in accepted items; an item counts once for each that holds."""
 
     TRUNCATED = "truncated"
@@ -79,7 +79,7 @@ class Modification(StrEnum):
     REVERSED = "reversed"
 
 
-class Refusal(StrEnum):
+class RequestRejection(StrEnum):
     """Why a whole request cannot be decoded."""
 
     MALFORMED = "malformed"
@@ -92,7 +92,7 @@ class Refusal(StrEnum):
 class DecodeError(Exception):
     """The request as a whole is refused; `reason` says why, the message names the limit or the fault."""
 
-    def __init__(self, reason: Refusal, message: str) -> None:
+    def __init__(self, reason: RequestRejection, message: str) -> None:
         super().__init__(message)
         self.reason = reason
         self.message = message
@@ -126,16 +126,18 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         return max(now_ns - self.retention_ns, YEAR_2000_NS)
 
 
-def refusal(reason: Refusal, policy: Policy) -> DecodeError:
+def decode_error(reason: RequestRejection, policy: Policy) -> DecodeError:
     """The error for `reason`, its message naming the limit of `policy` that was passed."""
     messages = {
-        Refusal.MALFORMED: "The body is not a well-formed protobuf message of its kind.",
-        Refusal.TOO_DEEP: f"Values nest deeper than {VALUE_DEPTH} levels, or unknown groups deeper than {GROUP_DEPTH}.",
-        Refusal.TOO_MANY_ITEMS: f"More than {policy.max_items} spans or log records in one request.",
-        Refusal.TOO_MANY_PARTS: (
+        RequestRejection.MALFORMED: "The body is not a well-formed protobuf message of its kind.",
+        RequestRejection.TOO_DEEP: (
+            f"Values nest deeper than {VALUE_DEPTH} levels, or unknown groups deeper than {GROUP_DEPTH}."
+        ),
+        RequestRejection.TOO_MANY_ITEMS: f"More than {policy.max_items} spans or log records in one request.",
+        RequestRejection.TOO_MANY_PARTS: (
             f"More than {policy.max_parts} spans, attributes, events, links and array elements in one request."
         ),
-        Refusal.RESOURCES_TOO_LARGE: (
+        RequestRejection.RESOURCES_TOO_LARGE: (
             f"Resource and scope attributes, counted for each item, are more than {policy.max_repeated_bytes} bytes: "
             "send fewer items in a request, or fewer resource attributes."
         ),
@@ -143,7 +145,7 @@ def refusal(reason: Refusal, policy: Policy) -> DecodeError:
     return DecodeError(reason, messages[reason])
 
 
-class Faults:
+class FieldFaults:
     """Items of one request in OTLP/JSON that are rejected before protobuf is made of the others."""
 
     __slots__ = ("first", "rejected")
@@ -152,7 +154,7 @@ class Faults:
         self.rejected: Counter[str] = Counter()  # by Reason
         self.first = ""  # where the first fault is and what is wrong there
 
-    def add(self, reason: Reason, items: int, fault: str) -> None:
+    def add(self, reason: ItemRejection, items: int, fault: str) -> None:
         if items:
             self.rejected[reason] += items
             self.first = self.first or fault
@@ -181,7 +183,7 @@ class Block(NamedTuple):
     pieces: Sequence[bytes]
 
 
-class Decoded(Protocol):
+class DecodedPayload(Protocol):
     """One request, decoded: every item is accepted or rejected for one reason."""
 
     @property

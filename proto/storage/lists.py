@@ -14,31 +14,31 @@ ESCAPE: Final = "\3"
 ESCAPES: Final = ((ESCAPE + "A", BEFORE_KEY), (ESCAPE + "B", AFTER_KEY), (ESCAPE + "C", ESCAPE))
 
 
-class Entry(NamedTuple):
+class StoredAttribute(NamedTuple):
     """An attribute; in `attribute_types` without its text."""
 
     key: str
-    letter: str
+    type_tag: str
     text: str
 
 
-def mark(text: str) -> str:
+def escape(text: str) -> str:
     """`text` as it stands in a list."""
     for escaped, plain in reversed(ESCAPES):
         text = text.replace(plain, escaped)
     return text
 
 
-def entries(text: str) -> list[Entry]:
+def parse_attributes(text: str) -> list[StoredAttribute]:
     """The attributes of a list, in order."""
     found = []
     for entry in text[1:-1].split(BEFORE_KEY) if text else ():
         key, _, rest = entry.partition(AFTER_KEY)
-        found.append(Entry(_plain(key), rest[0], _plain(rest[1:])))
+        found.append(StoredAttribute(_unescape(key), rest[0], _unescape(rest[1:])))
     return found
 
 
-def _plain(marked: str) -> str:
+def _unescape(marked: str) -> str:
     if ESCAPE in marked:
         for escaped, plain in ESCAPES:
             marked = marked.replace(escaped, plain)

@@ -32,27 +32,27 @@ I64: Final = "Int64"
 ID16: Final = "FixedString(16)"
 ID8: Final = "FixedString(8)"
 TEXT: Final = "String"
-SYMBOL: Final = "LowCardinality(String)"
+LOW_CARDINALITY: Final = "LowCardinality(String)"
 NANOS: Final = "DateTime64(9, 'UTC')"
-TEXTS: Final = "Map(LowCardinality(String), String)"
+TEXT_MAP: Final = "Map(LowCardinality(String), String)"
 
 # What spans and logs share, in the same order in both tables.
-_ORIGIN: Final = (
-    Column("service_name", SYMBOL),
-    Column("environment", SYMBOL),
-    Column("release", SYMBOL),
-    Column("attributes", TEXTS),
-    Column("attribute_types", SYMBOL),
+_SHARED_COLUMNS: Final = (
+    Column("service_name", LOW_CARDINALITY),
+    Column("environment", LOW_CARDINALITY),
+    Column("release", LOW_CARDINALITY),
+    Column("attributes", TEXT_MAP),
+    Column("attribute_types", LOW_CARDINALITY),
     Column("dropped_attributes_count", U32),
-    Column("resource", SYMBOL),
+    Column("resource", LOW_CARDINALITY),
     Column("resource_dropped_attributes_count", U32),
-    Column("resource_schema_url", SYMBOL),
-    Column("entity_refs", SYMBOL),
-    Column("scope_name", SYMBOL),
-    Column("scope_version", SYMBOL),
-    Column("scope", SYMBOL),
+    Column("resource_schema_url", LOW_CARDINALITY),
+    Column("entity_refs", LOW_CARDINALITY),
+    Column("scope_name", LOW_CARDINALITY),
+    Column("scope_version", LOW_CARDINALITY),
+    Column("scope", LOW_CARDINALITY),
     Column("scope_dropped_attributes_count", U32),
-    Column("scope_schema_url", SYMBOL),
+    Column("scope_schema_url", LOW_CARDINALITY),
 )
 
 SPANS: Final = Table(
@@ -66,7 +66,7 @@ SPANS: Final = Table(
         Column("parent_span_id", ID8),
         Column("trace_state", TEXT),
         Column("flags", U32),
-        Column("name", SYMBOL),
+        Column("name", LOW_CARDINALITY),
         Column("kind", U8),
         Column("status_code", U8),
         Column("status_message", TEXT),
@@ -74,7 +74,7 @@ SPANS: Final = Table(
         Column("dropped_events_count", U32),
         Column("links", TEXT),
         Column("dropped_links_count", U32),
-        *_ORIGIN,
+        *_SHARED_COLUMNS,
         Column("batch_id", U64),
         Column("row", U32),
     ),
@@ -91,11 +91,11 @@ LOGS: Final = Table(
         Column("span_id", ID8),
         Column("flags", U32),
         Column("severity_number", U8),
-        Column("severity_text", SYMBOL),
-        Column("event_name", SYMBOL),
+        Column("severity_text", LOW_CARDINALITY),
+        Column("event_name", LOW_CARDINALITY),
         Column("body", TEXT),
-        Column("body_type", SYMBOL),
-        *_ORIGIN,
+        Column("body_type", LOW_CARDINALITY),
+        *_SHARED_COLUMNS,
         Column("batch_id", U64),
         Column("row", U32),
     ),
@@ -119,7 +119,7 @@ ATTRIBUTE_KEYS: Final = Table(
     (
         Column("project_id", U64),
         Column("bucket", "DateTime('UTC')"),
-        Column("key", SYMBOL),
+        Column("key", LOW_CARDINALITY),
         Column("spans", U64),
         Column("numeric", U64),
     ),
@@ -130,9 +130,9 @@ INGEST_OUTCOMES: Final = Table(
     (
         Column("project_id", U64),
         Column("time", "DateTime64(3, 'UTC')"),
-        Column("signal", SYMBOL),
-        Column("outcome", SYMBOL),
-        Column("reason", SYMBOL),
+        Column("signal", LOW_CARDINALITY),
+        Column("outcome", LOW_CARDINALITY),
+        Column("reason", LOW_CARDINALITY),
         Column("items", U64),
         Column("requests", U64),
         Column("wire_bytes", U64),
@@ -148,15 +148,15 @@ ERROR_OCCURRENCES: Final = Table(
         Column("project_id", U64),
         Column("time", NANOS),
         Column("fingerprint", ID16),
-        Column("type", SYMBOL),
+        Column("type", LOW_CARDINALITY),
         Column("message", TEXT),
         Column("stacktrace", TEXT),
-        Column("source", SYMBOL),
+        Column("source", LOW_CARDINALITY),
         Column("trace_id", ID16),
         Column("span_id", ID8),
-        Column("service_name", SYMBOL),
-        Column("environment", SYMBOL),
-        Column("release", SYMBOL),
+        Column("service_name", LOW_CARDINALITY),
+        Column("environment", LOW_CARDINALITY),
+        Column("release", LOW_CARDINALITY),
         Column("batch_id", U64),
         Column("row", U32),
     ),

@@ -16,26 +16,33 @@ import msgspec
 from msgspec import Meta
 
 from chassis.clickhouse import QueryTooLarge
-from chassis.validation import Issues, decode_mended
+from chassis.validation import Issues, decode_with_placeholders
 from query.analysis import ceiling
-from query.analysis.buckets import MAX_MINUTES, MAX_POINTS, default_minutes, labels, points, steps_of
-from query.analysis.ceiling import Part
-from query.analysis.figures import Shown, group_text, of_no_spans, shown
-from query.asking.bodies import Moment, time_range
-from query.asking.filters import Filter, KeyText, WrittenFilters, check_filters, check_key, conditions, subject_of
-from query.asking.instant import format_instant
+from query.analysis.buckets import (
+    MAX_INTERVAL_MINUTES,
+    MAX_POINTS,
+    bucket_labels,
+    default_interval_minutes,
+    point_count,
+    time_buckets,
+)
+from query.analysis.ceiling import ScanWindow
+from query.analysis.figures import JsonNumber, empty_value, group_text, to_json
+from query.asking.bodies import TimeInput, time_range
+from query.asking.filters import Filter, FilterInputs, KeyText, check_filters, check_key, conditions, resolve_key
+from query.asking.instant import format_timestamp
 from query.asking.window import MAX_HOURS, Window
 from query.fields import SPANS
 from query.formats import Count, Range
 from query.settings import QuerySettings
-from query.store import Store
+from query.store import ReadStore
 from query.tree import Aggregation, Condition, Fn, GroupKey, GroupRanking, GroupSeries, Subject
 
 DEFAULT_LIMIT: Final = 10
 MAX_LIMIT: Final = 100
 FILTERS_PATH: Final = "body.filters"
 
-Value = Annotated[Shown, Meta(extra_json_schema={"type": ["number", "null"]})]
+Value = Annotated[JsonNumber, Meta(extra_json_schema={"type": ["number", "null"]})]
 
 
 class AggregateRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
@@ -44,14 +51,14 @@ class AggregateRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel
     # Specification 4.2.
 
     fn: Fn
-    from_: Moment | None = msgspec.field(default=None, name="from")
-    to: Moment | None = None
+    from_: TimeInput | None = msgspec.field(default=None, name="from")
+    to: TimeInput | None = None
     hours: Annotated[int, Meta(ge=1, le=MAX_HOURS)] | None = None
     field: KeyText | None = None
     group_by: KeyText | None = None
-    filters: WrittenFilters | None = None
+    filters: FilterInputs | None = None
     limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT)] | None = None
-    interval_minutes: Annotated[int, Meta(ge=1, le=MAX_MINUTES)] | None = None
+    interval_minutes: Annotated[int, Meta(ge=1, le=MAX_INTERVAL_MINUTES)] | None = None
 
 
 class Group(msgspec.Struct):
@@ -104,14 +111,14 @@ class Aggregate(msgspec.Struct, rename="camel"):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class AggregatePlan:
     """A request that can be answered. `minutes`: the interval of the series."""
 
     request: AggregateRequest
     filters: tuple[Filter, ...]
     conditions: tuple[Condition, ...]
     window: Window
-    minutes: int
+    interval_minutes: int
 
     @property
     def subject(self) -> Subject | None:
@@ -122,113 +129,113 @@ class Plan:
         return _subject(self.request.group_by)
 
 
-class Row(NamedTuple):
+class GroupRow(NamedTuple):
     """A group as the engine gives it: its steps are (number, spans, figure), `groups` is how many there are."""
 
     key: GroupKey
     spans: int
-    figure: Any
-    steps: Sequence[tuple[int, int, Any]]
-    groups: int
+    value: Any
+    buckets: Sequence[tuple[int, int, Any]]
+    group_count: int
 
 
-_NO_SPANS: Final = Row(None, 0, None, (), 1)
+_NO_SPANS: Final = GroupRow(None, 0, None, (), 1)
 
 
-class Found(NamedTuple):
+class AggregateResult(NamedTuple):
     """The part of the window that was looked at, and the groups to show."""
 
-    part: Part
-    rows: Sequence[Row]
+    scan_window: ScanWindow
+    rows: Sequence[GroupRow]
 
 
-def plan(raw: bytes, now_ns: int) -> Plan:
+def plan(raw: bytes, now_ns: int) -> AggregatePlan:
     """BadRequest names every offending field of the body."""
     issues = Issues()
-    request = decode_mended(AggregateRequest, raw, {"fn": "count"}, issues)
-    planned = None if request is None else _plan(request, now_ns, issues)
+    request = decode_with_placeholders(AggregateRequest, raw, {"fn": "count"}, issues)
+    planned = None if request is None else _build_plan(request, now_ns, issues)
     issues.raise_if_any()
     if planned is None:
         raise TypeError("a body that gives no plan has an issue")
     return planned
 
 
-def _plan(request: AggregateRequest, now_ns: int, issues: Issues) -> Plan | None:
+def _build_plan(request: AggregateRequest, now_ns: int, issues: Issues) -> AggregatePlan | None:
     window = time_range(request.from_, request.to, request.hours).resolve(now_ns, "body", issues)
     filters = check_filters(request.filters or (), FILTERS_PATH, issues)
     tests = conditions(filters, SPANS, now_ns, FILTERS_PATH, issues)
     _check_keys(request, issues)
-    minutes = None if window is None else _minutes(request, window, issues)
-    return None if window is None or minutes is None else Plan(request, filters, tests, window, minutes)
+    minutes = None if window is None else _interval_minutes(request, window, issues)
+    return None if window is None or minutes is None else AggregatePlan(request, filters, tests, window, minutes)
 
 
 def _check_keys(request: AggregateRequest, issues: Issues) -> None:
     if request.field is not None:
         check_key(request.field, "body.field", issues)
-    elif request.fn is not Fn.COUNT and not issues.under("body.field"):
+    elif request.fn is not Fn.COUNT and not issues.has_issue_under("body.field"):
         issues.add("body.field", f"{request.fn} needs a field.", "missing")
     if request.group_by is not None:
         check_key(request.group_by, "body.groupBy", issues)
 
 
-def _minutes(request: AggregateRequest, window: Window, issues: Issues) -> int:
+def _interval_minutes(request: AggregateRequest, window: Window, issues: Issues) -> int:
     if request.interval_minutes is None:
-        return default_minutes(window)
-    if points(window, request.interval_minutes) > MAX_POINTS:
+        return default_interval_minutes(window)
+    if point_count(window, request.interval_minutes) > MAX_POINTS:
         message = f"A series has at most {MAX_POINTS} points; ask for a longer interval or less time."
         issues.add("body.intervalMinutes", message, "too_small")
     return request.interval_minutes
 
 
-async def read(store: Store, settings: QuerySettings, project_id: int, asked: Plan) -> Found:
+async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan: AggregatePlan) -> AggregateResult:
     """The groups that are to be shown, with their steps. Raises StoreErrors."""
-    part = await ceiling.newest(store, project_id, asked.window, settings.max_scan_rows)
+    part = await ceiling.newest_within_limit(store, project_id, plan.window, settings.max_scan_rows)
     if not part.spans:
-        return Found(part, ())
-    subjects = [each for each in (asked.subject, asked.group_by) if each is not None]
-    subjects += [each.subject for each in asked.conditions]
+        return AggregateResult(part, ())
+    subjects = [each for each in (plan.subject, plan.group_by) if each is not None]
+    subjects += [each.subject for each in plan.conditions]
     statement = Aggregation(
         project_id=project_id,
-        known=await store.known(project_id, part.window, subjects),
+        existing_attributes=await store.find_existing_attributes(project_id, part.window, subjects),
         window=part.window,
-        conditions=asked.conditions,
-        fn=asked.request.fn,
-        subject=asked.subject,
-        group_by=asked.group_by,
-        steps=steps_of(part.window, asked.minutes),
-        limit=asked.request.limit or DEFAULT_LIMIT,
+        conditions=plan.conditions,
+        fn=plan.request.fn,
+        subject=plan.subject,
+        group_by=plan.group_by,
+        buckets=time_buckets(part.window, plan.interval_minutes),
+        limit=plan.request.limit or DEFAULT_LIMIT,
     )
     try:
         rows = await store.rows(statement, max_groups=settings.max_group_cardinality)
     except QueryTooLarge:
-        rows = await _in_two_scans(store, statement)
-    return Found(part, [Row._make(row) for row in rows])
+        rows = await _two_pass(store, statement)
+    return AggregateResult(part, [GroupRow._make(row) for row in rows])
 
 
-async def _in_two_scans(store: Store, statement: Aggregation) -> list[tuple[Any, ...]]:
+async def _two_pass(store: ReadStore, statement: Aggregation) -> list[tuple[Any, ...]]:
     """The same rows. The first scan holds every group but no steps, the second the steps of the groups shown."""
     parts = {field.name: getattr(statement, field.name) for field in fields(GroupRanking) if field.name != "limit"}
     ranked = await store.rows(GroupRanking(**parts, limit=statement.limit))
     if not ranked:
         return []
     groups = () if statement.group_by is None else tuple(row[0] for row in ranked)
-    series = dict(await store.rows(GroupSeries(**parts, steps=statement.steps, groups=groups)))
+    series = dict(await store.rows(GroupSeries(**parts, buckets=statement.buckets, groups=groups)))
     return [(*row[:3], series.get(row[0], ()), row[3]) for row in ranked]
 
 
-def answer(asked: Plan, found: Found, settings: QuerySettings) -> bytes:
+def encode_response(plan: AggregatePlan, result: AggregateResult, settings: QuerySettings) -> bytes:
     """The answer as JSON."""
-    request, part = asked.request, found.part
-    rows = found.rows if asked.group_by is not None or found.rows else (_NO_SPANS,)
-    groups = [_group(row, asked) for row in rows]
-    group_count = rows[0].groups if rows else 0
-    begins = labels(part.window, asked.minutes)
-    series = [Series(group.group, _points(row.steps, begins, asked)) for group, row in zip(groups, rows, strict=True)]
+    request, part = plan.request, result.scan_window
+    rows = result.rows if plan.group_by is not None or result.rows else (_NO_SPANS,)
+    groups = [_group(row, plan) for row in rows]
+    group_count = rows[0].group_count if rows else 0
+    begins = bucket_labels(part.window, plan.interval_minutes)
+    series = [Series(group.group, _points(row.buckets, begins, plan)) for group, row in zip(groups, rows, strict=True)]
     body = Aggregate(
         fn=request.fn,
         field=request.field,
         group_by=request.group_by,
-        range=Range(format_instant(part.window.from_ns), format_instant(part.window.to_ns)),
+        range=Range(format_timestamp(part.window.from_ns), format_timestamp(part.window.to_ns)),
         groups=groups,
         series=series[: settings.max_series],
         scanned=part.spans,
@@ -240,11 +247,11 @@ def answer(asked: Plan, found: Found, settings: QuerySettings) -> bytes:
     return msgspec.json.encode(body)
 
 
-def _group(row: Row, asked: Plan) -> Group:
-    return Group(group_text(row.key, asked.group_by), _value(row.figure, row.spans, asked), row.spans)
+def _group(row: GroupRow, asked: AggregatePlan) -> Group:
+    return Group(group_text(row.key, asked.group_by), _value(row.value, row.spans, asked), row.spans)
 
 
-def _points(steps: Sequence[tuple[int, int, Any]], begins: Sequence[str], asked: Plan) -> list[Point]:
+def _points(steps: Sequence[tuple[int, int, Any]], begins: Sequence[str], asked: AggregatePlan) -> list[Point]:
     found: Mapping[int, tuple[int, int, Any]] = {step[0]: step for step in steps}
     points = []
     for number, begin in enumerate(begins):
@@ -253,10 +260,10 @@ def _points(steps: Sequence[tuple[int, int, Any]], begins: Sequence[str], asked:
     return points
 
 
-def _value(figure: Any, spans: int, asked: Plan) -> Shown:
+def _value(figure: Any, spans: int, asked: AggregatePlan) -> JsonNumber:
     fn = asked.request.fn
-    return shown(figure, fn, asked.subject) if spans else of_no_spans(fn)
+    return to_json(figure, fn, asked.subject) if spans else empty_value(fn)
 
 
 def _subject(key: str | None) -> Subject | None:
-    return None if key is None else subject_of(key, SPANS)
+    return None if key is None else resolve_key(key, SPANS)

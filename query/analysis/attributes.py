@@ -21,23 +21,33 @@ import msgspec
 from chassis.clickhouse import QueryTooLarge
 from chassis.validation import Issues
 from proto.storage.lists import AFTER_KEY, BEFORE_KEY
-from query.analysis.carried import RESOURCE, Carried, Lists, counted, doubles_beneath
+from query.analysis.carried import RESOURCE_PREFIX, AttributeSet, AttributeUsage, count_usage, double_resource_keys
 from query.asking.filters import ATTRIBUTE_PREFIX, MAX_KEY
-from query.asking.parameters import read_time
+from query.asking.parameters import parse_time_range
 from query.asking.window import BUCKET, Window
-from query.fields import SPANS, Form
+from query.fields import SPANS, ColumnKind
 from query.formats import Count
-from query.store import MAX_RESULT_BYTES, Store
-from query.tree import Attribute, AttributeKeys, CarriedLists, NotFinite, RolledUpKeys, Subject, Tally
+from query.store import MAX_RESULT_BYTES, ReadStore
+from query.tree import (
+    Attribute,
+    AttributeKeys,
+    DistinctAttributeSets,
+    NonFiniteCounts,
+    PresenceCounts,
+    RollupKeys,
+    Subject,
+)
 
-_MAX_TALLIED: Final = 16  # a subject costs a tally about 1 ms of planning, and a span of lists as much as 16 of them
-_MAX_DOUBTFUL: Final = 16
-_MAX_LISTS: Final = 20_000  # distinct ones that are taken apart for one answer
-_MAX_LIST_BYTES: Final = 8 * 2**20  # about a second of the processor
-_MAX_COUNTED: Final = 200_000  # keys, or lists of them, that the engine counts each of for one answer
-_DOUBLE: Final = f"{AFTER_KEY}d{BEFORE_KEY}"
+_MAX_QUERIED_SUBJECTS: Final = (
+    16  # a subject costs a tally about 1 ms of planning, and a span of lists as much as 16 of them
+)
+_MAX_RECHECKED: Final = 16
+_MAX_ATTRIBUTE_SETS: Final = 20_000  # distinct ones that are taken apart for one answer
+_MAX_ATTRIBUTE_SET_BYTES: Final = 8 * 2**20  # about a second of the processor
+_MAX_GROUP_BY_KEYS: Final = 200_000  # keys, or lists of them, that the engine counts each of for one answer
+_DOUBLE_MARKER: Final = f"{AFTER_KEY}d{BEFORE_KEY}"
 _OPTIONAL: Final = tuple(field for field in SPANS.fields.values() if field.optional)
-_NONE: Final = Carried(0, 0)
+_NO_USAGE: Final = AttributeUsage(0, 0)
 _UNNAMED: Final = ""  # of the roll-up: what spans carry under keys that it does not name
 
 
@@ -57,65 +67,68 @@ class Keys(msgspec.Struct, rename="camel"):
     data: list[Key]
 
 
-class Found(NamedTuple):
+class AttributeKeysResult(NamedTuple):
     """The answer, and whether there are more attributes than it has."""
 
     keys: Keys
     truncated: bool
 
 
-class _Places(NamedTuple):
+class _AttributeCounts(NamedTuple):
     """Spans that carry `name`, and those where it is a number; the same of `resource.<name>`."""
 
     name: str
     spans: int
     numbers: int
-    beneath: int
-    numbers_beneath: int
+    resource_spans: int
+    resource_numbers: int
 
     @property
-    def all_numbers(self) -> bool:
+    def is_numeric(self) -> bool:
         return self.numbers == self.spans
 
     @property
-    def all_numbers_beneath(self) -> bool:
-        return self.numbers_beneath == self.beneath
+    def is_resource_numeric(self) -> bool:
+        return self.resource_numbers == self.resource_spans
 
 
 def plan(query: Mapping[str, str], now_ns: int) -> Window:
     """The window that is asked for; BadRequest names each offending parameter."""
     issues = Issues()
-    window = read_time(query, issues).resolve(now_ns, "query", issues)
+    window = parse_time_range(query, issues).resolve(now_ns, "query", issues)
     issues.raise_if_any()
     if window is None:
         raise TypeError("a time that gives no window has an issue")
     return window
 
 
-async def read(store: Store, project_id: int, window: Window, max_keys: int) -> Found:
+async def read(store: ReadStore, project_id: int, window: Window, max_keys: int) -> AttributeKeysResult:
     """The own fields that any span has, and at most `max_keys` attributes. Raises StoreErrors."""
-    carried, cut = await _carried(store, project_id, window, max_keys + 1)
+    carried, cut = await _read_attributes(store, project_id, window, max_keys + 1)
     cut, carried = cut or len(carried) > max_keys, carried[:max_keys]
-    alone, shared = [each for each in carried if not each.beneath], [each for each in carried if each.beneath]
-    lists = await _lists(store, project_id, window) if len(shared) > _MAX_TALLIED else None
+    alone, shared = (
+        [each for each in carried if not each.resource_spans],
+        [each for each in carried if each.resource_spans],
+    )
+    lists = await _read_attribute_sets(store, project_id, window) if len(shared) > _MAX_QUERIED_SUBJECTS else None
     if lists is None:
-        cut, shared = cut or len(shared) > _MAX_TALLIED, shared[:_MAX_TALLIED]
+        cut, shared = cut or len(shared) > _MAX_QUERIED_SUBJECTS, shared[:_MAX_QUERIED_SUBJECTS]
     tallied = tuple(Attribute(each.name) for each in shared) if lists is None else ()
-    tally = Tally(project_id=project_id, window=window, present=(*_OPTIONAL, *tallied))
+    tally = PresenceCounts(project_id=project_id, window=window, present=(*_OPTIONAL, *tallied))
     ((total, *counts),) = await store.rows(tally)
     if not total:
-        return Found(Keys([]), truncated=False)
+        return AttributeKeysResult(Keys([]), truncated=False)
     present = dict(zip(tally.present, counts, strict=True))
-    keys = [_key(each.name, each.spans, all_numbers=each.all_numbers) for each in alone]
+    keys = [_key(each.name, each.spans, all_numbers=each.is_numeric) for each in alone]
     if lists is None:
-        keys += await _tallied(store, tally, shared, present)
+        keys += await _count_by_query(store, tally, shared, present)
     else:
-        keys += await _listed(store, tally, shared, lists)
+        keys += await _count_by_sets(store, tally, shared, lists)
     keys += _own_fields(total, present)
-    return Found(Keys(sorted(keys, key=lambda key: (-key.spans, key.key))), truncated=cut)
+    return AttributeKeysResult(Keys(sorted(keys, key=lambda key: (-key.spans, key.key))), truncated=cut)
 
 
-def split(window: Window) -> tuple[Window | None, tuple[Window, ...]]:
+def split_buckets(window: Window) -> tuple[Window | None, tuple[Window, ...]]:
     """The whole buckets of a window, and what is left of it at either end."""
     first, last = -(-window.from_ns // BUCKET) * BUCKET, window.to_ns // BUCKET * BUCKET
     if first >= last:
@@ -124,77 +137,83 @@ def split(window: Window) -> tuple[Window | None, tuple[Window, ...]]:
     return Window(first, last), tuple(Window(start, end) for start, end in ends if start < end)
 
 
-async def _carried(store: Store, project_id: int, window: Window, limit: int) -> tuple[list[_Places], bool]:
+async def _read_attributes(
+    store: ReadStore, project_id: int, window: Window, limit: int
+) -> tuple[list[_AttributeCounts], bool]:
     """The attributes of most spans, at most `limit`, and whether there are others for certain. Where they are too many
     to be added up here, the engine does it, which takes it longer to plan than to run.
     """
-    whole, edges = split(window)
-    keys: Mapping[str, Carried] | None = {}
+    whole, edges = split_buckets(window)
+    keys: Mapping[str, AttributeUsage] | None = {}
     if whole is not None:
-        keys = await _rolled_up(store, project_id, whole, limit)
-    at_edges = await _at_edges(store, project_id, edges) if keys is not None else None
+        keys = await _read_rollup(store, project_id, whole, limit)
+    at_edges = await _read_partial_buckets(store, project_id, edges) if keys is not None else None
     unnamed = keys is None or _UNNAMED in keys
     if keys is not None and at_edges is not None:
-        return _places(_added(keys, at_edges))[:limit], unnamed
-    statement = AttributeKeys(project_id=project_id, whole=whole, edges=edges, limit=limit)
+        return _filterable_attributes(_sum_usage(keys, at_edges))[:limit], unnamed
+    statement = AttributeKeys(project_id=project_id, whole_buckets=whole, partial_buckets=edges, limit=limit)
     try:
-        rows = await store.rows(statement, MAX_RESULT_BYTES, _MAX_COUNTED)
+        rows = await store.rows(statement, MAX_RESULT_BYTES, _MAX_GROUP_BY_KEYS)
     except QueryTooLarge:
-        of_many = replace(statement, whole=_buckets_of(window), edges=(), of_many=True)
+        of_many = replace(statement, whole_buckets=_covering_buckets(window), partial_buckets=(), estimated=True)
         rows, unnamed = await store.rows(of_many), True
-    return [_Places._make(row) for row in rows], unnamed
+    return [_AttributeCounts._make(row) for row in rows], unnamed
 
 
-def _buckets_of(window: Window) -> Window:
+def _covering_buckets(window: Window) -> Window:
     """All buckets that a window has a part of."""
     return Window(window.from_ns // BUCKET * BUCKET, -(-window.to_ns // BUCKET) * BUCKET)
 
 
-async def _rolled_up(store: Store, project_id: int, whole: Window, limit: int) -> Mapping[str, Carried] | None:
+async def _read_rollup(
+    store: ReadStore, project_id: int, whole: Window, limit: int
+) -> Mapping[str, AttributeUsage] | None:
     """The attributes of whole buckets; None when they are `limit` or more."""
-    statement = RolledUpKeys(project_id=project_id, whole=whole, limit=limit)
+    statement = RollupKeys(project_id=project_id, whole_buckets=whole, limit=limit)
     try:
         rows = await store.rows(statement, MAX_RESULT_BYTES, limit)
     except QueryTooLarge:
         return None
-    return {key: Carried(spans, numbers) for key, spans, numbers in rows} if len(rows) < limit else None
+    return {key: AttributeUsage(spans, numbers) for key, spans, numbers in rows} if len(rows) < limit else None
 
 
-async def _at_edges(store: Store, project_id: int, edges: tuple[Window, ...]) -> Mapping[str, Carried] | None:
+async def _read_partial_buckets(
+    store: ReadStore, project_id: int, edges: tuple[Window, ...]
+) -> Mapping[str, AttributeUsage] | None:
     """The attributes of parts of buckets; None when they have too many lists."""
-    lists = await _lists(store, project_id, *edges) if edges else []
+    lists = await _read_attribute_sets(store, project_id, *edges) if edges else []
     if not lists:
         return {} if lists is not None else None
-    keys = await asyncio.to_thread(counted, lists)
-    if any(_DOUBLE in each.attribute_types for each in lists):
-        rows = await store.rows(NotFinite(project_id=project_id, windows=edges))
-        keys = _added(keys, {key: Carried(0, -spans) for key, spans in rows})
+    keys = await asyncio.to_thread(count_usage, lists)
+    if any(_DOUBLE_MARKER in each.attribute_types for each in lists):
+        rows = await store.rows(NonFiniteCounts(project_id=project_id, windows=edges))
+        keys = _sum_usage(keys, {key: AttributeUsage(0, -spans) for key, spans in rows})
     return keys
 
 
-async def _lists(store: Store, project_id: int, *windows: Window) -> list[Lists] | None:
+async def _read_attribute_sets(store: ReadStore, project_id: int, *windows: Window) -> list[AttributeSet] | None:
     """The lists of the spans of `windows`; None when they are too many."""
-    statement = CarriedLists(project_id=project_id, windows=windows)
+    statement = DistinctAttributeSets(project_id=project_id, windows=windows)
     try:
-        rows = await store.rows(statement, _MAX_LIST_BYTES, _MAX_LISTS)
+        rows = await store.rows(statement, _MAX_ATTRIBUTE_SET_BYTES, _MAX_ATTRIBUTE_SETS)
     except QueryTooLarge:
         return None
-    return [Lists._make(row) for row in rows]
+    return [AttributeSet._make(row) for row in rows]
 
 
-def _added(keys: Mapping[str, Carried], others: Mapping[str, Carried]) -> dict[str, Carried]:
+def _sum_usage(keys: Mapping[str, AttributeUsage], others: Mapping[str, AttributeUsage]) -> dict[str, AttributeUsage]:
     found = dict(keys)
     for key, more in others.items():
-        mine = found.get(key, _NONE)
-        found[key] = Carried(mine.spans + more.spans, mine.numbers + more.numbers)
+        mine = found.get(key, _NO_USAGE)
+        found[key] = AttributeUsage(mine.spans + more.spans, mine.numbers + more.numbers)
     return found
 
 
-def _places(keys: Mapping[str, Carried]) -> list[_Places]:
+def _filterable_attributes(keys: Mapping[str, AttributeUsage]) -> list[_AttributeCounts]:
     """The attributes that a filter can name, those of most spans first."""
     named = ((name, found) for name, found in keys.items() if found.spans and 1 <= len(name) <= MAX_KEY)
-    places = [_Places(name, *found, *keys.get(RESOURCE + name, _NONE)) for name, found in named]
-    return sorted(places, key=lambda each: (-each.spans - each.beneath, each.name))
+    places = [_AttributeCounts(name, *found, *keys.get(RESOURCE_PREFIX + name, _NO_USAGE)) for name, found in named]
+    return sorted(places, key=lambda each: (-each.spans - each.resource_spans, each.name))
 
 
 def _key(name: str, spans: int, *, all_numbers: bool) -> Key:
@@ -205,35 +224,39 @@ def _key(name: str, spans: int, *, all_numbers: bool) -> Key:
 
 def _own_fields(total: int, present: Mapping[Subject, int]) -> list[Key]:
     found = ((field, present.get(field, total)) for field in SPANS.fields.values())
-    return [Key(field.name, spans, field.form is Form.DURATION) for field, spans in found if spans]
+    return [Key(field.name, spans, field.kind is ColumnKind.DURATION) for field, spans in found if spans]
 
 
-async def _listed(store: Store, tally: Tally, shared: Sequence[_Places], lists: Sequence[Lists]) -> list[Key]:
+async def _count_by_sets(
+    store: ReadStore, tally: PresenceCounts, shared: Sequence[_AttributeCounts], lists: Sequence[AttributeSet]
+) -> list[Key]:
     """Keys found in two places, by the lists of all spans. Where their own are all numbers the roll-up knows; of a
     double that a span itself has as `resource.<name>` nobody does: these few are looked at, but if they are many none
     is taken for a number.
     """
-    found = await asyncio.to_thread(counted, lists, frozenset(each.name for each in shared))
-    numbers = {each.name for each in shared if each.all_numbers and found.get(each.name, _NONE).all_numbers}
-    doubles = doubles_beneath(lists)
-    doubtful = [each.name for each in shared if each.name in numbers & doubles and not each.all_numbers_beneath]
-    looked_at = await _numbers(store, tally, doubtful[:_MAX_DOUBTFUL])
+    found = await asyncio.to_thread(count_usage, lists, frozenset(each.name for each in shared))
+    numbers = {each.name for each in shared if each.is_numeric and found.get(each.name, _NO_USAGE).is_numeric}
+    doubles = double_resource_keys(lists)
+    doubtful = [each.name for each in shared if each.name in numbers & doubles and not each.is_resource_numeric]
+    looked_at = await _read_numeric_counts(store, tally, doubtful[:_MAX_RECHECKED])
     numbers -= {name for name in doubtful if looked_at.get(name) != found[name].spans}
     return [_key(name, here.spans, all_numbers=name in numbers) for name, here in found.items()]
 
 
-async def _tallied(store: Store, tally: Tally, shared: Sequence[_Places], present: Mapping[Subject, int]) -> list[Key]:
+async def _count_by_query(
+    store: ReadStore, tally: PresenceCounts, shared: Sequence[_AttributeCounts], present: Mapping[Subject, int]
+) -> list[Key]:
     """Keys found in two places. That all is numbers there, or that something is none, mostly shows without a look."""
-    unclear = [each.name for each in shared if each.all_numbers and not each.all_numbers_beneath]
-    numbers = await _numbers(store, tally, unclear)
+    unclear = [each.name for each in shared if each.is_numeric and not each.is_resource_numeric]
+    numbers = await _read_numeric_counts(store, tally, unclear)
     keys = []
     for each in shared:
         spans = present[Attribute(each.name)]
-        keys.append(_key(each.name, spans, all_numbers=each.all_numbers and numbers.get(each.name, spans) == spans))
+        keys.append(_key(each.name, spans, all_numbers=each.is_numeric and numbers.get(each.name, spans) == spans))
     return keys
 
 
-async def _numbers(store: Store, tally: Tally, names: Sequence[str]) -> dict[str, int]:
+async def _read_numeric_counts(store: ReadStore, tally: PresenceCounts, names: Sequence[str]) -> dict[str, int]:
     """In how many spans each of the attributes `names` is a number."""
     if not names:
         return {}

@@ -5,34 +5,34 @@ from typing import Final
 
 from query.asking.instant import MINUTE, SECOND
 from query.asking.window import Window
-from query.tree import Steps
+from query.tree import TimeBuckets
 
-LADDER: Final = (1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360, 720, 1440)  # minutes
-MAX_MINUTES: Final = 43_200
+INTERVALS_MINUTES: Final = (1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360, 720, 1440)  # minutes
+MAX_INTERVAL_MINUTES: Final = 43_200
 MAX_POINTS: Final = 1_500
 _DEFAULT_POINTS: Final = 60
 
 
-def default_minutes(window: Window) -> int:
+def default_interval_minutes(window: Window) -> int:
     """The shortest interval of the ladder that gives a readable number of points; days where none does."""
-    fitting = (minutes for minutes in LADDER if points(window, minutes) <= _DEFAULT_POINTS)
-    return next(fitting, LADDER[-1])
+    fitting = (minutes for minutes in INTERVALS_MINUTES if point_count(window, minutes) <= _DEFAULT_POINTS)
+    return next(fitting, INTERVALS_MINUTES[-1])
 
 
-def points(window: Window, minutes: int) -> int:
+def point_count(window: Window, minutes: int) -> int:
     """How many steps the window touches."""
     width = minutes * MINUTE
     return -(-window.to_ns // width) - window.from_ns // width
 
 
-def steps_of(window: Window, minutes: int) -> Steps:
+def time_buckets(window: Window, minutes: int) -> TimeBuckets:
     """Steps that number 0 begins at or before the window."""
     width = minutes * MINUTE
-    return Steps(window.from_ns // width * width, width)
+    return TimeBuckets(window.from_ns // width * width, width)
 
 
-def labels(window: Window, minutes: int) -> list[str]:
+def bucket_labels(window: Window, minutes: int) -> list[str]:
     """The begin of every step that the window touches: `2026-11-20T15:15:00Z`."""
-    steps = steps_of(window, minutes)
-    begins = (steps.origin_ns + n * steps.width_ns for n in range(points(window, minutes)))
+    steps = time_buckets(window, minutes)
+    begins = (steps.origin_ns + n * steps.width_ns for n in range(point_count(window, minutes)))
     return [f"{datetime.fromtimestamp(begin // SECOND, UTC):%Y-%m-%dT%H:%M:%SZ}" for begin in begins]

@@ -6,13 +6,13 @@ from typing import Final
 
 from query.asking.filters import ATTRIBUTE_PREFIX, MAX_KEY
 from query.fields import SPANS
-from query.sql.compare import LISTS, SCOPE_FIELDS
+from query.sql.compare import LIST_COLUMNS, SCOPE_FIELDS
 
-Place = tuple[str, str]  # a column of lists, or a column that is a scope's; the key there
+KeyLocation = tuple[str, str]  # a column of lists, or a column that is a scope's; the key there
 
-OWN, RESOURCE, SCOPE = LISTS
-_NUMERIC: Final = frozenset("id")
-_PREFIXES: Final = {RESOURCE: "resource.", SCOPE: "scope."}
+OWN_COLUMN, RESOURCE_COLUMN, SCOPE_COLUMN = LIST_COLUMNS
+_NUMERIC_LETTERS: Final = frozenset("id")
+_PREFIXES: Final = {RESOURCE_COLUMN: "resource.", SCOPE_COLUMN: "scope."}
 # The own fields are made of these: reported once, under the field's name.
 _DUPLICATES: Final = frozenset(
     f"resource.{key}"
@@ -21,87 +21,91 @@ _DUPLICATES: Final = frozenset(
 
 
 @dataclass
-class Known:
+class KeyUsage:
     """A key in one place: how many spans have it there, how many of them the baseline's, and in which types
     (docs/codec.md 2).
     """
 
     spans: int = 0
     baseline: int = 0
-    letters: frozenset[str] = frozenset()
+    type_letters: frozenset[str] = frozenset()
 
 
 @dataclass
-class Catalogue:
+class KeyIndex:
     """All keys of both cohorts by place. `complete`: no key was left out."""
 
-    known: dict[Place, Known] = field(default_factory=dict)
-    complete: bool = True
+    usage: dict[KeyLocation, KeyUsage] = field(default_factory=dict)
+    is_complete: bool = True
 
-    def add(self, place: Place, spans: int, letters: frozenset[str], *, of_baseline: bool = False) -> None:
+    def add(self, location: KeyLocation, spans: int, letters: frozenset[str], *, of_baseline: bool = False) -> None:
         """More spans that have a key in a place."""
-        known = self.known.setdefault(place, Known())
+        known = self.usage.setdefault(location, KeyUsage())
         known.spans += spans
         known.baseline += spans * of_baseline
-        known.letters |= letters
+        known.type_letters |= letters
 
-    def places(self, key: str) -> list[Place]:
+    def locations(self, key: str) -> list[KeyLocation]:
         """Where a filter on `attr:<key>` finds a value in these spans."""
-        return [place for place in (*_named(key), *_named(f"resource.{key}")) if place in self.known]
+        return [
+            place for place in (*_locations_of_name(key), *_locations_of_name(f"resource.{key}")) if place in self.usage
+        ]
 
-    def letters(self, key: str) -> frozenset[str]:
+    def type_letters(self, key: str) -> frozenset[str]:
         """The types that values of `key` have."""
-        return frozenset().union(*(self.known[place].letters for place in self.places(key)))
+        return frozenset().union(*(self.usage[place].type_letters for place in self.locations(key)))
 
-    def numeric(self, key: str) -> bool:
+    def is_numeric_key(self, key: str) -> bool:
         """Whether every value of `key` is a number."""
-        return self.letters(key) <= _NUMERIC
+        return self.type_letters(key) <= _NUMERIC_LETTERS
 
-    def is_numeric(self, place: Place) -> bool:
+    def is_numeric_at(self, location: KeyLocation) -> bool:
         """Whether every value in one place is a number."""
-        return self.known[place].letters <= _NUMERIC
+        return self.usage[location].type_letters <= _NUMERIC_LETTERS
 
-    def single(self, key: str) -> bool:
+    def has_single_location(self, key: str) -> bool:
         """Whether one place has the key, so that what is counted there is all."""
-        return self.complete and len(self.places(key)) == 1
+        return self.is_complete and len(self.locations(key)) == 1
 
-    def names(self) -> frozenset[str]:
+    def attribute_keys(self) -> frozenset[str]:
         """Every attribute key."""
-        return frozenset(key_of(place) for place in self.known)
+        return frozenset(attribute_key(place) for place in self.usage)
 
-    def usual(self, names: Iterable[str]) -> bool:
+    def has_no_prefixed_keys(self, names: Iterable[str]) -> bool:
         """Whether no span has itself what is spelled like an attribute of its resource or scope and is one of `names`:
         `query.sql.values.places` looks for that only where everything is looked for.
         """
         prefixes = tuple(_PREFIXES.values())
-        return self.complete and not any((OWN, name) in self.known for name in names if name.startswith(prefixes))
+        return self.is_complete and not any(
+            (OWN_COLUMN, name) in self.usage for name in names if name.startswith(prefixes)
+        )
 
-    def compared(self) -> list[str]:
+    def comparable_keys(self) -> list[str]:
         """The attribute keys to compare by, those of most spans first: without what own fields say, and what no filter
         could name.
         """
         spans: dict[str, int] = {}
-        for place, known in self.known.items():
-            name = key_of(place)
+        for place, known in self.usage.items():
+            name = attribute_key(place)
             spans[name] = spans.get(name, 0) + known.spans
-        named = (key for key in spans if 1 <= len(spelled(key).removeprefix(ATTRIBUTE_PREFIX)) <= MAX_KEY)
+        named = (key for key in spans if 1 <= len(filter_key(key).removeprefix(ATTRIBUTE_PREFIX)) <= MAX_KEY)
         return sorted((key for key in named if key not in _DUPLICATES), key=lambda key: (-spans[key], key))
 
 
-def key_of(place: Place) -> str:
+def attribute_key(location: KeyLocation) -> str:
     """The attribute key of what stands in a place."""
-    column, key = place
+    column, key = location
     return _PREFIXES.get(column, "") + key
 
 
-def spelled(key: str) -> str:
+def filter_key(key: str) -> str:
     """How a filter names the attribute `key`."""
     return f"{ATTRIBUTE_PREFIX}{key}" if key in SPANS.fields or key.startswith(ATTRIBUTE_PREFIX) else key
 
 
-def _named(name: str) -> Iterator[Place]:
+def _locations_of_name(name: str) -> Iterator[KeyLocation]:
     """The places of `name`, as `query.sql.values` looks for it."""
-    yield OWN, name
+    yield OWN_COLUMN, name
     for column, prefix in _PREFIXES.items():
         if name.startswith(prefix):
             yield column, name.removeprefix(prefix)

@@ -14,18 +14,18 @@ from typing import Annotated, Final
 import msgspec
 
 from chassis.errors import BadRequest
-from chassis.validation import Issues, decode_mended
-from query.analysis.comparison import Comparison, Counted, Found
-from query.analysis.pairs import named_pairs, usual_pairs
+from chassis.validation import Issues, decode_with_placeholders
+from query.analysis.comparison import ComparedPairs, Comparison, PairCounts
+from query.analysis.pairs import default_pairs, requested_pairs
 from query.analysis.scores import MIN_Z, Score, Totals, default_min_spike_count, score
-from query.analysis.sizes import Sizes, sizes_of
-from query.asking.bodies import Moment, time_range
-from query.asking.filters import Filter, KeyText, WrittenFilters, check_filters, check_key, conditions
-from query.asking.instant import InstantError, format_instant, parse_instant
+from query.analysis.sizes import CohortSizes, read_cohort_sizes
+from query.asking.bodies import TimeInput, time_range
+from query.asking.filters import Filter, FilterInputs, KeyText, check_filters, check_key, conditions
+from query.asking.instant import TimestampError, format_timestamp, parse_timestamp
 from query.asking.window import Window
 from query.fields import SPANS
-from query.formats import Count, Instant, Share
-from query.store import Store
+from query.formats import Count, Share, Timestamp
+from query.store import ReadStore
 from query.tree import Cohort, Condition
 
 MAX_COMPARE_KEYS: Final = 50
@@ -33,14 +33,14 @@ DEFAULT_FINDINGS: Final = 50
 MAX_FINDINGS: Final = 200
 MAX_MIN_SPIKE_COUNT: Final = 1_000_000
 FILTERS_PATH: Final = "body.filters"
-_SHOWN_IDENTIFIERS: Final = 3
+_MAX_NAMED_IDENTIFIERS: Final = 3
 
 
 class CompareWindow(msgspec.Struct, forbid_unknown_fields=True):
     """A window of time, half-open."""
 
-    from_: Moment = msgspec.field(name="from")
-    to: Moment
+    from_: TimeInput = msgspec.field(name="from")
+    to: TimeInput
 
 
 class CompareRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
@@ -48,7 +48,7 @@ class CompareRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel")
 
     spike: CompareWindow
     baseline: CompareWindow
-    filters: WrittenFilters | None = None
+    filters: FilterInputs | None = None
     keys: Annotated[list[KeyText], msgspec.Meta(max_length=MAX_COMPARE_KEYS)] | None = None
     min_spike_count: Annotated[int, msgspec.Meta(ge=1, le=MAX_MIN_SPIKE_COUNT)] | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_FINDINGS)] | None = None
@@ -57,8 +57,8 @@ class CompareRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel")
 class Side(msgspec.Struct, rename="camel"):
     """A window as it was asked for, and how many spans were counted in it."""
 
-    from_: Instant = msgspec.field(name="from")
-    to: Instant
+    from_: Timestamp = msgspec.field(name="from")
+    to: Timestamp
     total: Count
 
 
@@ -92,7 +92,7 @@ class SpanComparison(msgspec.Struct, rename="camel"):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ComparePlan:
     """A checked request."""
 
     spike: Window
@@ -105,7 +105,7 @@ class Plan:
     now_ns: int
 
     @property
-    def rest(self) -> tuple[Window, ...]:
+    def baseline_without_spike(self) -> tuple[Window, ...]:
         """The baseline without the spike: what lies before it, and what lies after it."""
         common = self.baseline.intersect(self.spike)
         if common is None:
@@ -114,45 +114,47 @@ class Plan:
         return tuple(Window(start, end) for start, end in ends if start < end)
 
 
-def plan(raw: bytes, now_ns: int) -> Plan:
+def plan(raw: bytes, now_ns: int) -> ComparePlan:
     """Check everything that can be checked without the store; BadRequest names each offending field."""
     issues = Issues()
     stand_in = {"from": "-1h", "to": "now"}
-    request = decode_mended(CompareRequest, raw, {"spike": stand_in, "baseline": stand_in}, issues)
+    request = decode_with_placeholders(CompareRequest, raw, {"spike": stand_in, "baseline": stand_in}, issues)
     if request is None:
         issues.raise_if_any("The request body is not valid.")
         raise BadRequest("The request body is not valid.")
     if len(issues):
         _check_ends(raw, now_ns, issues)
-    planned = _checked(request, now_ns, issues)
+    planned = _build_plan(request, now_ns, issues)
     issues.raise_if_any("The request body is not valid.")
     if planned is None:
         raise TypeError("a window that is not there has an issue")
     return planned
 
 
-async def read(store: Store, project_id: int, plan: Plan, max_scan_rows: int) -> SpanComparison:
+async def read(store: ReadStore, project_id: int, plan: ComparePlan, max_scan_rows: int) -> SpanComparison:
     """The comparison. Raises StoreErrors."""
-    sizes = await sizes_of(store, project_id, ((plan.spike,), plan.rest), plan.conditions, max_scan_rows)
+    sizes = await read_cohort_sizes(
+        store, project_id, ((plan.spike,), plan.baseline_without_spike), plan.conditions, max_scan_rows
+    )
     least = plan.min_spike_count or default_min_spike_count(sizes.spike)
     if not sizes.spike or not sizes.baseline:
-        return _answer(plan, sizes, least, Found())
+        return _span_comparison(plan, sizes, least, ComparedPairs())
     comparison = Comparison(
         store=store,
         project_id=project_id,
         spike=Cohort((plan.spike,), plan.conditions, sizes.one_in),
-        baseline=Cohort(plan.rest, plan.conditions, sizes.one_in),
-        spans=sizes.spike,
-        others=sizes.baseline,
-        least=least,
+        baseline=Cohort(plan.baseline_without_spike, plan.conditions, sizes.one_in),
+        spike_spans=sizes.spike,
+        baseline_spans=sizes.baseline,
+        min_spans=least,
         now_ns=plan.now_ns,
-        known=sizes.known,
+        existing_attributes=sizes.existing_attributes,
     )
-    found = await (named_pairs(comparison, plan.keys) if plan.keys else usual_pairs(comparison))
-    return _answer(plan, sizes.seen_with(found), least, found)
+    found = await (requested_pairs(comparison, plan.keys) if plan.keys else default_pairs(comparison))
+    return _span_comparison(plan, sizes.raised_to_counts(found), least, found)
 
 
-def _checked(request: CompareRequest, now_ns: int, issues: Issues) -> Plan | None:
+def _build_plan(request: CompareRequest, now_ns: int, issues: Issues) -> ComparePlan | None:
     """What was asked for, resolved at `now_ns`; None after an issue with a window."""
     spike, baseline = (
         _window(written, f"body.{name}", now_ns, issues)
@@ -168,7 +170,7 @@ def _checked(request: CompareRequest, now_ns: int, issues: Issues) -> Plan | Non
     if spike is None or baseline is None:
         return None
     limit = request.limit or DEFAULT_FINDINGS
-    return Plan(spike, baseline, filters, tests, keys, request.min_spike_count, limit, now_ns)
+    return ComparePlan(spike, baseline, filters, tests, keys, request.min_spike_count, limit, now_ns)
 
 
 def _check_ends(raw: bytes, now_ns: int, issues: Issues) -> None:
@@ -176,35 +178,35 @@ def _check_ends(raw: bytes, now_ns: int, issues: Issues) -> None:
     body = msgspec.json.decode(raw)
     for side in ("spike", "baseline"):
         written = body.get(side)
-        if not issues.under(f"body.{side}") or not isinstance(written, dict):
+        if not issues.has_issue_under(f"body.{side}") or not isinstance(written, dict):
             continue
         for end in ("from", "to"):
             text = written.get(end)
-            if isinstance(text, str) and not issues.under(f"body.{side}.{end}"):
-                _check_instant(text, now_ns, f"body.{side}.{end}", issues)
+            if isinstance(text, str) and not issues.has_issue_under(f"body.{side}.{end}"):
+                _check_timestamp(text, now_ns, f"body.{side}.{end}", issues)
 
 
-def _check_instant(text: str, now_ns: int, path: str, issues: Issues) -> None:
+def _check_timestamp(text: str, now_ns: int, path: str, issues: Issues) -> None:
     try:
-        parse_instant(text, now_ns)
-    except InstantError as error:
+        parse_timestamp(text, now_ns)
+    except TimestampError as error:
         issues.add(path, str(error), "format")
 
 
 def _window(written: CompareWindow, path: str, now_ns: int, issues: Issues) -> Window | None:
     """The window, or None when it is at fault."""
-    if issues.under(path):
+    if issues.has_issue_under(path):
         return None
     return time_range(written.from_, written.to).resolve(now_ns, path, issues)
 
 
-def _answer(plan: Plan, sizes: Sizes, least: int, found: Found) -> SpanComparison:
-    ranked = _ranked(sizes, [each for each in found.pairs if each.spike >= least])
+def _span_comparison(plan: ComparePlan, sizes: CohortSizes, least: int, found: ComparedPairs) -> SpanComparison:
+    ranked = _rank_pairs(sizes, [each for each in found.pairs if each.spike >= least])
     return SpanComparison(
         spike=_side(plan.spike, sizes.spike),
         baseline=_side(plan.baseline, sizes.baseline),
         attributes=[_finding(pair, figures) for pair, figures in ranked[: plan.limit]],
-        truncated=sizes.one_in > 1 or found.cut or len(ranked) > plan.limit,
+        truncated=sizes.one_in > 1 or found.truncated or len(ranked) > plan.limit,
         pairs_considered=len(found.pairs),
         min_spike_count=least,
         disclaimer=_disclaimer(plan, sizes, found),
@@ -212,10 +214,10 @@ def _answer(plan: Plan, sizes: Sizes, least: int, found: Found) -> SpanCompariso
 
 
 def _side(window: Window, total: int) -> Side:
-    return Side(format_instant(window.from_ns), format_instant(window.to_ns), total)
+    return Side(format_timestamp(window.from_ns), format_timestamp(window.to_ns), total)
 
 
-def _ranked(sizes: Sizes, pairs: list[Counted]) -> list[tuple[Counted, Score]]:
+def _rank_pairs(sizes: CohortSizes, pairs: list[PairCounts]) -> list[tuple[PairCounts, Score]]:
     """What chance does not explain, the most over-represented first."""
     if not pairs:
         return []
@@ -225,7 +227,7 @@ def _ranked(sizes: Sizes, pairs: list[Counted]) -> list[tuple[Counted, Score]]:
     return sorted(scored, key=lambda each: (*each[1].rank, each[0].key, each[0].value))
 
 
-def _finding(pair: Counted, figures: Score) -> Finding:
+def _finding(pair: PairCounts, figures: Score) -> Finding:
     return Finding(
         key=pair.key,
         value=pair.value,
@@ -240,12 +242,13 @@ def _finding(pair: Counted, figures: Score) -> Finding:
     )
 
 
-def _disclaimer(plan: Plan, sizes: Sizes, found: Found) -> str:
+def _disclaimer(plan: ComparePlan, sizes: CohortSizes, found: ComparedPairs) -> str:
     """What was compared, at what rate, and what it cannot show."""
     filters = f" that meet {len(plan.filters)} filter{'s' * (len(plan.filters) != 1)}" if plan.filters else ""
     compared = (
-        f"Shares of {sizes.spike} spans from {_words(plan.spike)} (spike) are compared with shares of {sizes.baseline}"
-        f" spans from {_words(plan.baseline)} (baseline){filters}; shares do not tell whether there were more spans."
+        f"Shares of {sizes.spike} spans from {_format_window(plan.spike)} (spike) are compared with shares of "
+        f"{sizes.baseline} spans from {_format_window(plan.baseline)} (baseline){filters}; shares do not tell whether "
+        "there were more spans."
     )
     sentences = [compared]
     if plan.baseline.intersect(plan.spike) is not None:
@@ -258,22 +261,22 @@ def _disclaimer(plan: Plan, sizes: Sizes, found: Found) -> str:
             " hardly explains (z above 4), and some may still be chance."
         )
     if found.identifiers:
-        sentences.append(_left_out(sorted(found.identifiers)))
+        sentences.append(_omitted_keys_sentence(sorted(found.identifiers)))
     if sizes.one_in > 1:
         sentences.append(
             f"Both sides are samples: one span in {sizes.one_in}, chosen by hash; all counts are of these."
         )
-    if found.cut:
+    if found.truncated:
         sentences.append("There were more keys or values than can be counted at once; the rarest are missing.")
     return " ".join((*sentences, "A difference is an association, not a cause."))
 
 
-def _left_out(identifiers: list[str]) -> str:
-    names = ", ".join(identifiers[:_SHOWN_IDENTIFIERS]) + ", ..." * (len(identifiers) > _SHOWN_IDENTIFIERS)
+def _omitted_keys_sentence(identifiers: list[str]) -> str:
+    names = ", ".join(identifiers[:_MAX_NAMED_IDENTIFIERS]) + ", ..." * (len(identifiers) > _MAX_NAMED_IDENTIFIERS)
     count = len(identifiers)
     verb = "key was" if count == 1 else "keys were"
     return f"{count} {verb} left out, for nearly every span has another value: {names}."
 
 
-def _words(window: Window) -> str:
-    return f"{format_instant(window.from_ns)} to {format_instant(window.to_ns)}"
+def _format_window(window: Window) -> str:
+    return f"{format_timestamp(window.from_ns)} to {format_timestamp(window.to_ns)}"

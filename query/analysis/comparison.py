@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from query.store import Store
+from query.store import ReadStore
 from query.tree import Cohort
 
-_UNIQUE: Final = 0.9  # distinct values by occurrences, beyond which a key is an identifier's
-_FEW: Final = 20  # occurrences, below which that cannot be told
+_IDENTIFIER_RATIO: Final = 0.9  # distinct values by occurrences, beyond which a key is an identifier's
+_MIN_OCCURRENCES: Final = 20  # occurrences, below which that cannot be told
 
 
-class Counted(NamedTuple):
+class PairCounts(NamedTuple):
     """A pair as a filter writes it, and how many spans of either cohort have it."""
 
     key: str
@@ -20,15 +20,17 @@ class Counted(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ComparedPairs:
     """Pairs that enough spans of the spike have. `identifiers`: keys left out. `cut`: a bound left out others."""
 
-    pairs: tuple[Counted, ...] = ()
+    pairs: tuple[PairCounts, ...] = ()
     identifiers: frozenset[str] = frozenset()
-    cut: bool = False
+    truncated: bool = False
 
-    def __add__(self, other: "Found") -> "Found":
-        return Found(self.pairs + other.pairs, self.identifiers | other.identifiers, self.cut or other.cut)
+    def __add__(self, other: "ComparedPairs") -> "ComparedPairs":
+        return ComparedPairs(
+            self.pairs + other.pairs, self.identifiers | other.identifiers, self.truncated or other.truncated
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,26 +39,26 @@ class Comparison:
     baseline's spans. `known`: the attributes of conditions that are worth looking for.
     """
 
-    store: Store
+    store: ReadStore
     project_id: int
     spike: Cohort
     baseline: Cohort
-    spans: int
-    others: int
-    least: int
+    spike_spans: int
+    baseline_spans: int
+    min_spans: int
     now_ns: int
-    known: frozenset[str] | None = None
+    existing_attributes: frozenset[str] | None = None
 
 
-class Candidate(NamedTuple):
+class CandidatePair(NamedTuple):
     """A pair of the spike that is to be counted in the baseline."""
 
     key: str
     value: str
-    pair: int
+    pair_hash: int
     spans: int
 
 
 def is_identifier(occurrences: int, distinct: int) -> bool:
     """Whether a key tells spans apart rather than what they have in common."""
-    return occurrences >= _FEW and distinct > _UNIQUE * occurrences
+    return occurrences >= _MIN_OCCURRENCES and distinct > _IDENTIFIER_RATIO * occurrences

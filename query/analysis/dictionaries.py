@@ -4,87 +4,97 @@ are read in two statements for either cohort, and tell on the way which keys the
 
 from typing import Final, NamedTuple
 
-from proto.storage.lists import AFTER_KEY, BEFORE_KEY, entries
-from query.analysis.catalogue import Catalogue, Place, key_of, spelled
-from query.analysis.comparison import Candidate, Comparison, Counted, Found, is_identifier
+from proto.storage.lists import AFTER_KEY, BEFORE_KEY, parse_attributes
+from query.analysis.catalogue import KeyIndex, KeyLocation, attribute_key, filter_key
+from query.analysis.comparison import CandidatePair, ComparedPairs, Comparison, PairCounts, is_identifier
 from query.fields import SPANS
-from query.sql.compare import LISTS, MAX_KEYS, MAX_NUMBERS, MAX_PAIRS
-from query.tree import AtLeast, Cohort, FieldPairs, ListPairs, OneOf, Wanted
+from query.sql.compare import LIST_COLUMNS, MAX_KEYS, MAX_NUMERIC_VALUES, MAX_PAIRS
+from query.tree import Cohort, FieldPairs, FrequentPairs, ListPairs, PairsByHash, PairSelection
 
-_TEXT: Final = frozenset("s")
+_TEXT_LETTERS: Final = frozenset("s")
 
 
-async def dictionaries(comparison: Comparison, catalogue: Catalogue) -> Found:
+async def low_cardinality_pairs(comparison: Comparison, key_index: KeyIndex) -> ComparedPairs:
     """Own fields, resources and scopes; the keys of all are added to the catalogue."""
-    fields = await _fields(comparison, catalogue)
-    lists = await _lists(comparison, catalogue)
-    allowed = {spelled(key) for key in catalogue.compared() if catalogue.single(key)}
+    fields = await _field_pairs(comparison, key_index)
+    lists = await _list_pairs(comparison, key_index)
+    allowed = {filter_key(key) for key in key_index.comparable_keys() if key_index.has_single_location(key)}
     listed = tuple(pair for pair in lists.pairs if pair.key in allowed)
     scopes = tuple(pair for pair in fields.pairs if pair.key in SPANS.fields or pair.key in allowed)
-    return Found(scopes + listed, lists.identifiers & allowed, fields.cut or lists.cut)
+    return ComparedPairs(scopes + listed, lists.identifiers & allowed, fields.truncated or lists.truncated)
 
 
-async def _fields(comparison: Comparison, catalogue: Catalogue) -> Found:
-    spike = await _of_fields(comparison, comparison.spike, AtLeast(comparison.least), catalogue)
+async def _field_pairs(comparison: Comparison, catalogue: KeyIndex) -> ComparedPairs:
+    spike = await _read_field_pairs(comparison, comparison.spike, FrequentPairs(comparison.min_spans), catalogue)
     candidates = spike[:MAX_PAIRS]
-    asked = OneOf(tuple(each.pair for each in candidates))
-    baseline = await _of_fields(comparison, comparison.baseline, asked, catalogue)
-    counts = {each.pair: each.spans for each in baseline}
-    pairs = tuple(Counted(each.key, each.value, each.spans, counts.get(each.pair, 0)) for each in candidates)
-    return Found(pairs, cut=max(len(spike), len(baseline)) > MAX_PAIRS)
+    asked = PairsByHash(tuple(each.pair_hash for each in candidates))
+    baseline = await _read_field_pairs(comparison, comparison.baseline, asked, catalogue)
+    counts = {each.pair_hash: each.spans for each in baseline}
+    pairs = tuple(PairCounts(each.key, each.value, each.spans, counts.get(each.pair_hash, 0)) for each in candidates)
+    return ComparedPairs(pairs, truncated=max(len(spike), len(baseline)) > MAX_PAIRS)
 
 
-async def _of_fields(comparison: Comparison, cohort: Cohort, wanted: Wanted, catalogue: Catalogue) -> list[Candidate]:
+async def _read_field_pairs(
+    comparison: Comparison, cohort: Cohort, wanted: PairSelection, catalogue: KeyIndex
+) -> list[CandidatePair]:
     """The pairs of one cohort; its scopes are added to the catalogue."""
-    project_id, known = comparison.project_id, comparison.known
-    rows = await comparison.store.rows(FieldPairs(project_id=project_id, known=known, cohort=cohort, wanted=wanted))
+    project_id, known = comparison.project_id, comparison.existing_attributes
+    rows = await comparison.store.rows(
+        FieldPairs(project_id=project_id, existing_attributes=known, cohort=cohort, selection=wanted)
+    )
     for key, _, _, spans, whole in rows:
         if whole:
-            catalogue.add((key, key), spans, _TEXT)
-    return [Candidate(*row) for *row, whole in rows if not whole]
+            catalogue.add((key, key), spans, _TEXT_LETTERS)
+    return [CandidatePair(*row) for *row, whole in rows if not whole]
 
 
-class _Listed(NamedTuple):
+class _ListPairRow(NamedTuple):
     """A row of ListPairs, key and value as they are sent."""
 
     key: str
     value: str
-    pair: int
+    pair_hash: int
     spans: int
-    whole: bool
+    is_key_total: bool
     distinct: int
-    place: Place
-    letters: frozenset[str]
+    location: KeyLocation
+    type_letters: frozenset[str]
 
 
-async def _lists(comparison: Comparison, catalogue: Catalogue) -> Found:
-    spike = await _listed(comparison, comparison.spike, AtLeast(comparison.least), catalogue)
-    candidates = [each for each in spike if not each.whole]
-    asked = OneOf(tuple(each.pair for each in candidates[:MAX_PAIRS]))
-    baseline = await _listed(comparison, comparison.baseline, asked, catalogue)
-    keys = [each for each in (*spike, *baseline) if each.whole]
-    crowded = {each.place for each in keys if each.distinct > MAX_NUMBERS and catalogue.is_numeric(each.place)}
-    unique = {each.place for each in spike if each.whole and is_identifier(each.spans, each.distinct)}
-    counts = {each.pair: each.spans for each in baseline if not each.whole}
+async def _list_pairs(comparison: Comparison, catalogue: KeyIndex) -> ComparedPairs:
+    spike = await _read_list_pairs(comparison, comparison.spike, FrequentPairs(comparison.min_spans), catalogue)
+    candidates = [each for each in spike if not each.is_key_total]
+    asked = PairsByHash(tuple(each.pair_hash for each in candidates[:MAX_PAIRS]))
+    baseline = await _read_list_pairs(comparison, comparison.baseline, asked, catalogue)
+    keys = [each for each in (*spike, *baseline) if each.is_key_total]
+    crowded = {
+        each.location for each in keys if each.distinct > MAX_NUMERIC_VALUES and catalogue.is_numeric_at(each.location)
+    }
+    unique = {each.location for each in spike if each.is_key_total and is_identifier(each.spans, each.distinct)}
+    counts = {each.pair_hash: each.spans for each in baseline if not each.is_key_total}
     pairs = tuple(
-        Counted(spelled(key_of(each.place)), each.value, each.spans, counts.get(each.pair, 0))
+        PairCounts(filter_key(attribute_key(each.location)), each.value, each.spans, counts.get(each.pair_hash, 0))
         for each in candidates[:MAX_PAIRS]
-        if each.place not in crowded | unique
+        if each.location not in crowded | unique
     )
-    identifiers = frozenset(spelled(key_of(place)) for place in unique)
-    return Found(pairs, identifiers, cut=len(candidates) > MAX_PAIRS or not catalogue.complete)
+    identifiers = frozenset(filter_key(attribute_key(place)) for place in unique)
+    return ComparedPairs(pairs, identifiers, truncated=len(candidates) > MAX_PAIRS or not catalogue.is_complete)
 
 
-async def _listed(comparison: Comparison, cohort: Cohort, wanted: Wanted, catalogue: Catalogue) -> list[_Listed]:
+async def _read_list_pairs(
+    comparison: Comparison, cohort: Cohort, wanted: PairSelection, catalogue: KeyIndex
+) -> list[_ListPairRow]:
     """The rows of one cohort; its keys are added to the catalogue."""
-    project_id, known = comparison.project_id, comparison.known
-    rows = await comparison.store.rows(ListPairs(project_id=project_id, known=known, cohort=cohort, wanted=wanted))
-    catalogue.complete = catalogue.complete and len(rows) <= MAX_KEYS
+    project_id, known = comparison.project_id, comparison.existing_attributes
+    rows = await comparison.store.rows(
+        ListPairs(project_id=project_id, existing_attributes=known, cohort=cohort, selection=wanted)
+    )
+    catalogue.is_complete = catalogue.is_complete and len(rows) <= MAX_KEYS
     found = []
     for place, marked_key, marked, pair, spans, whole, distinct, letters in rows[:MAX_KEYS]:
-        ((key, _, value),) = entries(f"{BEFORE_KEY}{marked_key}{AFTER_KEY}s{marked}{BEFORE_KEY}")
-        where = (LISTS[place], key)
-        found.append(_Listed(key, value, pair, spans, bool(whole), distinct, where, frozenset(letters)))
+        ((key, _, value),) = parse_attributes(f"{BEFORE_KEY}{marked_key}{AFTER_KEY}s{marked}{BEFORE_KEY}")
+        where = (LIST_COLUMNS[place], key)
+        found.append(_ListPairRow(key, value, pair, spans, bool(whole), distinct, where, frozenset(letters)))
         if whole:
             catalogue.add(where, spans, frozenset(letters), of_baseline=cohort is comparison.baseline)
     return found

@@ -4,29 +4,29 @@ from typing import Any, Final
 
 import msgspec
 
-from query.asking.instant import format_instant, format_millis
-from query.fields import Field, Form
+from query.asking.instant import format_millis, format_timestamp
+from query.fields import ColumnKind, Field
 from query.tree import Fn, GroupKey, Subject
 
-_ZERO_OF_NOTHING: Final = frozenset({Fn.COUNT, Fn.COUNT_UNIQUE, Fn.SUM})
+_ZERO_WHEN_EMPTY: Final = frozenset({Fn.COUNT, Fn.COUNT_UNIQUE, Fn.SUM})
 
-Shown = int | float | msgspec.Raw | None
+JsonNumber = int | float | msgspec.Raw | None
 
 
-def shown(figure: Any, fn: Fn, subject: Subject | None) -> Shown:
+def to_json(value: Any, fn: Fn, subject: Subject | None) -> JsonNumber:
     """A figure as it came from the engine; None where there was nothing to make it of."""
-    if figure is None:
+    if value is None:
         return None
     if fn in (Fn.COUNT, Fn.COUNT_UNIQUE):
-        return int(figure)
+        return int(value)
     if isinstance(subject, Field):
-        return msgspec.Raw(format_millis(int(figure)))
-    return float(figure)
+        return msgspec.Raw(format_millis(int(value)))
+    return float(value)
 
 
-def of_no_spans(fn: Fn) -> int | None:
+def empty_value(fn: Fn) -> int | None:
     """The figure of a group or a step without spans."""
-    return 0 if fn in _ZERO_OF_NOTHING else None
+    return 0 if fn in _ZERO_WHEN_EMPTY else None
 
 
 def group_text(group: GroupKey, subject: Subject | None) -> str | None:
@@ -35,11 +35,11 @@ def group_text(group: GroupKey, subject: Subject | None) -> str | None:
         return group if isinstance(group, str) else None
     if subject.optional and (not any(group) if isinstance(group, bytes) else not group):
         return None
-    match subject.form:
-        case Form.NAMES:
+    match subject.kind:
+        case ColumnKind.ENUM:
             return subject.names[int(group)] if int(group) < len(subject.names) else ""
-        case Form.DURATION:
+        case ColumnKind.DURATION:
             return format_millis(int(group))
-        case Form.INSTANT:
-            return format_instant(int(group))
+        case ColumnKind.TIMESTAMP:
+            return format_timestamp(int(group))
     return group.hex() if isinstance(group, bytes) else str(group)

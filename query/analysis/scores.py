@@ -8,8 +8,8 @@ from math import ceil, inf, sqrt
 from typing import Final
 
 MIN_Z: Final = 4.0  # thousands of values are tested, so chance must be far less likely than for one
-FEWEST: Final = 5  # spans of the spike below which a share says nothing
-_SHARE: Final = 100  # one in so many spans of the spike is the default of what counts
+MIN_SPIKE_COUNT: Final = 5  # spans of the spike below which a share says nothing
+_MIN_SPIKE_COUNT_DIVISOR: Final = 100  # one in so many spans of the spike is the default of what counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Score:
 
 def default_min_spike_count(spike: int) -> int:
     """How many spans of the spike must have a value: one in a hundred, 5 at least."""
-    return max(FEWEST, ceil(spike / _SHARE))
+    return max(MIN_SPIKE_COUNT, ceil(spike / _MIN_SPIKE_COUNT_DIVISOR))
 
 
 def score(totals: Totals, spike: int, baseline: int) -> Score:

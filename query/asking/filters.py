@@ -13,27 +13,27 @@ from typing import Annotated, Final
 
 import msgspec
 
-from chassis.validation import Issues, decode_json, one_of
+from chassis.validation import Issues, decode_json, must_be_one_of
 from query.asking import language
-from query.asking.instant import InstantError, parse_instant
-from query.asking.numbers import Scalar, canonical, numerals, parse_number, plain
-from query.asking.patterns import MAX_REPEATED, is_affordable
-from query.fields import Field, Form, Signal, id_bytes, name_of
+from query.asking.instant import TimestampError, parse_timestamp
+from query.asking.numbers import Scalar, canonical_text, numeric_spellings, parse_number, without_exponent
+from query.asking.patterns import MAX_EXPANDED_SIZE, is_within_limit
+from query.fields import ColumnKind, Field, TelemetryTable, id_bytes, match_enum_name
 from query.tree import (
     Attribute,
-    Compares,
+    CompareOp,
     Condition,
     Exists,
-    HasText,
+    IdIn,
+    IntegerIn,
     IntegerRange,
-    IsId,
-    IsInteger,
-    IsText,
-    MatchesPattern,
-    Order,
-    Part,
+    MatchPosition,
+    NumberComparison,
+    Predicate,
+    RegexMatches,
     Subject,
-    Test,
+    TextIn,
+    TextMatches,
 )
 
 MAX_FILTERS: Final = 20
@@ -73,12 +73,12 @@ class Op(StrEnum):
     REGEX = "regex"
 
 
-_ORDERS: Final = {Op.GT: Order.ABOVE, Op.GTE: Order.AT_LEAST, Op.LT: Order.BELOW, Op.LTE: Order.AT_MOST}
-_PARTS: Final = {
-    Op.CONTAINS: Part.ANYWHERE,
-    Op.NOT_CONTAINS: Part.ANYWHERE,
-    Op.STARTS_WITH: Part.START,
-    Op.ENDS_WITH: Part.END,
+_COMPARE_OPS: Final = {Op.GT: CompareOp.GT, Op.GTE: CompareOp.GTE, Op.LT: CompareOp.LT, Op.LTE: CompareOp.LTE}
+_MATCH_POSITIONS: Final = {
+    Op.CONTAINS: MatchPosition.ANYWHERE,
+    Op.NOT_CONTAINS: MatchPosition.ANYWHERE,
+    Op.STARTS_WITH: MatchPosition.START,
+    Op.ENDS_WITH: MatchPosition.END,
 }
 _NEGATIVE: Final = frozenset({Op.NEQ, Op.NOT_CONTAINS, Op.NOT_EXISTS, Op.NOT_IN})
 _VALUELESS: Final = frozenset({Op.EXISTS, Op.NOT_EXISTS})
@@ -94,7 +94,7 @@ class Filter:
     values: tuple[str, ...] = ()
 
 
-Written = Scalar | list[Scalar] | list[str] | None
+FilterValue = Scalar | list[Scalar] | list[str] | None
 
 
 class WrittenFilter(msgspec.Struct, forbid_unknown_fields=True):
@@ -111,7 +111,7 @@ class WrittenFilter(msgspec.Struct, forbid_unknown_fields=True):
     ] = None
 
 
-WrittenFilters = Annotated[list[WrittenFilter], msgspec.Meta(extra_json_schema={"maxItems": MAX_FILTERS})]
+FilterInputs = Annotated[list[WrittenFilter], msgspec.Meta(extra_json_schema={"maxItems": MAX_FILTERS})]
 
 
 def parse_filters(text: str, path: str, issues: Issues) -> tuple[Filter, ...]:
@@ -125,35 +125,35 @@ def parse_filters(text: str, path: str, issues: Issues) -> tuple[Filter, ...]:
         return check_filters(written or (), path, issues)
     try:
         terms = language.parse(text)
-    except language.LanguageError as error:
+    except language.FilterSyntaxError as error:
         issues.add(path, str(error), "syntax")
         return ()
-    return _checked([(_path(path, n), t.key, Op(t.op), t.value) for n, t in enumerate(terms)], path, issues)
+    return _check_all([(_path(path, n), t.key, Op(t.op), t.value) for n, t in enumerate(terms)], path, issues)
 
 
-def check_filters(written: Sequence[WrittenFilter], path: str, issues: Issues) -> tuple[Filter, ...]:
+def check_filters(inputs: Sequence[WrittenFilter], path: str, issues: Issues) -> tuple[Filter, ...]:
     """The filters of a body; every fault is an issue under `path`, and then the result is not to be used."""
-    return _checked([(_path(path, n), each.key, each.op, each.value) for n, each in enumerate(written)], path, issues)
+    return _check_all([(_path(path, n), each.key, each.op, each.value) for n, each in enumerate(inputs)], path, issues)
 
 
-def condition(filter_: Filter, signal: Signal, now_ns: int, path: str, issues: Issues) -> Condition | None:
+def condition(filter_: Filter, signal: TelemetryTable, now_ns: int, path: str, issues: Issues) -> Condition | None:
     """What `filter_` means for `signal`; None after recording an issue at `path` (a bound that is no number or
     time, a value that is none of an enum's, an attribute where there are none).
     """
-    subject = subject_of(filter_.key, signal)
-    if isinstance(subject, Attribute) and not signal.attributes:
-        issues.add(f"{path}.key", one_of(signal.fields), "not_allowed")
+    subject = resolve_key(filter_.key, signal)
+    if isinstance(subject, Attribute) and not signal.has_attributes:
+        issues.add(f"{path}.key", must_be_one_of(signal.fields), "not_allowed")
         return None
     if filter_.op in _VALUELESS:
-        test: Test | None = Exists()
-    elif filter_.op in _ORDERS:
-        test = _ordering(subject, _ORDERS[filter_.op], filter_.values[0], now_ns, path, issues)
-    elif filter_.op in _PARTS:
-        test = HasText(_PARTS[filter_.op], _piece(subject, filter_.values[0]))
+        test: Predicate | None = Exists()
+    elif filter_.op in _COMPARE_OPS:
+        test = _number_comparison(subject, _COMPARE_OPS[filter_.op], filter_.values[0], now_ns, path, issues)
+    elif filter_.op in _MATCH_POSITIONS:
+        test = TextMatches(_MATCH_POSITIONS[filter_.op], _normalize_text(subject, filter_.values[0]))
     elif filter_.op is Op.REGEX:
-        test = MatchesPattern(filter_.values[0])
-        if not is_affordable(filter_.values[0]):
-            message = f"Its repetitions must stand for at most {MAX_REPEATED} letters in all."
+        test = RegexMatches(filter_.values[0])
+        if not is_within_limit(filter_.values[0]):
+            message = f"Its repetitions must stand for at most {MAX_EXPANDED_SIZE} letters in all."
             issues.add(f"{path}.value", message, "too_expensive")
     else:
         test = _equality(subject, filter_.values, now_ns, path, issues)
@@ -161,7 +161,7 @@ def condition(filter_: Filter, signal: Signal, now_ns: int, path: str, issues: I
 
 
 def conditions(
-    filters: tuple[Filter, ...], signal: Signal, now_ns: int, path: str, issues: Issues
+    filters: tuple[Filter, ...], signal: TelemetryTable, now_ns: int, path: str, issues: Issues
 ) -> tuple[Condition, ...]:
     """All of them; issues are recorded under `<path>[n]`."""
     found = (condition(filter_, signal, now_ns, _path(path, n), issues) for n, filter_ in enumerate(filters))
@@ -172,14 +172,14 @@ def _path(path: str, index: int) -> str:
     return f"{path}[{index}]"
 
 
-def _checked(written: Sequence[tuple[str, str, Op, Written]], path: str, issues: Issues) -> tuple[Filter, ...]:
+def _check_all(written: Sequence[tuple[str, str, Op, FilterValue]], path: str, issues: Issues) -> tuple[Filter, ...]:
     if len(written) > MAX_FILTERS:
         issues.add(path, f"Must have at most {MAX_FILTERS} filters.", "too_many")
         return ()
-    return tuple(_check(key, op, value, where, issues) for where, key, op, value in written)
+    return tuple(_check_filter(key, op, value, where, issues) for where, key, op, value in written)
 
 
-def _check(key: str, op: Op, value: Written, path: str, issues: Issues) -> Filter:
+def _check_filter(key: str, op: Op, value: FilterValue, path: str, issues: Issues) -> Filter:
     """As it was written; one at fault without its values, so that the faults of those after it have their places."""
     before = len(issues)
     _check_length(key, f"{path}.key", issues)
@@ -188,7 +188,7 @@ def _check(key: str, op: Op, value: Written, path: str, issues: Issues) -> Filte
         issues.add(f"{path}.value", f"Must have at most {MAX_VALUE} characters.", "too_long")
     if len(values) > MAX_VALUES:
         issues.add(f"{path}.value", f"Must have at most {MAX_VALUES} values.", "too_many")
-    if not encodable(key, *values):
+    if not is_encodable(key, *values):
         issues.add(path, "Must be valid Unicode.", "format")
     return Filter(key, op, values) if len(issues) == before else Filter(key, Op.EXISTS)
 
@@ -196,7 +196,7 @@ def _check(key: str, op: Op, value: Written, path: str, issues: Issues) -> Filte
 def check_key(key: str, path: str, issues: Issues) -> None:
     """Record what is wrong with a key that is asked for outside of a filter."""
     _check_length(key, path, issues)
-    if not encodable(key):
+    if not is_encodable(key):
         issues.add(path, "Must be valid Unicode.", "format")
 
 
@@ -205,7 +205,7 @@ def _check_length(key: str, path: str, issues: Issues) -> None:
         issues.add(path, f"Must have 1 to {MAX_KEY} characters.", "length")
 
 
-def _values(op: Op, value: Written, path: str, issues: Issues) -> tuple[str, ...]:
+def _values(op: Op, value: FilterValue, path: str, issues: Issues) -> tuple[str, ...]:
     if op in _VALUELESS:
         if value not in (None, "", []):
             issues.add(path, f"{op} takes no value.", "not_allowed")
@@ -214,14 +214,14 @@ def _values(op: Op, value: Written, path: str, issues: Issues) -> tuple[str, ...
         issues.add(path, f"{op} needs a value.", "missing")
         return ()
     if not isinstance(value, list):
-        return tuple(value.split(",")) if op in _LISTS and isinstance(value, str) else (canonical(value),)
+        return tuple(value.split(",")) if op in _LISTS and isinstance(value, str) else (canonical_text(value),)
     if op not in _LISTS:
         issues.add(path, f"{op} takes one value, not a list.", "type")
         return ()
-    return tuple(map(canonical, value))
+    return tuple(map(canonical_text, value))
 
 
-def encodable(*texts: str) -> bool:
+def is_encodable(*texts: str) -> bool:
     """Lone surrogates, which JSON escapes can spell, exist in no stored text and cannot be sent."""
     try:
         for text in texts:
@@ -231,82 +231,84 @@ def encodable(*texts: str) -> bool:
     return True
 
 
-def subject_of(key: str, signal: Signal) -> Subject:
+def resolve_key(key: str, signal: TelemetryTable) -> Subject:
     """What `key` names: an own field first, then an attribute, `attr:` always an attribute."""
     if key.startswith(ATTRIBUTE_PREFIX):
         return Attribute(key.removeprefix(ATTRIBUTE_PREFIX))
     return signal.fields.get(key) or Attribute(key)
 
 
-def _equality(subject: Subject, values: tuple[str, ...], now_ns: int, path: str, issues: Issues) -> Test | None:
+def _equality(subject: Subject, values: tuple[str, ...], now_ns: int, path: str, issues: Issues) -> Predicate | None:
     if isinstance(subject, Field):
         if subject.names:
-            return _among(subject, values, path, issues)
-        if subject.form is Form.ID:
+            return _enum_equality(subject, values, path, issues)
+        if subject.kind is ColumnKind.ID:
             ids = (id_bytes(subject, value) for value in values)
-            return IsId(tuple(each for each in ids if each is not None))
-        if subject.form is Form.INSTANT:
-            return _instants(values, now_ns, path, issues)
-        if subject.form in (Form.DURATION, Form.INTEGER):
-            scaled = (_scaled(subject, number) for number in map(parse_number, values) if number is not None)
-            return IsInteger(tuple(int(each) for each in scaled if each.denominator == 1))
-        if subject.form is not Form.BODY:
-            return IsText(values)
-    spellings = (spelling for value in values for spelling in numerals(value))
-    return IsText(values, tuple(dict.fromkeys(each for each in spellings if each not in values)))
+            return IdIn(tuple(each for each in ids if each is not None))
+        if subject.kind is ColumnKind.TIMESTAMP:
+            return _timestamp_equality(values, now_ns, path, issues)
+        if subject.kind in (ColumnKind.DURATION, ColumnKind.INTEGER):
+            scaled = (_to_column_unit(subject, number) for number in map(parse_number, values) if number is not None)
+            return IntegerIn(tuple(int(each) for each in scaled if each.denominator == 1))
+        if subject.kind is not ColumnKind.BODY:
+            return TextIn(values)
+    spellings = (spelling for value in values for spelling in numeric_spellings(value))
+    return TextIn(values, tuple(dict.fromkeys(each for each in spellings if each not in values)))
 
 
-def _among(field: Field, values: tuple[str, ...], path: str, issues: Issues) -> Test | None:
+def _enum_equality(field: Field, values: tuple[str, ...], path: str, issues: Issues) -> Predicate | None:
     """Equality with a field of a few names: any other value would never be found, which is hardly what was meant."""
-    found = [name for name in (name_of(field, value) for value in values) if name is not None]
+    found = [name for name in (match_enum_name(field, value) for value in values) if name is not None]
     if len(found) < len(values):
-        issues.add(f"{path}.value", one_of(field.names), "not_allowed")
+        issues.add(f"{path}.value", must_be_one_of(field.names), "not_allowed")
         return None
-    return IsText(tuple(dict.fromkeys(found)))
+    return TextIn(tuple(dict.fromkeys(found)))
 
 
-def _instants(values: tuple[str, ...], now_ns: int, path: str, issues: Issues) -> Test | None:
+def _timestamp_equality(values: tuple[str, ...], now_ns: int, path: str, issues: Issues) -> Predicate | None:
     try:
-        return IsInteger(tuple(parse_instant(plain(value), now_ns) for value in values))
-    except InstantError as error:
+        return IntegerIn(tuple(parse_timestamp(without_exponent(value), now_ns) for value in values))
+    except TimestampError as error:
         issues.add(f"{path}.value", str(error), "format")
         return None
 
 
-def _ordering(subject: Subject, order: Order, value: str, now_ns: int, path: str, issues: Issues) -> Test | None:
-    if isinstance(subject, Field) and subject.form is Form.INSTANT:
+def _number_comparison(
+    subject: Subject, order: CompareOp, value: str, now_ns: int, path: str, issues: Issues
+) -> Predicate | None:
+    if isinstance(subject, Field) and subject.kind is ColumnKind.TIMESTAMP:
         try:
-            return _integer_range(order, Fraction(parse_instant(plain(value), now_ns)))
-        except InstantError as error:
+            return _integer_range(order, Fraction(parse_timestamp(without_exponent(value), now_ns)))
+        except TimestampError as error:
             issues.add(f"{path}.value", str(error), "format")
             return None
     number = parse_number(value)
     if number is None:
         issues.add(f"{path}.value", "Must be a number.", "type")
         return None
-    if isinstance(subject, Field) and subject.form in (Form.DURATION, Form.INTEGER):
-        return _integer_range(order, _scaled(subject, number))
-    return Compares(order, number)
+    if isinstance(subject, Field) and subject.kind in (ColumnKind.DURATION, ColumnKind.INTEGER):
+        return _integer_range(order, _to_column_unit(subject, number))
+    return NumberComparison(order, number)
 
 
-def _integer_range(order: Order, bound: Fraction) -> IntegerRange:
+def _integer_range(order: CompareOp, bound: Fraction) -> IntegerRange:
     """The integers in `order` to `bound`, as a half-open range."""
     match order:
-        case Order.ABOVE:
+        case CompareOp.GT:
             return IntegerRange(low=floor(bound) + 1)
-        case Order.AT_LEAST:
+        case CompareOp.GTE:
             return IntegerRange(low=ceil(bound))
-        case Order.BELOW:
+        case CompareOp.LT:
             return IntegerRange(high=ceil(bound))
-        case Order.AT_MOST:
+        case CompareOp.LTE:
             return IntegerRange(high=floor(bound) + 1)
 
 
-def _scaled(field: Field, number: Fraction) -> Fraction:
+def _to_column_unit(field: Field, number: Fraction) -> Fraction:
     """In the unit of the column: durations are written in milliseconds and stored in nanoseconds."""
-    return number * 10**6 if field.form is Form.DURATION else number
+    return number * 10**6 if field.kind is ColumnKind.DURATION else number
 
 
-def _piece(subject: Subject, value: str) -> str:
+def _normalize_text(subject: Subject, value: str) -> str:
     """Ids are shown in lower case, and found in either."""
-    return value.lower() if isinstance(subject, Field) and subject.form is Form.ID else value
+    return value.lower() if isinstance(subject, Field) and subject.kind is ColumnKind.ID else value

@@ -29,20 +29,20 @@ _RFC3339: Final = re.compile(
     r"([Zz]|[+\- ][0-9]{2}:?[0-9]{2})?)?"
 )
 # All of them, for those who describe what is taken.
-INSTANT_PATTERN: Final = f"^(?:{'|'.join(each.pattern for each in (_RELATIVE, _EPOCH, _RFC3339))})$"
+TIMESTAMP_PATTERN: Final = f"^(?:{'|'.join(each.pattern for each in (_RELATIVE, _EPOCH, _RFC3339))})$"
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 
 
-class InstantError(ValueError):
+class TimestampError(ValueError):
     """The text is no point in time; the message is for whoever sent it."""
 
 
-def up_to_second(nanos: int) -> int:
+def ceil_to_second(nanos: int) -> int:
     """The whole second that it is, or the next one."""
     return -(-nanos // SECOND) * SECOND
 
 
-def parse_instant(text: str, now_ns: int) -> int:
+def parse_timestamp(text: str, now_ns: int) -> int:
     """Nanoseconds since 1970. InstantError for anything else or outside 1970 to 2262.
 
     RFC 3339 (without an offset UTC; a date alone is its midnight; digits beyond the ninth of a fraction are dropped),
@@ -55,15 +55,15 @@ def parse_instant(text: str, now_ns: int) -> int:
     if nanos is None:
         nanos = _rfc3339(text)
     if nanos is None:
-        raise InstantError(
+        raise TimestampError(
             "Must be a time: RFC 3339, epoch seconds, milliseconds, microseconds or nanoseconds, now, or now-15m."
         )
     if not 0 <= nanos <= MAX_NANOS:
-        raise InstantError("Must be a time between the years 1970 and 2262.")
+        raise TimestampError("Must be a time between the years 1970 and 2262.")
     return nanos
 
 
-def format_instant(nanos: int) -> str:
+def format_timestamp(nanos: int) -> str:
     """RFC 3339 in UTC, always nine digits and `Z`: `2026-11-20T15:17:03.123456789Z`."""
     seconds, fraction = divmod(nanos, SECOND)
     moment = datetime.fromtimestamp(seconds, UTC)

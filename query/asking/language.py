@@ -26,7 +26,7 @@ _ORDERS: Final = ((">=", "gte"), ("<=", "lte"), (">", "gt"), ("<", "lt"))
 _NEGATED: Final = {"eq": "neq", "in": "not_in", "contains": "not_contains", "exists": "not_exists"}
 
 
-class LanguageError(ValueError):
+class FilterSyntaxError(ValueError):
     """The text is no list of terms; the message says where, for whoever wrote it."""
 
 
@@ -41,10 +41,10 @@ class Term:
 
 def parse(text: str) -> list[Term]:
     """The terms of `text`; LanguageError when it has others than the ones above."""
-    return _Reader(text).terms()
+    return _Parser(text).terms()
 
 
-class _Reader:
+class _Parser:
     """Reads terms from left to right."""
 
     def __init__(self, text: str) -> None:
@@ -75,7 +75,7 @@ class _Reader:
         if not negated:
             return Term(key, op, value)
         if op not in _NEGATED:
-            raise LanguageError(
+            raise FilterSyntaxError(
                 f"{key[:64]!r}: this test has no negation; only equality, [lists], *pieces* and has do."
             )
         return Term(key, _NEGATED[op], value)
@@ -136,8 +136,8 @@ class _Reader:
         self._at = match.end()
         return match[0]
 
-    def _error(self, expected: str) -> LanguageError:
-        return LanguageError(f"At character {self._at + 1}: expected {expected}.")
+    def _error(self, expected: str) -> FilterSyntaxError:
+        return FilterSyntaxError(f"At character {self._at + 1}: expected {expected}.")
 
 
 def _wildcard(text: str) -> tuple[str, str | None]:

@@ -9,7 +9,7 @@ Scalar = str | int | float | bool
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE]([+-]?[0-9]{1,4}))?")
 
 
-def canonical(value: Scalar) -> str:
+def canonical_text(value: Scalar) -> str:
     """The text (docs/codec.md 2) that an attribute of this value is stored as."""
     match value:
         case bool():
@@ -19,7 +19,7 @@ def canonical(value: Scalar) -> str:
     return str(value)
 
 
-def plain(text: str) -> str:
+def without_exponent(text: str) -> str:
     """A whole number in digits alone, as epochs are written; every other text as it stands."""
     number = parse_number(text) if "e" in text else None
     return text if number is None or number.denominator != 1 else str(number.numerator)
@@ -38,7 +38,7 @@ def parse_number(text: str) -> Fraction | None:
     return number
 
 
-def numerals(text: str) -> tuple[str, ...]:
+def numeric_spellings(text: str) -> tuple[str, ...]:
     """The canonical texts (docs/codec.md 2) of the stored integers and doubles that equal `text`; none for no number.
 
     `1e23` and `0.1` mean the double nearest to them, as everywhere; an integer in plain digits means exactly itself.

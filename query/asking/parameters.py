@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from chassis.validation import Issues, bounded_int, bounded_text, single
+from chassis.validation import Issues, bounded_int, bounded_text, single_value
 from query.asking.filters import Filter, parse_filters
 from query.asking.window import MAX_HOURS, TimeRange
 
@@ -30,26 +30,26 @@ class ListRequest:
     limit: int
 
 
-def read_time(query: Mapping[str, str], issues: Issues) -> TimeRange:
+def parse_time_range(query: Mapping[str, str], issues: Issues) -> TimeRange:
     """The time of a request as it was written; faults are recorded in `issues`."""
     return TimeRange(
-        from_text=single(query, "from", issues),
-        to_text=single(query, "to", issues),
+        from_text=single_value(query, "from", issues),
+        to_text=single_value(query, "to", issues),
         hours=bounded_int(query, "hours", 1, 1, MAX_HOURS, issues) if "hours" in query else None,
     )
 
 
-def read_list(query: Mapping[str, str], issues: Issues) -> ListRequest:
+def parse_list_request(query: Mapping[str, str], issues: Issues) -> ListRequest:
     """The parameters of a list; faults are recorded in `issues`, and then the result is not to be used."""
     trace_text = bounded_text(query, "traceId", 1, MAX_TRACE_ID, issues)
-    return replace(read_page(query, issues), trace_text=trace_text)
+    return replace(parse_page_request(query, issues), trace_text=trace_text)
 
 
-def read_page(query: Mapping[str, str], issues: Issues) -> ListRequest:
+def parse_page_request(query: Mapping[str, str], issues: Issues) -> ListRequest:
     """Likewise, of a list that knows no traces."""
-    filters_text = single(query, "filters", issues) or ""
+    filters_text = single_value(query, "filters", issues) or ""
     return ListRequest(
-        time=read_time(query, issues),
+        time=parse_time_range(query, issues),
         trace_text=None,
         filters_text=filters_text,
         filters=parse_filters(filters_text, FILTERS_PATH, issues),

@@ -7,7 +7,7 @@ RE2 matches in time proportional to text times program, and a short pattern can 
 import re
 from typing import Final
 
-MAX_REPEATED: Final = 200  # letters that repetitions may make of a pattern; longer ones may be as long as they are
+MAX_EXPANDED_SIZE: Final = 200  # letters that repetitions may make of a pattern; longer ones may be as long as they are
 
 _TOKEN: Final = re.compile(
     r"""
@@ -20,12 +20,12 @@ _TOKEN: Final = re.compile(
 )
 
 
-def is_affordable(pattern: str) -> bool:
+def is_within_limit(pattern: str) -> bool:
     """Whether a filter may match it."""
-    return weight(pattern) <= max(MAX_REPEATED, len(pattern))
+    return expanded_size(pattern) <= max(MAX_EXPANDED_SIZE, len(pattern))
 
 
-def quoted(text: str) -> str:
+def escape_regex(text: str) -> str:
     """A pattern that matches `text` and nothing else."""
     return "".join(
         each if each.isalnum() or each == "_" else "\\x00" if each == "\0" else f"\\{each}" if each.isascii() else each
@@ -33,7 +33,7 @@ def quoted(text: str) -> str:
     )
 
 
-def weight(pattern: str) -> int:
+def expanded_size(pattern: str) -> int:
     """The number of letters, classes and marks once every `{n,m}` is written out; groups may nest."""
     sums = [0]  # of the groups that are open, the outermost first
     last = 0  # weight of what a repetition would repeat

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from chassis.validation import Issues
-from query.asking.instant import HOUR, MAX_NANOS, MINUTE, InstantError, parse_instant
+from query.asking.instant import HOUR, MAX_NANOS, MINUTE, TimestampError, parse_timestamp
 
 DEFAULT_HOURS: Final = 24
 MAX_HOURS: Final = 720
@@ -39,7 +39,7 @@ class TimeRange:
     hours: int | None
 
     @property
-    def given(self) -> bool:
+    def is_given(self) -> bool:
         """Whether the request says anything of time."""
         return (self.from_text, self.to_text, self.hours) != (None, None, None)
 
@@ -48,8 +48,8 @@ class TimeRange:
 
         `to` defaults to now, `from` to `to` minus `hours`; an explicit `from` is stronger than `hours`.
         """
-        to_ns = _instant(self.to_text, now_ns, f"{where}.to", issues) if self.to_text is not None else now_ns
-        from_ns = _instant(self.from_text, now_ns, f"{where}.from", issues) if self.from_text is not None else None
+        to_ns = _parse_bound(self.to_text, now_ns, f"{where}.to", issues) if self.to_text is not None else now_ns
+        from_ns = _parse_bound(self.from_text, now_ns, f"{where}.from", issues) if self.from_text is not None else None
         if to_ns is None or (from_ns is None and self.from_text is not None):
             return None
         if from_ns is None:
@@ -77,7 +77,7 @@ def slices(window: Window) -> Iterator[Window]:
         upper, width = lower, width * _SLICE_GROWTH
 
 
-def slices_upward(window: Window) -> Iterator[Window]:
+def slices_oldest_first(window: Window) -> Iterator[Window]:
     """The same from the other end: oldest first."""
     lower, width = window.from_ns, BUCKET
     while lower < window.to_ns:
@@ -87,9 +87,9 @@ def slices_upward(window: Window) -> Iterator[Window]:
         lower, width = upper, width * _SLICE_GROWTH
 
 
-def _instant(text: str, now_ns: int, path: str, issues: Issues) -> int | None:
+def _parse_bound(text: str, now_ns: int, path: str, issues: Issues) -> int | None:
     try:
-        return parse_instant(text, now_ns)
-    except InstantError as error:
+        return parse_timestamp(text, now_ns)
+    except TimestampError as error:
         issues.add(path, str(error), "format")
         return None

@@ -6,21 +6,23 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from chassis.clickhouse import QueryTooLarge
-from query.asking.instant import format_instant
+from query.asking.instant import format_timestamp
 from query.asking.window import Window
-from query.errors.ids import OccurrencePlace, occurrence_id
+from query.errors.ids import OccurrenceKey, occurrence_id
 from query.errors.shapes import EnvironmentExtent, ErrorGroup, ReleaseExtent, ServiceExtent, SourceExtent
 from query.rows import text_size
-from query.store import Store
-from query.tree import Condition, ErrorFacets, ErrorTraces, LatestErrors
+from query.store import ReadStore
+from query.tree import Condition, ErrorFacets, ErrorTraces, LatestOccurrences
 
-MAX_FACET: Final = 20  # values shown of each kind
-MAX_CELLS: Final = 500_000  # releases by environments, services and sources, of all errors of a page, counted at once
+MAX_FACET_VALUES: Final = 20  # values shown of each kind
+MAX_FACET_COMBINATIONS: Final = (
+    500_000  # releases by environments, services and sources, of all errors of a page, counted at once
+)
 _WHOLE, _RELEASE, _ENVIRONMENT, _SERVICE, _SOURCE = range(5)  # the kinds of `query.sql.errors.facets`
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class OccurrenceFilter:
     """Which occurrences count."""
 
     project_id: int
@@ -44,7 +46,7 @@ class Facet(NamedTuple):
     last_value: str
 
 
-class Latest(NamedTuple):
+class LatestOccurrence(NamedTuple):
     """The latest occurrence of a group."""
 
     fingerprint: bytes
@@ -55,40 +57,48 @@ class Latest(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ErrorGroupRows:
     """The rows about one group."""
 
     facets: tuple[Facet, ...]
-    latest: Latest
+    latest: LatestOccurrence
     traces: int
     traces_exact: bool
     facets_exact: bool
 
     @property
-    def size(self) -> int:
+    def text_bytes(self) -> int:
         """About how many bytes of text it has."""
         return text_size(self.latest) + sum(map(text_size, self.facets))
 
 
-async def read_groups(store: Store, asked: Asked, fingerprints: Sequence[bytes]) -> dict[bytes, Group]:
+async def read_groups(
+    store: ReadStore, occurrence_filter: OccurrenceFilter, fingerprints: Sequence[bytes]
+) -> dict[bytes, ErrorGroupRows]:
     """Those of the groups that have an occurrence. Raises StoreErrors."""
     if not fingerprints:
         return {}
-    about: dict[str, Any] = {"project_id": asked.project_id, "window": asked.window, "conditions": asked.conditions}
-    facets, counted = await _facets(store, ErrorFacets(**about, fingerprints=tuple(fingerprints), limit=MAX_FACET))
+    about: dict[str, Any] = {
+        "project_id": occurrence_filter.project_id,
+        "window": occurrence_filter.window,
+        "conditions": occurrence_filter.conditions,
+    }
+    facets, counted = await _read_facets(
+        store, ErrorFacets(**about, fingerprints=tuple(fingerprints), limit=MAX_FACET_VALUES)
+    )
     if not facets:
         return {}
-    traces, exact = await _traces(store, ErrorTraces(**about, fingerprints=tuple(facets)))
-    latest = await _latest(store, asked, facets)
+    traces, exact = await _read_trace_counts(store, ErrorTraces(**about, fingerprints=tuple(facets)))
+    latest = await _read_latest(store, occurrence_filter, facets)
     # A partition may have been dropped between two reads, and what is gone is not shown.
     return {
-        each: Group(facets[each], latest[each], traces[each], exact, counted or _few(facets[each]))
+        each: ErrorGroupRows(facets[each], latest[each], traces[each], exact, counted or _has_all_values(facets[each]))
         for each in facets
         if each in latest and each in traces
     }
 
 
-def error_group(group: Group) -> dict[str, Any]:
+def error_group_fields(group: ErrorGroupRows) -> dict[str, Any]:
     """The fields of an ErrorGroup."""
     kinds = {kind: tuple(found) for kind, found in groupby(group.facets, lambda facet: facet.kind)}
     (whole,), latest, releases = kinds[_WHOLE], group.latest, kinds[_RELEASE]
@@ -99,7 +109,7 @@ def error_group(group: Group) -> dict[str, Any]:
         **_extent(whole),
         "first_release": releases[0].first_value or None,
         "last_release": releases[0].last_value or None,
-        "latest_occurrence_id": occurrence_id(OccurrencePlace(whole.last_ns, latest.batch_id, latest.row)),
+        "latest_occurrence_id": occurrence_id(OccurrenceKey(whole.last_ns, latest.batch_id, latest.row)),
         "traces": group.traces,
         "traces_exact": group.traces_exact,
         "facets_exact": group.facets_exact,
@@ -113,7 +123,7 @@ def error_group(group: Group) -> dict[str, Any]:
     }
 
 
-def no_occurrences(fingerprint: bytes, type_: str) -> dict[str, Any]:
+def empty_group_fields(fingerprint: bytes, type_: str) -> dict[str, Any]:
     """The fields of an ErrorGroup of which nothing is in the window."""
     absent = ("message", "first_seen", "last_seen", "first_release", "last_release", "latest_occurrence_id")
     return {
@@ -127,35 +137,35 @@ def no_occurrences(fingerprint: bytes, type_: str) -> dict[str, Any]:
     }
 
 
-def shown(group: Group) -> ErrorGroup:
+def to_error_group(group: ErrorGroupRows) -> ErrorGroup:
     """A group as lists show it."""
-    return ErrorGroup(**error_group(group))
+    return ErrorGroup(**error_group_fields(group))
 
 
 def _extent(facet: Facet) -> dict[str, Any]:
     return {
         "count": facet.occurrences,
-        "first_seen": format_instant(facet.first_ns),
-        "last_seen": format_instant(facet.last_ns),
+        "first_seen": format_timestamp(facet.first_ns),
+        "last_seen": format_timestamp(facet.last_ns),
     }
 
 
-async def _facets(store: Store, statement: ErrorFacets) -> tuple[dict[bytes, tuple[Facet, ...]], bool]:
+async def _read_facets(store: ReadStore, statement: ErrorFacets) -> tuple[dict[bytes, tuple[Facet, ...]], bool]:
     """Facets by group, and whether all values were counted: a release of each occurrence would fill the memory."""
     try:
-        rows, exact = await store.rows(statement, max_groups=MAX_CELLS), True
+        rows, exact = await store.rows(statement, max_groups=MAX_FACET_COMBINATIONS), True
     except QueryTooLarge:
         rows, exact = await store.rows(replace(statement, exact=False)), False
     groups = groupby(map(Facet._make, rows), lambda facet: facet.fingerprint)
     return {each: tuple(found) for each, found in groups}, exact
 
 
-def _few(facets: tuple[Facet, ...]) -> bool:
+def _has_all_values(facets: tuple[Facet, ...]) -> bool:
     """Whether all values are shown: nothing is estimated of so few."""
-    return all(facet.values <= MAX_FACET for facet in facets)
+    return all(facet.values <= MAX_FACET_VALUES for facet in facets)
 
 
-async def _traces(store: Store, statement: ErrorTraces) -> tuple[dict[bytes, int], bool]:
+async def _read_trace_counts(store: ReadStore, statement: ErrorTraces) -> tuple[dict[bytes, int], bool]:
     """Traces by group, and whether that is exact: of tens of millions only an estimate has room."""
     try:
         return dict(await store.rows(statement)), True
@@ -163,9 +173,13 @@ async def _traces(store: Store, statement: ErrorTraces) -> tuple[dict[bytes, int
         return dict(await store.rows(replace(statement, exact=False))), False
 
 
-async def _latest(store: Store, asked: Asked, facets: dict[bytes, tuple[Facet, ...]]) -> dict[bytes, Latest]:
+async def _read_latest(
+    store: ReadStore, asked: OccurrenceFilter, facets: dict[bytes, tuple[Facet, ...]]
+) -> dict[bytes, LatestOccurrence]:
     places = tuple((each, found[0].last_ns) for each, found in facets.items())
     times = [time_ns for _, time_ns in places]
     window = Window(min(times), max(times) + 1)
-    statement = LatestErrors(project_id=asked.project_id, window=window, conditions=asked.conditions, places=places)
-    return {row[0]: Latest._make(row) for row in await store.rows(statement)}
+    statement = LatestOccurrences(
+        project_id=asked.project_id, window=window, conditions=asked.conditions, fingerprint_times=places
+    )
+    return {row[0]: LatestOccurrence._make(row) for row in await store.rows(statement)}

@@ -8,27 +8,29 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from chassis.access import reach
+from chassis.access import authorization_context
 from chassis.cursor import CursorSigner
 from chassis.errors import NotFound
-from query.answers import Answers, asker_of
+from query.answers import QueryScheduler, requester_of
 from query.errors import history, listing
-from query.errors.ids import occurrence_place
+from query.errors.ids import parse_occurrence_id
 from query.errors.listing import error_page
-from query.errors.occurrences import occurrence_page, occurrence_record, read_logs, read_occurrence
+from query.errors.occurrences import occurrence_page, occurrence_record, parse_log_limit, read_occurrence
 from query.fields import ERRORS, fingerprint_bytes
-from query.lists.listing import Place, fetch, page_question, plan
-from query.paths import id_of, project_of
-from query.question import Made, Question
-from query.store import Stores
+from query.lists.listing import ListScope, fetch, page_query_key, plan
+from query.paths import get_project_id, parse_path_id
+from query.question import JsonResult, QueryKey
+from query.store import ReadStores
 
 MAX_ID: Final = 64
 
 
-class Errors:
+class ErrorHandlers:
     """The endpoints over each principal's store. JSON is made off the loop, as everywhere in explore."""
 
-    def __init__(self, stores: Stores, answers: Answers, signer: CursorSigner, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, stores: ReadStores, answers: QueryScheduler, signer: CursorSigner, clock: Callable[[], int]
+    ) -> None:
         self._stores = stores
         self._answers = answers
         self._signer = signer
@@ -39,72 +41,75 @@ class Errors:
 
         The error that occurred last comes first, or the most frequent, or the one that began last.
         """
-        place = Place(reach(request).org_id, project_of(request), ERRORS)
+        place = ListScope(authorization_context(request).org_id, get_project_id(request), ERRORS)
         planned = listing.plan(request.query, place, self._signer, self._clock())
 
-        async def make() -> Made:
-            async with self._stores.reading(asker_of(request)) as store:
+        async def make() -> JsonResult:
+            async with self._stores.session(requester_of(request)) as store:
                 page = await listing.fetch(store, self._signer, planned)
-            return Made(await asyncio.to_thread(lambda: msgspec.json.encode(error_page(page))))
+            return JsonResult(await asyncio.to_thread(lambda: msgspec.json.encode(error_page(page))))
 
-        asked, to_ns = replace(planned, now_ns=0), planned.asked.window.to_ns
-        question = Question.of("errors", place.project_id, asked, to_ns=to_ns)
-        return await self._answers.answer(request, question, make)
+        asked, to_ns = replace(planned, now_ns=0), planned.occurrence_filter.window.to_ns
+        question = QueryKey.of("errors", place.project_id, asked, to_ns=to_ns)
+        return await self._answers.respond(request, question, make)
 
     async def group(self, request: web.Request) -> web.StreamResponse:
         """Show one error, and how often it occurred over the window.
 
         An error that did not occur in the window is there with a count of zero.
         """
-        planned = history.plan(request.query, project_of(request), _fingerprint(request), self._clock())
+        planned = history.plan(request.query, get_project_id(request), _fingerprint(request), self._clock())
 
-        async def make() -> Made:
-            async with self._stores.reading(asker_of(request)) as store:
+        async def make() -> JsonResult:
+            async with self._stores.session(requester_of(request)) as store:
                 found = await history.read_history(store, planned)
             if found is None:
                 raise NotFound
-            return Made(msgspec.json.encode(found))
+            return JsonResult(msgspec.json.encode(found))
 
-        asked = planned.asked
-        question = Question.of("error", asked.project_id, planned, to_ns=asked.window.to_ns)
-        return await self._answers.answer(request, question, make)
+        asked = planned.occurrence_filter
+        question = QueryKey.of("error", asked.project_id, planned, to_ns=asked.window.to_ns)
+        return await self._answers.respond(request, question, make)
 
     async def occurrences(self, request: web.Request) -> web.StreamResponse:
         """List the occurrences of an error, newest first.
 
         Every stored occurrence that matches comes exactly once, whatever the ties.
         """
-        project_id, fingerprint = project_of(request), _fingerprint(request)
-        place = Place(reach(request).org_id, project_id, ERRORS, fingerprint=fingerprint)
+        project_id, fingerprint = get_project_id(request), _fingerprint(request)
+        place = ListScope(authorization_context(request).org_id, project_id, ERRORS, fingerprint=fingerprint)
         planned = plan(request.query, place, self._signer, self._clock())
 
-        async def make() -> Made:
-            async with self._stores.reading(asker_of(request)) as store:
+        async def make() -> JsonResult:
+            async with self._stores.session(requester_of(request)) as store:
                 page = await fetch(store, self._signer, planned)
-                if not page.rows and await history.known_type(store, project_id, fingerprint) is None:
+                if not page.rows and await history.find_error_type(store, project_id, fingerprint) is None:
                     raise NotFound
-            return Made(await asyncio.to_thread(lambda: msgspec.json.encode(occurrence_page(page, fingerprint))))
+            return JsonResult(await asyncio.to_thread(lambda: msgspec.json.encode(occurrence_page(page, fingerprint))))
 
-        return await self._answers.answer(request, page_question(planned), make)
+        return await self._answers.respond(request, page_query_key(planned), make)
 
     async def occurrence(self, request: web.Request) -> web.StreamResponse:
         """Show one occurrence with its stack trace, its span and the log records around it.
 
         The records are those of its trace; where that has none, those of its service in its environment.
         """
-        project_id, fingerprint = project_of(request), _fingerprint(request)
-        place, logs = id_of(request, "occurrenceId", MAX_ID, occurrence_place), read_logs(request.query)
+        project_id, fingerprint = get_project_id(request), _fingerprint(request)
+        place, logs = (
+            parse_path_id(request, "occurrenceId", MAX_ID, parse_occurrence_id),
+            parse_log_limit(request.query),
+        )
 
-        async def make() -> Made:
-            async with self._stores.reading(asker_of(request)) as store:
+        async def make() -> JsonResult:
+            async with self._stores.session(requester_of(request)) as store:
                 found = await read_occurrence(store, project_id, fingerprint, place, logs)
             if found is None:
                 raise NotFound
-            return Made(await asyncio.to_thread(lambda: msgspec.json.encode(occurrence_record(found))))
+            return JsonResult(await asyncio.to_thread(lambda: msgspec.json.encode(occurrence_record(found))))
 
-        question = Question.of("occurrence", project_id, fingerprint, place, logs)
-        return await self._answers.answer(request, question, make)
+        question = QueryKey.of("occurrence", project_id, fingerprint, place, logs)
+        return await self._answers.respond(request, question, make)
 
 
 def _fingerprint(request: web.Request) -> bytes:
-    return id_of(request, "fingerprint", MAX_ID, fingerprint_bytes)
+    return parse_path_id(request, "fingerprint", MAX_ID, fingerprint_bytes)

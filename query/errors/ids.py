@@ -7,7 +7,7 @@ from query.asking.instant import MAX_NANOS
 _DIGITS: Final = 40
 
 
-class OccurrencePlace(NamedTuple):
+class OccurrenceKey(NamedTuple):
     """Where an occurrence is stored."""
 
     time_ns: int
@@ -15,17 +15,17 @@ class OccurrencePlace(NamedTuple):
     row: int
 
 
-def occurrence_id(place: OccurrencePlace) -> str:
+def occurrence_id(key: OccurrenceKey) -> str:
     """40 hex digits."""
-    return f"{place.time_ns:016x}{place.batch_id:016x}{place.row:08x}"
+    return f"{key.time_ns:016x}{key.batch_id:016x}{key.row:08x}"
 
 
-def occurrence_place(text: str) -> OccurrencePlace | None:
+def parse_occurrence_id(text: str) -> OccurrenceKey | None:
     """What an id stands for; None for any other text."""
     if len(text) != _DIGITS or not text.isascii() or not text.isalnum():
         return None
     try:
-        place = OccurrencePlace(int(text[:16], 16), int(text[16:32], 16), int(text[32:], 16))
+        place = OccurrenceKey(int(text[:16], 16), int(text[16:32], 16), int(text[32:], 16))
     except ValueError:
         return None
     return place if place.time_ns < MAX_NANOS else None

@@ -7,15 +7,15 @@ from typing import Any, Final
 import msgspec
 
 from chassis.validation import Issues, bounded_int
-from query.asking.instant import format_instant
+from query.asking.instant import format_timestamp
 from query.errors import shapes
-from query.errors.context import Around, log_context, read_around
-from query.errors.ids import OccurrencePlace, occurrence_id
+from query.errors.context import SurroundingLogs, log_context, read_surrounding_logs
+from query.errors.ids import OccurrenceKey, occurrence_id
 from query.fields import SPANS
-from query.lists.listing import Page
-from query.lists.records import StoredEvent, events_of, hex_id, span
-from query.rows import Occurrence
-from query.store import Store
+from query.lists.listing import RowPage
+from query.lists.records import StoredEvent, hex_id, span, span_events
+from query.rows import OccurrenceColumns
+from query.store import ReadStore
 from query.trace.reading import trace_windows
 from query.tree import ErrorRecord, SpanRecords
 
@@ -25,18 +25,18 @@ _EXCEPTION: Final = "exception"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class OccurrenceRows:
     """The rows about one occurrence."""
 
     fingerprint: bytes
-    occurrence: Occurrence
+    occurrence: OccurrenceColumns
     stacktrace: str
     raised_ns: int
     span: tuple[Any, ...] | None
-    around: Around | None
+    surrounding_logs: SurroundingLogs | None
 
 
-def read_logs(query: Mapping[str, str]) -> int:
+def parse_log_limit(query: Mapping[str, str]) -> int:
     """How many log records are wanted on each side. BadRequest outside of the bounds."""
     issues = Issues()
     logs = bounded_int(query, "logs", DEFAULT_LOGS, 1, MAX_LOGS, issues)
@@ -45,43 +45,43 @@ def read_logs(query: Mapping[str, str]) -> int:
 
 
 async def read_occurrence(
-    store: Store, project_id: int, fingerprint: bytes, place: OccurrencePlace, logs: int
-) -> Found | None:
+    store: ReadStore, project_id: int, fingerprint: bytes, key: OccurrenceKey, log_limit: int
+) -> OccurrenceRows | None:
     """One occurrence with what was around it; None for an unknown one. Raises StoreErrors."""
-    rows = await store.rows(ErrorRecord(project_id=project_id, fingerprint=fingerprint, **place._asdict()))
+    rows = await store.rows(ErrorRecord(project_id=project_id, fingerprint=fingerprint, **key._asdict()))
     if not rows:
         return None
     *cells, stacktrace = rows[0]
-    occurrence = Occurrence._make(cells)
+    occurrence = OccurrenceColumns._make(cells)
     its_span = await _read_span(store, project_id, occurrence)
     raised_ns = _raised_ns(occurrence, its_span)
-    around = await read_around(store, project_id, occurrence, raised_ns, logs)
-    return Found(fingerprint, occurrence, stacktrace, raised_ns, its_span, around)
+    around = await read_surrounding_logs(store, project_id, occurrence, raised_ns, log_limit)
+    return OccurrenceRows(fingerprint, occurrence, stacktrace, raised_ns, its_span, around)
 
 
-def occurrence_page(page: Page, fingerprint: bytes) -> shapes.OccurrencePage:
+def occurrence_page(page: RowPage, fingerprint: bytes) -> shapes.OccurrencePage:
     """Rows of OCCURRENCE_SELECT as a page."""
-    data = [shapes.Occurrence(**_fields(Occurrence._make(row), fingerprint)) for row in page.rows]
+    data = [shapes.Occurrence(**_fields(OccurrenceColumns._make(row), fingerprint)) for row in page.rows]
     return shapes.OccurrencePage(data, page.next_cursor, page.next_cursor is not None)
 
 
-def occurrence_record(found: Found) -> shapes.OccurrenceRecord:
+def occurrence_record(found: OccurrenceRows) -> shapes.OccurrenceRecord:
     """The whole occurrence as it is answered."""
     return shapes.OccurrenceRecord(
         **_fields(found.occurrence, found.fingerprint),
         stacktrace=found.stacktrace or None,
-        raised_at=format_instant(found.raised_ns),
+        raised_at=format_timestamp(found.raised_ns),
         span=None if found.span is None else span(found.span),
-        logs=None if found.around is None else log_context(found.around),
+        logs=None if found.surrounding_logs is None else log_context(found.surrounding_logs),
     )
 
 
-def _fields(occurrence: Occurrence, fingerprint: bytes) -> dict[str, Any]:
-    place = OccurrencePlace(occurrence.time_ns, occurrence.batch_id, occurrence.row)
+def _fields(occurrence: OccurrenceColumns, fingerprint: bytes) -> dict[str, Any]:
+    place = OccurrenceKey(occurrence.time_ns, occurrence.batch_id, occurrence.row)
     return {
         "id": occurrence_id(place),
         "fingerprint": fingerprint.hex(),
-        "time": format_instant(occurrence.time_ns),
+        "time": format_timestamp(occurrence.time_ns),
         "type": occurrence.type or None,
         "message": occurrence.message or None,
         "source": occurrence.source,
@@ -93,29 +93,32 @@ def _fields(occurrence: Occurrence, fingerprint: bytes) -> dict[str, Any]:
     }
 
 
-def _raised_ns(occurrence: Occurrence, its_span: tuple[Any, ...] | None) -> int:
+def _raised_ns(occurrence: OccurrenceColumns, its_span: tuple[Any, ...] | None) -> int:
     """The time of the span's event that it was: the occurrence itself has the span's start. Of several events that say
     the same, the first.
     """
     if occurrence.source != "span" or its_span is None:
         return occurrence.time_ns
-    raised = [each for each in events_of(its_span) if each.name == _EXCEPTION and each.time_unix_nano]
+    raised = [each for each in span_events(its_span) if each.name == _EXCEPTION and each.time_unix_nano]
     same = [
-        each for each in raised if _says(each, "type", occurrence.type) and _says(each, "message", occurrence.message)
+        each
+        for each in raised
+        if _has_exception_attribute(each, "type", occurrence.type)
+        and _has_exception_attribute(each, "message", occurrence.message)
     ]
     return next((each.time_unix_nano for each in same or raised), occurrence.time_ns)
 
 
-def _says(event: StoredEvent, name: str, text: str) -> bool:
+def _has_exception_attribute(event: StoredEvent, name: str, text: str) -> bool:
     attributes = msgspec.json.decode(event.attributes, type=dict[str, object])
     return attributes.get(f"{_EXCEPTION}.{name}", "") == text
 
 
-async def _read_span(store: Store, project_id: int, occurrence: Occurrence) -> tuple[Any, ...] | None:
+async def _read_span(store: ReadStore, project_id: int, occurrence: OccurrenceColumns) -> tuple[Any, ...] | None:
     """The row of the span that it names, the earliest of those that share the id."""
     if not any(occurrence.trace_id) or not any(occurrence.span_id):
         return None
-    window = (await trace_windows(store, project_id, occurrence.trace_id)).get(SPANS.code)
+    window = (await trace_windows(store, project_id, occurrence.trace_id)).get(SPANS.trace_index_code)
     if window is None:
         return None
     statement = SpanRecords(

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 
 from query.fields import SOURCES
-from query.formats import Count, Instant, Range, SpanId, TraceId
+from query.formats import Count, Range, SpanId, Timestamp, TraceId
 from query.lists.shapes import Log, Span
 
 Fingerprint = Annotated[
@@ -31,8 +31,8 @@ class Extent(msgspec.Struct, rename="camel"):
     """How often, and between which times, in the window."""
 
     count: Count
-    first_seen: Instant
-    last_seen: Instant
+    first_seen: Timestamp
+    last_seen: Timestamp
 
 
 class ReleaseExtent(Extent, rename="camel"):
@@ -66,8 +66,8 @@ class ErrorGroup(msgspec.Struct, rename="camel"):
     type: _Type
     message: _Message
     count: Annotated[int, msgspec.Meta(ge=0, description="Stored occurrences.")]
-    first_seen: Annotated[Instant | None, msgspec.Meta(description="In the window; null: not at all.")]
-    last_seen: Annotated[Instant | None, msgspec.Meta(description="In the window; null: not at all.")]
+    first_seen: Annotated[Timestamp | None, msgspec.Meta(description="In the window; null: not at all.")]
+    last_seen: Annotated[Timestamp | None, msgspec.Meta(description="In the window; null: not at all.")]
     first_release: Annotated[str | None, msgspec.Meta(description="The release that had it first.")]
     last_release: Annotated[str | None, msgspec.Meta(description="The release that had it last.")]
     latest_occurrence_id: OccurrenceId | None
@@ -126,7 +126,7 @@ class Occurrence(msgspec.Struct, rename="camel"):
 
     id: OccurrenceId
     fingerprint: Fingerprint
-    time: Annotated[Instant, msgspec.Meta(description="Of the log record that carried it, or the start of its span.")]
+    time: Annotated[Timestamp, msgspec.Meta(description="Of the log record that carried it, or the start of its span.")]
     type: _Type
     message: Annotated[str | None, msgspec.Meta(description="`exception.message`.")]
     source: _Source
@@ -171,7 +171,7 @@ class OccurrenceRecord(Occurrence, rename="camel"):
 
     stacktrace: Annotated[str | None, msgspec.Meta(description="`exception.stacktrace`, as it was sent.")]
     raised_at: Annotated[
-        Instant, msgspec.Meta(description="Time of the event, where it is one of a span; else `time`.")
+        Timestamp, msgspec.Meta(description="Time of the event, where it is one of a span; else `time`.")
     ]
     span: Annotated[
         Span | None, msgspec.Meta(description="The span it belongs to; null: there is none, or none stored.")

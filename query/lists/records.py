@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from query.asking.instant import format_instant, format_millis
+from query.asking.instant import format_millis, format_timestamp
 from query.fields import SPAN_KINDS, STATUS_CODES
 from query.lists.shapes import (
     TIME_SOURCES,
@@ -19,14 +19,14 @@ from query.lists.shapes import (
     SpanPage,
     SpanRecord,
 )
-from query.rows import Carried, LogCore, Origin, SpanCore, SpanExtra
-from query.values import json_value, listed, merged
+from query.rows import AttributeColumns, LogColumns, ResourceScopeColumns, SpanColumns, SpanRecordColumns
+from query.values import decode_attribute_list, json_value, merged_attributes
 
-_CORE: Final = len(SpanCore._fields)
-_CARRIED: Final = _CORE + len(Carried._fields)
-_ORIGIN: Final = _CARRIED + len(Origin._fields)
-_LOG_CORE: Final = len(LogCore._fields)
-_LOG_CARRIED: Final = _LOG_CORE + len(Carried._fields)
+_SPAN_END: Final = len(SpanColumns._fields)
+_ATTRIBUTES_END: Final = _SPAN_END + len(AttributeColumns._fields)
+_RESOURCE_SCOPE_END: Final = _ATTRIBUTES_END + len(ResourceScopeColumns._fields)
+_LOG_END: Final = len(LogColumns._fields)
+_LOG_ATTRIBUTES_END: Final = _LOG_END + len(AttributeColumns._fields)
 
 
 class StoredEvent(msgspec.Struct, rename="camel"):
@@ -47,48 +47,56 @@ class _StoredLink(msgspec.Struct, rename="camel"):
     flags: int
 
 
-_EVENTS: Final = msgspec.json.Decoder(list[StoredEvent])
-_LINKS: Final = msgspec.json.Decoder(list[_StoredLink])
+_EVENTS_DECODER: Final = msgspec.json.Decoder(list[StoredEvent])
+_LINKS_DECODER: Final = msgspec.json.Decoder(list[_StoredLink])
 
 
 def span(row: Sequence[Any]) -> Span:
     """A row of SPAN_SELECT."""
-    return Span(**_span_fields(SpanCore._make(row[:_CORE]), Carried._make(row[_CORE:_CARRIED])))
+    return Span(
+        **_span_fields(SpanColumns._make(row[:_SPAN_END]), AttributeColumns._make(row[_SPAN_END:_ATTRIBUTES_END]))
+    )
 
 
 def span_record(row: Sequence[Any]) -> SpanRecord:
     """A row of RECORD_SELECT."""
-    carried, origin = Carried._make(row[_CORE:_CARRIED]), Origin._make(row[_CARRIED:_ORIGIN])
-    extra = SpanExtra._make(row[_ORIGIN:])
+    carried, origin = (
+        AttributeColumns._make(row[_SPAN_END:_ATTRIBUTES_END]),
+        ResourceScopeColumns._make(row[_ATTRIBUTES_END:_RESOURCE_SCOPE_END]),
+    )
+    extra = SpanRecordColumns._make(row[_RESOURCE_SCOPE_END:])
     return SpanRecord(
-        **_span_fields(SpanCore._make(row[:_CORE]), carried),
+        **_span_fields(SpanColumns._make(row[:_SPAN_END]), carried),
         trace_state=extra.trace_state or None,
         flags=extra.flags,
         dropped_attributes_count=origin.dropped_attributes_count,
-        events=[_event(each) for each in events_of(row)],
+        events=[_event(each) for each in span_events(row)],
         dropped_events_count=extra.dropped_events_count,
-        links=[_link(each) for each in _LINKS.decode(extra.links)] if extra.links else [],
+        links=[_link(each) for each in _LINKS_DECODER.decode(extra.links)] if extra.links else [],
         dropped_links_count=extra.dropped_links_count,
         resource=_resource(carried, origin),
         scope=_scope(carried, origin),
     )
 
 
-def events_of(row: Sequence[Any]) -> list[StoredEvent]:
+def span_events(row: Sequence[Any]) -> list[StoredEvent]:
     """The events of a row of RECORD_SELECT."""
-    events = SpanExtra._make(row[_ORIGIN:]).events
-    return _EVENTS.decode(events) if events else []
+    events = SpanRecordColumns._make(row[_RESOURCE_SCOPE_END:]).events
+    return _EVENTS_DECODER.decode(events) if events else []
 
 
 def log(row: Sequence[Any]) -> Log:
     """A row of LOG_SELECT."""
-    core = LogCore._make(row[:_LOG_CORE])
-    carried, origin = Carried._make(row[_LOG_CORE:_LOG_CARRIED]), Origin._make(row[_LOG_CARRIED:])
+    core = LogColumns._make(row[:_LOG_END])
+    carried, origin = (
+        AttributeColumns._make(row[_LOG_END:_LOG_ATTRIBUTES_END]),
+        ResourceScopeColumns._make(row[_LOG_ATTRIBUTES_END:]),
+    )
     return Log(
         id=f"{core.batch_id:016x}-{core.row}",
-        time=format_instant(core.time_ns),
+        time=format_timestamp(core.time_ns),
         time_source=TIME_SOURCES[core.time_source],
-        observed_time=format_instant(core.observed_ns) if core.observed_ns else None,
+        observed_time=format_timestamp(core.observed_ns) if core.observed_ns else None,
         trace_id=hex_id(core.trace_id),
         span_id=hex_id(core.span_id),
         flags=core.flags,
@@ -99,7 +107,7 @@ def log(row: Sequence[Any]) -> Log:
         environment=carried.environment,
         release=carried.release or None,
         service_name=carried.service_name or None,
-        attributes=merged(carried),
+        attributes=merged_attributes(carried),
         dropped_attributes_count=origin.dropped_attributes_count,
         resource=_resource(carried, origin),
         scope=_scope(carried, origin),
@@ -121,7 +129,7 @@ def hex_id(value: bytes) -> str | None:
     return value.hex() if any(value) else None
 
 
-def _span_fields(core: SpanCore, carried: Carried) -> dict[str, Any]:
+def _span_fields(core: SpanColumns, carried: AttributeColumns) -> dict[str, Any]:
     trace_id, span_id = core.trace_id.hex(), core.span_id.hex()
     return {
         "id": f"{trace_id}-{span_id}",
@@ -130,33 +138,33 @@ def _span_fields(core: SpanCore, carried: Carried) -> dict[str, Any]:
         "parent_span_id": hex_id(core.parent_span_id),
         "name": core.name,
         "kind": SPAN_KINDS[core.kind],
-        "start_time": format_instant(core.start_ns),
+        "start_time": format_timestamp(core.start_ns),
         # The end is shown as it was sent, also before the start; only the duration is not negative.
-        "end_time": format_instant(core.start_ns + core.duration_ns),
+        "end_time": format_timestamp(core.start_ns + core.duration_ns),
         "duration_ms": msgspec.Raw(format_millis(max(core.duration_ns, 0))),
         "status_code": STATUS_CODES[core.status_code],
         "status_message": core.status_message or None,
         "environment": carried.environment,
         "release": carried.release or None,
         "service_name": carried.service_name or None,
-        "attributes": merged(carried),
+        "attributes": merged_attributes(carried),
     }
 
 
-def _resource(carried: Carried, origin: Origin) -> Resource:
+def _resource(carried: AttributeColumns, origin: ResourceScopeColumns) -> Resource:
     return Resource(
-        attributes=listed(carried.resource),
+        attributes=decode_attribute_list(carried.resource),
         dropped_attributes_count=origin.resource_dropped_attributes_count,
         schema_url=origin.resource_schema_url or None,
         entity_refs=msgspec.Raw(origin.entity_refs or "[]"),
     )
 
 
-def _scope(carried: Carried, origin: Origin) -> InstrumentationScope:
+def _scope(carried: AttributeColumns, origin: ResourceScopeColumns) -> InstrumentationScope:
     return InstrumentationScope(
         name=carried.scope_name or None,
         version=carried.scope_version or None,
-        attributes=listed(carried.scope),
+        attributes=decode_attribute_list(carried.scope),
         dropped_attributes_count=origin.scope_dropped_attributes_count,
         schema_url=origin.scope_schema_url or None,
     )
@@ -164,7 +172,7 @@ def _scope(carried: Carried, origin: Origin) -> InstrumentationScope:
 
 def _event(stored: StoredEvent) -> SpanEvent:
     return SpanEvent(
-        time=format_instant(stored.time_unix_nano),
+        time=format_timestamp(stored.time_unix_nano),
         name=stored.name,
         attributes=stored.attributes,
         dropped_attributes_count=stored.dropped_attributes_count,

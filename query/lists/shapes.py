@@ -7,15 +7,15 @@ import msgspec
 from query.formats import (
     Attributes,
     Count,
-    Instant,
-    Kind,
     MergedAttributes,
     Millis,
     RawAttributes,
     SpanId,
+    SpanKind,
     StatusCode,
+    Timestamp,
     TraceId,
-    raw,
+    raw_json,
 )
 
 TIME_SOURCES: Final = ("time", "observedTime", "receiveTime")
@@ -36,9 +36,9 @@ class Span(msgspec.Struct, rename="camel"):
     span_id: SpanId
     parent_span_id: Annotated[SpanId | None, msgspec.Meta(description="Null for the root of a trace.")]
     name: str
-    kind: Kind
-    start_time: Instant
-    end_time: Annotated[Instant, msgspec.Meta(description="As it was sent, also before the start.")]
+    kind: SpanKind
+    start_time: Timestamp
+    end_time: Annotated[Timestamp, msgspec.Meta(description="As it was sent, also before the start.")]
     duration_ms: Millis
     status_code: StatusCode
     status_message: _OptionalText
@@ -54,7 +54,7 @@ class Resource(msgspec.Struct, rename="camel"):
     attributes: Attributes
     dropped_attributes_count: _Dropped
     schema_url: _OptionalText
-    entity_refs: Annotated[msgspec.Raw, raw("Which attributes identify the entity.", type="array")]
+    entity_refs: Annotated[msgspec.Raw, raw_json("Which attributes identify the entity.", type="array")]
 
 
 class InstrumentationScope(msgspec.Struct, rename="camel"):
@@ -70,7 +70,7 @@ class InstrumentationScope(msgspec.Struct, rename="camel"):
 class SpanEvent(msgspec.Struct, rename="camel"):
     """An event of a span."""
 
-    time: Instant
+    time: Timestamp
     name: str
     attributes: RawAttributes
     dropped_attributes_count: _Dropped
@@ -105,7 +105,7 @@ class Log(msgspec.Struct, rename="camel"):
     """A log record, whole."""
 
     id: str
-    time: Instant
+    time: Timestamp
     time_source: Annotated[
         str,
         msgspec.Meta(
@@ -113,7 +113,7 @@ class Log(msgspec.Struct, rename="camel"):
             extra_json_schema={"enum": list(TIME_SOURCES)},
         ),
     ]
-    observed_time: Annotated[Instant | None, msgspec.Meta(description="When a collector saw it.")]
+    observed_time: Annotated[Timestamp | None, msgspec.Meta(description="When a collector saw it.")]
     trace_id: Annotated[TraceId | None, msgspec.Meta(description="The trace that it belongs to.")]
     span_id: Annotated[SpanId | None, msgspec.Meta(description="The span that it belongs to.")]
     flags: Count

@@ -17,7 +17,7 @@ skip nothing.
 """
 
 from query.sql.bindings import Query
-from query.sql.statements import emit, pattern_probe
-from query.sql.values import names
+from query.sql.statements import emit, regex_probe
+from query.sql.values import attribute_names
 
-__all__ = ["Query", "emit", "names", "pattern_probe"]
+__all__ = ["Query", "attribute_names", "emit", "regex_probe"]

@@ -10,15 +10,15 @@ spans, and what its figure and the group's are made of, is `query.sql.figures`.
 from typing import Final
 
 from query.asking.window import Window
-from query.fields import SPANS, Field, Form
+from query.fields import SPANS, ColumnKind, Field
 from query.sql.bindings import Bindings, Query
-from query.sql.clauses import project, within
+from query.sql.clauses import project_predicate, time_predicates
 from query.sql.conditions import condition_sql
-from query.sql.figures import Figure, figure_of
-from query.sql.values import ALWAYS, field_value, value_of
-from query.tree import Aggregation, GroupKey, GroupRanking, GroupSeries, SpanCount, Steps, Subject
+from query.sql.figures import AggregateSql, aggregate_sql
+from query.sql.values import ALWAYS, field_sql, value_sql
+from query.tree import Aggregation, GroupKey, GroupRanking, GroupSeries, SpanCount, Subject, TimeBuckets
 
-_OfGroups = Aggregation | GroupRanking | GroupSeries
+_GroupedStatement = Aggregation | GroupRanking | GroupSeries
 
 _ONE_GROUP: Final = "0"
 
@@ -26,9 +26,9 @@ _ONE_GROUP: Final = "0"
 def span_count(statement: SpanCount) -> Query:
     """One row: (spans,). Whole buckets are counted by the index alone."""
     bindings = Bindings()
-    mine = project(statement, bindings)
-    parts = [_buckets(statement.whole, bindings)] if statement.whole is not None else []
-    parts += [" AND ".join(within(SPANS, edge, bindings)) for edge in statement.edges]
+    mine = project_predicate(statement, bindings)
+    parts = [_whole_buckets(statement.whole_buckets, bindings)] if statement.whole_buckets is not None else []
+    parts += [" AND ".join(time_predicates(SPANS, edge, bindings)) for edge in statement.partial_buckets]
     counts = "\nUNION ALL ".join(f"SELECT count() AS spans FROM spans WHERE {mine} AND {part}" for part in parts)
     return _query(f"SELECT sum(spans) FROM (\n{counts})\n", bindings)
 
@@ -39,44 +39,52 @@ def aggregation(statement: Aggregation) -> Query:
 
     A group is as its column holds it (for attributes a text or NULL), durations are nanoseconds.
     """
-    bindings = Bindings(statement.known)
-    figure = figure_of(statement.fn, statement.subject, bindings, mergeable=True)
-    cells = _cells(statement, figure, (_key(statement.group_by, bindings), _step(statement.steps, bindings)), bindings)
-    noticed = _noticed("max(max(overlooked)) OVER ()", bindings)
-    sql = f"""SELECT grp, sum(n) AS spans, {figure.of_group} AS figure,
-  groupArray((step, n, {figure.of_cell})) AS steps, count() OVER () AS groups{noticed}
+    bindings = Bindings(statement.existing_attributes)
+    figure = aggregate_sql(statement.fn, statement.subject, bindings, mergeable=True)
+    cells = _bucket_aggregates(
+        statement,
+        figure,
+        (_group_key(statement.group_by, bindings), _bucket_index(statement.buckets, bindings)),
+        bindings,
+    )
+    noticed = _recheck_column("max(max(overlooked)) OVER ()", bindings)
+    sql = f"""SELECT grp, sum(n) AS spans, {figure.group_value} AS figure,
+  groupArray((step, n, {figure.bucket_value})) AS steps, count() OVER () AS groups{noticed}
 FROM (
 {cells}
 GROUP BY grp, step)
 GROUP BY grp
-{_first(statement, bindings)}"""
+{_order_and_limit(statement, bindings)}"""
     return _query(sql, bindings)
 
 
 def group_ranking(statement: GroupRanking) -> Query:
     """Rows: (group, spans, figure, groups in all), ordered likewise."""
-    bindings = Bindings(statement.known)
-    figure = figure_of(statement.fn, statement.subject, bindings)
-    cells = _cells(statement, figure, (_key(statement.group_by, bindings),), bindings)
-    noticed = _noticed("max(overlooked) OVER ()", bindings)
-    sql = f"""SELECT grp, n, {figure.of_cell} AS figure, count() OVER () AS groups{noticed}
+    bindings = Bindings(statement.existing_attributes)
+    figure = aggregate_sql(statement.fn, statement.subject, bindings)
+    cells = _bucket_aggregates(statement, figure, (_group_key(statement.group_by, bindings),), bindings)
+    noticed = _recheck_column("max(overlooked) OVER ()", bindings)
+    sql = f"""SELECT grp, n, {figure.bucket_value} AS figure, count() OVER () AS groups{noticed}
 FROM (
 {cells}
 GROUP BY grp)
-{_first(statement, bindings)}"""
+{_order_and_limit(statement, bindings)}"""
     return _query(sql, bindings)
 
 
 def group_series(statement: GroupSeries) -> Query:
     """Rows: (group, steps as (number, spans, figure)), in no order."""
-    bindings = Bindings(statement.known)
-    figure = figure_of(statement.fn, statement.subject, bindings)
-    key = _key(statement.group_by, bindings)
-    cells = _cells(statement, figure, (key, _step(statement.steps, bindings)), bindings)
+    bindings = Bindings(statement.existing_attributes)
+    figure = aggregate_sql(statement.fn, statement.subject, bindings)
+    key = _group_key(statement.group_by, bindings)
+    cells = _bucket_aggregates(statement, figure, (key, _bucket_index(statement.buckets, bindings)), bindings)
     if statement.groups:
-        among = _among(key, statement.groups, bindings)
-        cells += f"\n  AND ({among} OR {bindings.guard})" if bindings.guard else f"\n  AND ({among})"
-    sql = f"""SELECT grp, groupArray((step, n, {figure.of_cell})) AS steps{_noticed("max(overlooked)", bindings)}
+        among = _in_groups(key, statement.groups, bindings)
+        cells += (
+            f"\n  AND ({among} OR {bindings.recheck_condition})" if bindings.recheck_condition else f"\n  AND ({among})"
+        )
+    recheck = _recheck_column("max(overlooked)", bindings)
+    sql = f"""SELECT grp, groupArray((step, n, {figure.bucket_value})) AS steps{recheck}
 FROM (
 {cells}
 GROUP BY grp, step)
@@ -85,60 +93,62 @@ GROUP BY grp
     return _query(sql, bindings)
 
 
-def _cells(statement: _OfGroups, figure: Figure, keys: tuple[str, ...], bindings: Bindings) -> str:
+def _bucket_aggregates(
+    statement: _GroupedStatement, figure: AggregateSql, keys: tuple[str, ...], bindings: Bindings
+) -> str:
     """Rows: (grp, step where it is one of the keys, n, what the figure keeps of a cell); without GROUP BY."""
-    where = [project(statement, bindings), *within(SPANS, statement.window, bindings)]
+    where = [project_predicate(statement, bindings), *time_predicates(SPANS, statement.window, bindings)]
     where += [condition_sql(condition, bindings) for condition in statement.conditions]
     columns = [f"{key} AS {name}" for key, name in zip(keys, ("grp", "step"), strict=False)]
-    columns += ["count() AS n", *figure.kept]
-    if bindings.guard:
-        columns.append(f"max({bindings.guard}) AS overlooked")
+    columns += ["count() AS n", *figure.state_columns]
+    if bindings.recheck_condition:
+        columns.append(f"max({bindings.recheck_condition}) AS overlooked")
     shown = ",\n  ".join(columns)
     return f"SELECT {shown}\nFROM spans\nWHERE " + "\n  AND ".join(where)
 
 
-def _first(statement: Aggregation | GroupRanking, bindings: Bindings) -> str:
+def _order_and_limit(statement: Aggregation | GroupRanking, bindings: Bindings) -> str:
     limit = bindings.uint64(statement.limit)
-    return f"ORDER BY figure DESC NULLS LAST, {_order(statement.group_by)}\nLIMIT {limit}\n"
+    return f"ORDER BY figure DESC NULLS LAST, {_group_order(statement.group_by)}\nLIMIT {limit}\n"
 
 
-def _noticed(overlooked: str, bindings: Bindings) -> str:
+def _recheck_column(overlooked: str, bindings: Bindings) -> str:
     """The last column of a guarded statement."""
-    return f",\n  {overlooked}" if bindings.guard else ""
+    return f",\n  {overlooked}" if bindings.recheck_condition else ""
 
 
 def _query(sql: str, bindings: Bindings) -> Query:
-    return Query(sql, bindings.used(sql), guarded=bindings.guard is not None)
+    return Query(sql, bindings.used_parameters(sql), needs_recheck=bindings.recheck_condition is not None)
 
 
-def _key(subject: Subject | None, bindings: Bindings) -> str:
+def _group_key(subject: Subject | None, bindings: Bindings) -> str:
     """Told apart by as few bytes as possible; a text of an attribute is NULL where there is none, for "" is one."""
     if subject is None:
         return _ONE_GROUP
     if not isinstance(subject, Field):
-        value = value_of(subject, bindings)
+        value = value_sql(subject, bindings)
         return value.text if value.present == ALWAYS else f"if({value.present}, {value.text}, NULL)"
-    match subject.form:
-        case Form.DURATION:
+    match subject.kind:
+        case ColumnKind.DURATION:
             return f"greatest({subject.column}, 0)"
-        case Form.INSTANT:
+        case ColumnKind.TIMESTAMP:
             return f"toUnixTimestamp64Nano({subject.column})"
     return subject.column
 
 
-def _order(subject: Subject | None) -> str:
+def _group_order(subject: Subject | None) -> str:
     """By the bytes of the text that is shown, an absent group last."""
     if not isinstance(subject, Field):
         return "grp ASC NULLS LAST"
-    match subject.form:
-        case Form.DURATION | Form.NAMES:
-            return field_value(subject).text.replace(subject.column, "grp")
+    match subject.kind:
+        case ColumnKind.DURATION | ColumnKind.ENUM:
+            return field_sql(subject).text.replace(subject.column, "grp")
     # Instants and ids are ordered as their texts are.
-    absent = f"NOT ({field_value(subject).present.replace(subject.column, 'grp')}), " if subject.optional else ""
+    absent = f"NOT ({field_sql(subject).present.replace(subject.column, 'grp')}), " if subject.optional else ""
     return f"{absent}grp"
 
 
-def _among(key: str, groups: tuple[GroupKey, ...], bindings: Bindings) -> str:
+def _in_groups(key: str, groups: tuple[GroupKey, ...], bindings: Bindings) -> str:
     texts = tuple(each for each in groups if isinstance(each, str))
     integers = tuple(each for each in groups if isinstance(each, int))
     ids = [bindings.id(each) for each in groups if isinstance(each, bytes)]
@@ -154,11 +164,11 @@ def _among(key: str, groups: tuple[GroupKey, ...], bindings: Bindings) -> str:
     return " OR ".join(tests)
 
 
-def _step(steps: Steps, bindings: Bindings) -> str:
-    since = f"toUnixTimestamp64Nano({SPANS.time}) - {bindings.int64(steps.origin_ns)}"
+def _bucket_index(steps: TimeBuckets, bindings: Bindings) -> str:
+    since = f"toUnixTimestamp64Nano({SPANS.time_column}) - {bindings.int64(steps.origin_ns)}"
     return f"toUInt16(intDiv({since}, {bindings.int64(steps.width_ns)}))"
 
 
-def _buckets(whole: Window, bindings: Bindings) -> str:
-    bucket = f"toStartOfFiveMinutes({SPANS.time})"
+def _whole_buckets(whole: Window, bindings: Bindings) -> str:
+    bucket = f"toStartOfFiveMinutes({SPANS.time_column})"
     return f"{bucket} >= {bindings.bucket(whole.from_ns)} AND {bucket} <= {bindings.bucket(whole.to_ns - 1)}"

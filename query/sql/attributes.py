@@ -13,12 +13,12 @@ from query.asking.filters import MAX_KEY
 from query.asking.window import Window
 from query.fields import SPANS
 from query.sql.bindings import Bindings, Query
-from query.sql.clauses import project, select, within
-from query.sql.values import value_of
-from query.tree import AttributeKeys, CarriedLists, NotFinite, RolledUpKeys, Tally
+from query.sql.clauses import project_predicate, select, time_predicates
+from query.sql.values import value_sql
+from query.tree import AttributeKeys, DistinctAttributeSets, NonFiniteCounts, PresenceCounts, RollupKeys
 
-_LISTS: Final = "attribute_types, resource, scope, scope_name, scope_version"
-_NOT_FINITE: Final = "('NaN', 'Infinity', '-Infinity')"
+_LIST_COLUMNS: Final = "attribute_types, resource, scope, scope_name, scope_version"
+_NON_FINITE: Final = "('NaN', 'Infinity', '-Infinity')"
 _RESOURCE: Final = "resource."
 _UNNAMED: Final = f"unhex('{UNNAMED_KEYS.hex()}')"
 _MAX_ESTIMATED: Final = 65_536  # as many as ClickHouse does
@@ -27,7 +27,7 @@ _MAX_ESTIMATED: Final = 65_536  # as many as ClickHouse does
 def attribute_keys(statement: AttributeKeys) -> Query:
     """Rows of name, spans that carry it, those where it is a number, and the same two of `resource.<name>`."""
     bindings = Bindings()
-    parts = "\nUNION ALL\n".join(_parts(statement, bindings))
+    parts = "\nUNION ALL\n".join(_key_count_selects(statement, bindings))
     own = "(key, spans, numbers, 0, 0)"
     beneath = f"(substring(key, {len(_RESOURCE) + 1}), 0, 0, spans, numbers)"
     sql = (
@@ -39,64 +39,68 @@ def attribute_keys(statement: AttributeKeys) -> Query:
         "ORDER BY carried + beneath DESC, name\n"
         f"LIMIT {bindings.uint64(statement.limit)}\n"
     )
-    return Query(sql, bindings.used(sql))
+    return Query(sql, bindings.used_parameters(sql))
 
 
-def rolled_up_keys(statement: RolledUpKeys) -> Query:
+def rollup_keys(statement: RollupKeys) -> Query:
     """Rows: (key, spans that carry it, those where it is a number); under '' what has no name in the roll-up."""
     bindings = Bindings()
-    where = [project(statement, bindings), *_buckets(statement.whole, bindings), "key != ''"]
+    where = [project_predicate(statement, bindings), *_buckets(statement.whole_buckets, bindings), "key != ''"]
     columns = (f"if(key = {_UNNAMED}, '', toString(key)) AS name", "sum(spans)", "sum(numeric)")
     tail = ("GROUP BY key", f"LIMIT {bindings.uint64(statement.limit)}")
     return select(columns, "attribute_keys", where, tail, bindings)
 
 
-def carried_lists(statement: CarriedLists) -> Query:
+def distinct_attribute_sets(statement: DistinctAttributeSets) -> Query:
     """Rows: (attribute_types, resource, scope, whether the scope has a name, and a version, spans); resource and scope
     without the texts of their values, so that thousands of hosts are as few lists as they have kinds.
     """
     bindings = Bindings()
-    where = [project(statement, bindings), _within_any(statement.windows, bindings)]
-    types = [f"{_without_texts(column, bindings)} AS {column}_types" for column in ("resource", "scope")]
+    where = [project_predicate(statement, bindings), _in_any_window(statement.windows, bindings)]
+    types = [f"{_types_only(column, bindings)} AS {column}_types" for column in ("resource", "scope")]
     columns = ("attribute_types", *types, "scope_name != '' AS named", "scope_version != '' AS versioned", "count()")
     tail = ("GROUP BY attribute_types, resource_types, scope_types, named, versioned",)
-    return select(columns, SPANS.table, where, tail, bindings)
+    return select(columns, SPANS.name, where, tail, bindings)
 
 
-def not_finite(statement: NotFinite) -> Query:
+def non_finite_counts(statement: NonFiniteCounts) -> Query:
     """Rows: (key, spans). The Map is read only where a span has doubles."""
     bindings = Bindings()
-    where = [project(statement, bindings), _within_any(statement.windows, bindings), _has_doubles(bindings)]
-    columns = (f"{_keys_not_finite(bindings)} AS name", "count()")
-    return select(columns, SPANS.table, where, ("GROUP BY name",), bindings)
+    where = [
+        project_predicate(statement, bindings),
+        _in_any_window(statement.windows, bindings),
+        _has_doubles(bindings),
+    ]
+    columns = (f"{_non_finite_keys(bindings)} AS name", "count()")
+    return select(columns, SPANS.name, where, ("GROUP BY name",), bindings)
 
 
-def tally(statement: Tally) -> Query:
+def presence_counts(statement: PresenceCounts) -> Query:
     """One row: all spans, then for each of `present` those where it is there, for each of `numbers` where it is one."""
     bindings = Bindings()
     columns = ["count()"]
-    columns += [f"countIf({value_of(subject, bindings).present})" for subject in statement.present]
-    columns += [f"countIf({value_of(subject, bindings).numeric})" for subject in statement.numbers]
-    where = [project(statement, bindings), *within(SPANS, statement.window, bindings)]
-    return select(columns, SPANS.table, where, (), bindings)
+    columns += [f"countIf({value_sql(subject, bindings).present})" for subject in statement.present]
+    columns += [f"countIf({value_sql(subject, bindings).numeric})" for subject in statement.numbers]
+    where = [project_predicate(statement, bindings), *time_predicates(SPANS, statement.window, bindings)]
+    return select(columns, SPANS.name, where, (), bindings)
 
 
-def _parts(statement: AttributeKeys, bindings: Bindings) -> Iterator[str]:
+def _key_count_selects(statement: AttributeKeys, bindings: Bindings) -> Iterator[str]:
     """What is added up: rows of key, spans and numbers."""
-    mine = project(statement, bindings)
-    if statement.whole is not None:
-        yield _rolled_up(mine, statement.whole, statement.limit if statement.of_many else 0, bindings)
-    if statement.edges:
-        where = f"{mine} AND {_within_any(statement.edges, bindings)}"
-        yield _carried(where, bindings)
-        yield _not_finite(where, bindings)
+    mine = project_predicate(statement, bindings)
+    if statement.whole_buckets is not None:
+        yield _rollup_select(mine, statement.whole_buckets, statement.limit if statement.estimated else 0, bindings)
+    if statement.partial_buckets:
+        where = f"{mine} AND {_in_any_window(statement.partial_buckets, bindings)}"
+        yield _list_keys_select(where, bindings)
+        yield _non_finite_select(where, bindings)
 
 
-def _within_any(windows: tuple[Window, ...], bindings: Bindings) -> str:
-    return "(" + " OR ".join(f"({' AND '.join(within(SPANS, each, bindings))})" for each in windows) + ")"
+def _in_any_window(windows: tuple[Window, ...], bindings: Bindings) -> str:
+    return "(" + " OR ".join(f"({' AND '.join(time_predicates(SPANS, each, bindings))})" for each in windows) + ")"
 
 
-def _rolled_up(mine: str, whole: Window, most: int, bindings: Bindings) -> str:
+def _rollup_select(mine: str, whole: Window, most: int, bindings: Bindings) -> str:
     """Of `most` keys (0: of all). Which are the most frequent is estimated with three counters for each of them."""
     where = " AND ".join((mine, *_buckets(whole, bindings), f"attribute_keys.key != {_UNNAMED}"))
     among = ""
@@ -114,7 +118,7 @@ def _buckets(whole: Window, bindings: Bindings) -> tuple[str, str]:
     return f"bucket >= {bindings.bucket(whole.from_ns)}", f"bucket <= {bindings.bucket(whole.to_ns - 1)}"
 
 
-def _carried(where: str, bindings: Bindings) -> str:
+def _list_keys_select(where: str, bindings: Bindings) -> str:
     """Every list is taken apart once for all spans that share it. Of equal names the first counts, as in the API."""
     found = ",\n    ".join(
         (
@@ -128,43 +132,43 @@ def _carried(where: str, bindings: Bindings) -> str:
     return (
         "SELECT entry.1 AS key, toInt64(sum(rows)) AS spans, toInt64(sum(rows * entry.2)) AS numbers\n"
         f"FROM (SELECT arrayConcat(\n    {found}) AS found, rows\n"
-        f"FROM (SELECT {_LISTS}, count() AS rows FROM spans\nWHERE {where}\nGROUP BY {_LISTS}))\n"
+        f"FROM (SELECT {_LIST_COLUMNS}, count() AS rows FROM spans\nWHERE {where}\nGROUP BY {_LIST_COLUMNS}))\n"
         "ARRAY JOIN arrayFilter((each, n) -> indexOf(found.1, each.1) = n, found, arrayEnumerate(found)) AS entry\n"
         "GROUP BY key"
     )
 
 
-def _not_finite(where: str, bindings: Bindings) -> str:
+def _non_finite_select(where: str, bindings: Bindings) -> str:
     """A list of types does not tell a finite double from another: those that are not are taken off again."""
     return (
-        f"SELECT {_keys_not_finite(bindings)} AS key, 0 AS spans, -1 AS numbers\n"
+        f"SELECT {_non_finite_keys(bindings)} AS key, 0 AS spans, -1 AS numbers\n"
         f"FROM spans WHERE {where} AND {_has_doubles(bindings)}"
     )
 
 
 def _has_doubles(bindings: Bindings) -> str:
-    return f"position(attribute_types, {_double(bindings)}) > 0"
+    return f"position(attribute_types, {_double_marker(bindings)}) > 0"
 
 
-def _double(bindings: Bindings) -> str:
+def _double_marker(bindings: Bindings) -> str:
     """What follows the key of a double in a list of types."""
     return bindings.text(f"{AFTER_KEY}d{BEFORE_KEY}")
 
 
-def _keys_not_finite(bindings: Bindings) -> str:
+def _non_finite_keys(bindings: Bindings) -> str:
     """A row for each key of a span's own that is a double but not finite."""
     before, key = bindings.text(BEFORE_KEY), "name"
     for escaped, plain in reversed(ESCAPES):
         key = f"replaceAll({key}, {bindings.text(plain)}, {bindings.text(escaped)})"
-    is_double = f"position(attribute_types, concat({before}, {key}, {_double(bindings)})) > 0"
+    is_double = f"position(attribute_types, concat({before}, {key}, {_double_marker(bindings)})) > 0"
     return (
         "arrayJoin(arrayFilter(\n"
-        f"    (name, text) -> text IN {_NOT_FINITE} AND {is_double},\n"
+        f"    (name, text) -> text IN {_NON_FINITE} AND {is_double},\n"
         "    mapKeys(attributes), mapValues(attributes)))"
     )
 
 
-def _without_texts(column: str, bindings: Bindings) -> str:
+def _types_only(column: str, bindings: Bindings) -> str:
     """The list of a resource or scope as one of types; what is a double but not finite has the type of a text."""
     not_finite = bindings.text(f"{AFTER_KEY}d(?:NaN|-?Infinity){BEFORE_KEY}")
     as_text, value = bindings.text(f"{AFTER_KEY}s{BEFORE_KEY}"), bindings.text(f"{AFTER_KEY}(.)[^{BEFORE_KEY}]*")
@@ -177,7 +181,7 @@ def _entries(column: str, prefix: str, bindings: Bindings) -> str:
     name = "pair[1]"
     for escaped, plain in ESCAPES:
         name = f"replaceAll({name}, {bindings.text(escaped)}, {bindings.text(plain)})"
-    finite = f"(startsWith(pair[2], 'd') AND substring(pair[2], 2) NOT IN {_NOT_FINITE})"
+    finite = f"(startsWith(pair[2], 'd') AND substring(pair[2], 2) NOT IN {_NON_FINITE})"
     return (
         f"arrayMap(pair -> (concat('{prefix}', {name}), startsWith(pair[2], 'i') OR {finite}),\n"
         f"        arrayMap(entry -> splitByChar({bindings.text(AFTER_KEY)}, entry),\n"

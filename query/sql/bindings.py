@@ -22,7 +22,7 @@ class Query(NamedTuple):
 
     sql: str
     parameters: dict[str, object]
-    guarded: bool = False
+    needs_recheck: bool = False
 
 
 class Bindings:
@@ -32,20 +32,20 @@ class Bindings:
     elsewhere, in order of appearance.
     """
 
-    def __init__(self, known: frozenset[str] | None = None) -> None:
-        self.known = known
-        self.overlooked: dict[str, None] = {}
+    def __init__(self, existing_attributes: frozenset[str] | None = None) -> None:
+        self.existing_attributes = existing_attributes
+        self.missed_attributes: dict[str, None] = {}
         self.values: dict[str, object] = {}
-        self._places: dict[tuple[str, object], str] = {}
+        self._names: dict[tuple[str, object], str] = {}
 
-    def used(self, sql: str) -> dict[str, object]:
+    def used_parameters(self, sql: str) -> dict[str, object]:
         """The values that `sql` has a place for: of an attribute more is bound than every test asks for."""
         return {name: value for name, value in self.values.items() if f"{{{name}:" in sql}
 
     @property
-    def guard(self) -> str | None:
+    def recheck_condition(self) -> str | None:
         """The last column of a guarded statement."""
-        return f"({' OR '.join(self.overlooked)})" if self.overlooked else None
+        return f"({' OR '.join(self.missed_attributes)})" if self.missed_attributes else None
 
     def text(self, value: str) -> str:
         """A longer one than a parameter may be is put together by the engine, once for the statement."""
@@ -59,7 +59,7 @@ class Bindings:
         """An array, likewise of several where they are too long for one."""
         arrays = [
             f"[{self.text(part[0])}]" if max(map(len, part), default=0) > _MAX_CHARACTERS else self._bind(_TEXTS, part)
-            for part in _parts(values)
+            for part in _split_by_length(values)
         ]
         return arrays[0] if len(arrays) == 1 else f"arrayConcat({', '.join(arrays)})"
 
@@ -87,7 +87,7 @@ class Bindings:
     def float64(self, value: float) -> str:
         return self._bind("Float64", value)
 
-    def instant(self, nanos: int) -> str:
+    def timestamp(self, nanos: int) -> str:
         return f"fromUnixTimestamp64Nano({self.int64(nanos)}, 'UTC')"
 
     def bucket(self, nanos: int) -> str:
@@ -99,12 +99,12 @@ class Bindings:
         return f"toFixedString(unhex({self.text(value.hex())}), {len(value)})"
 
     def _bind(self, type_: str, value: object) -> str:
-        name = self._places.setdefault((type_, value), f"p{len(self._places)}")
+        name = self._names.setdefault((type_, value), f"p{len(self._names)}")
         self.values[name] = list(value) if isinstance(value, tuple) else value
         return f"{{{name}:{type_}}}"
 
 
-def _parts(values: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+def _split_by_length(values: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     """`values` in order, each part as long as one parameter may be, or a single longer text."""
     part, length = list[str](), 0
     for value in values:

@@ -3,30 +3,30 @@
 from collections.abc import Iterable
 
 from query.asking.window import Window
-from query.fields import Signal
+from query.fields import TelemetryTable
 from query.sql.bindings import Bindings, Query
 from query.tree import Statement
 
 
 def select(columns: Iterable[str], table: str, where: Iterable[str], tail: Iterable[str], bindings: Bindings) -> Query:
     """A whole statement; `tail` is what follows WHERE. Its rows end with the guard, if it has one."""
-    shown = [*columns, bindings.guard] if bindings.guard else columns
+    shown = [*columns, bindings.recheck_condition] if bindings.recheck_condition else columns
     lines = [f"SELECT {', '.join(shown)}", f"FROM {table}", "WHERE " + "\n  AND ".join(where), *tail]
     sql = "\n".join(lines) + "\n"
-    return Query(sql, bindings.used(sql), guarded=bindings.guard is not None)
+    return Query(sql, bindings.used_parameters(sql), needs_recheck=bindings.recheck_condition is not None)
 
 
-def project(statement: Statement, bindings: Bindings) -> str:
+def project_predicate(statement: Statement, bindings: Bindings) -> str:
     """The first predicate of every statement."""
     return f"project_id = {bindings.uint64(statement.project_id)}"
 
 
-def within(signal: Signal, window: Window, bindings: Bindings) -> list[str]:
+def time_predicates(signal: TelemetryTable, window: Window, bindings: Bindings) -> list[str]:
     """The window's bounds on the time, and on the five minutes of the sort key."""
-    bucket = f"toStartOfFiveMinutes({signal.time})"
+    bucket = f"toStartOfFiveMinutes({signal.time_column})"
     return [
         f"{bucket} >= {bindings.bucket(window.from_ns)}",
         f"{bucket} <= {bindings.bucket(window.to_ns - 1)}",
-        f"{signal.time} >= {bindings.instant(window.from_ns)}",
-        f"{signal.time} < {bindings.instant(window.to_ns)}",
+        f"{signal.time_column} >= {bindings.timestamp(window.from_ns)}",
+        f"{signal.time_column} < {bindings.timestamp(window.to_ns)}",
     ]

@@ -15,65 +15,71 @@ from proto.storage.lists import AFTER_KEY, BEFORE_KEY
 from query.asking.filters import MAX_VALUE
 from query.fields import SPANS
 from query.sql.bindings import Bindings, Query
-from query.sql.clauses import project, within
+from query.sql.clauses import project_predicate, time_predicates
 from query.sql.conditions import condition_sql
-from query.sql.values import NEVER, Value, field_value, own_value, value_of
+from query.sql.values import NEVER, ValueSql, field_sql, own_attribute_sql, value_sql
 from query.tree import (
-    AtLeast,
     Cohort,
     CohortSize,
     ConditionCounts,
     FieldPairs,
+    FrequentPairs,
+    KeyCardinality,
     KeyCounts,
     KeyPairs,
-    KeyValues,
     ListPairs,
-    Wanted,
+    PairSelection,
 )
 
 MAX_PAIRS: Final = 5_000  # of one statement; a server takes 128 KiB of hashes as one parameter
 MAX_KEYS: Final = 50_000  # of all spans, resources and scopes, with their pairs
 MAX_VALUES_OF_KEY: Final = 1_000
-MAX_NUMBERS: Final = 50  # distinct values up to which numbers are compared as if they were names
+MAX_NUMERIC_VALUES: Final = 50  # distinct values up to which numbers are compared as if they were names
 FIELDS: Final = tuple(
     SPANS.fields[name] for name in ("name", "serviceName", "kind", "statusCode", "environment", "release")
 )
 SCOPE_FIELDS: Final = ("scope.name", "scope.version")
-LISTS: Final = ("attribute_types", "resource", "scope")
-_SCOPE_VALUES: Final = tuple(Value(f"{column} != ''", column, "0", "0") for column in ("scope_name", "scope_version"))
+LIST_COLUMNS: Final = ("attribute_types", "resource", "scope")
+_SCOPE_VALUES: Final = tuple(
+    ValueSql(f"{column} != ''", column, "0", "0") for column in ("scope_name", "scope_version")
+)
 
-_Statement = CohortSize | FieldPairs | ListPairs | KeyPairs | KeyCounts | KeyValues | ConditionCounts
+_Statement = CohortSize | FieldPairs | ListPairs | KeyPairs | KeyCounts | KeyCardinality | ConditionCounts
 
 
 def cohort_size(statement: CohortSize) -> Query:
     """One row: (spans, whether one of them has an attribute of a condition where nobody looks)."""
-    bindings = Bindings(statement.known)
-    spans = _spans(statement, bindings)
-    return _query(f"SELECT count(), {f'max({bindings.guard})' if bindings.guard else NEVER}\n{spans}\n", bindings)
+    bindings = Bindings(statement.existing_attributes)
+    spans = _from_cohort(statement, bindings)
+    return _query(
+        f"SELECT count(), {f'max({bindings.recheck_condition})' if bindings.recheck_condition else NEVER}\n{spans}\n",
+        bindings,
+    )
 
 
 def field_pairs(statement: FieldPairs) -> Query:
     """Rows: (key, value, hash, spans, is of the whole key), the latter of scopes alone; keys first, then most spans
     first, at most MAX_PAIRS + 1 besides the keys.
     """
-    bindings = Bindings(statement.known)
+    bindings = Bindings(statement.existing_attributes)
     columns = [field.column for field in FIELDS] + [value.text for value in _SCOPE_VALUES]
     keys = [field.name for field in FIELDS] + list(SCOPE_FIELDS)
-    values = [field_value(field) for field in FIELDS] + list(_SCOPE_VALUES)
+    values = [field_sql(field) for field in FIELDS] + list(_SCOPE_VALUES)
     masks = [(1 << len(columns)) - 1 - (1 << place) for place in reversed(range(len(columns)))]
+    scopes = ", ".join(map(_literal, SCOPE_FIELDS))
     sets = ", ".join(f"({column})" for column in columns)
     sql = f"""SELECT key, value, cityHash64(key, value) AS pair, sum(held) AS spans, grouping(value) AS whole
 FROM (
 SELECT grouping({", ".join(columns)}) AS place,
-  {_by_place(masks, [_name(key) for key in keys])} AS key,
-  {_by_place(masks, [value.text for value in values])} AS value,
-  {_by_place(masks, [value.present for value in values])} AS present,
+  {_by_grouping(masks, [_literal(key) for key in keys])} AS key,
+  {_by_grouping(masks, [value.text for value in values])} AS value,
+  {_by_grouping(masks, [value.present for value in values])} AS present,
   count() AS held
-{_spans(statement, bindings)}
+{_from_cohort(statement, bindings)}
 GROUP BY GROUPING SETS ({sets}))
 WHERE present
 GROUP BY GROUPING SETS ((key, value), (key))
-HAVING if(whole = 1, key IN ({", ".join(map(_name, SCOPE_FIELDS))}), {_wanted(statement.wanted, bindings)})
+HAVING if(whole = 1, key IN ({scopes}), {_pair_predicate(statement.selection, bindings)})
 ORDER BY whole DESC, spans DESC, key, value
 LIMIT {len(SCOPE_FIELDS) + MAX_PAIRS + 1}
 """
@@ -84,8 +90,8 @@ def list_pairs(statement: ListPairs) -> Query:
     """Rows: (list's place in LISTS, key, value, hash, spans, is of the whole key, distinct values, letters), keys
     first, then most spans first, at most MAX_KEYS + 1. Keys and values as they stand in a list.
     """
-    bindings = Bindings(statement.known)
-    sets = ", ".join(f"({column})" for column in LISTS)
+    bindings = Bindings(statement.existing_attributes)
+    sets = ", ".join(f"({column})" for column in LIST_COLUMNS)
     before, after = _hex(BEFORE_KEY), _hex(AFTER_KEY)
     sql = f"""SELECT place, key, value, cityHash64(place, key, value) AS pair, sum(held) AS spans,
   grouping(value) AS whole, uniqExact(value) AS distinct, arraySort(groupUniqArray(letter)) AS letters
@@ -95,14 +101,14 @@ SELECT place, held,
   substring(entry, position(entry, '{after}') + 1, 1) AS letter,
   substring(entry, position(entry, '{after}') + 2) AS value
 FROM (
-SELECT transform(grouping({", ".join(LISTS)}), [3, 5, 6], [0, 1, 2], 0) AS place,
-  concat({", ".join(LISTS)}) AS list, count() AS held
-{_spans(statement, bindings)}
+SELECT transform(grouping({", ".join(LIST_COLUMNS)}), [3, 5, 6], [0, 1, 2], 0) AS place,
+  concat({", ".join(LIST_COLUMNS)}) AS list, count() AS held
+{_from_cohort(statement, bindings)}
 GROUP BY GROUPING SETS ({sets}))
 ARRAY JOIN splitByChar('{before}', list) AS entry
 WHERE entry != '')
 GROUP BY GROUPING SETS ((place, key, value), (place, key))
-HAVING whole OR (place > 0 AND {_wanted(statement.wanted, bindings)})
+HAVING whole OR (place > 0 AND {_pair_predicate(statement.selection, bindings)})
 ORDER BY whole DESC, spans DESC, place, key, value
 LIMIT {MAX_KEYS + 1}
 """
@@ -113,15 +119,15 @@ def key_pairs(statement: KeyPairs) -> Query:
     """Rows: (source, occurrences, distinct values, values with enough spans, MAX_VALUES_OF_KEY + 1 of them at
     most: (hash, value, spans), most spans first).
     """
-    bindings = Bindings(statement.known)
-    wanted = _wanted(AtLeast(statement.least), bindings)
+    bindings = Bindings(statement.existing_attributes)
+    wanted = _pair_predicate(FrequentPairs(statement.min_spans), bindings)
     sql = f"""SELECT source, sum(spans), count(),
   arraySlice(arraySort(p -> (-toInt64(p.3), p.2),
     groupArrayIf((pair, value, spans), {wanted})), 1, {MAX_VALUES_OF_KEY + 1})
 FROM (
 SELECT any(source) AS source, any(value) AS value, pair, count() AS spans
 FROM (
-{_sources(statement, bindings)})
+{_source_rows(statement, bindings)})
 GROUP BY pair)
 GROUP BY source
 ORDER BY source
@@ -131,23 +137,23 @@ ORDER BY source
 
 def key_counts(statement: KeyCounts) -> Query:
     """Rows: (hash, spans), for the hashes that any span has."""
-    bindings = Bindings(statement.known)
+    bindings = Bindings(statement.existing_attributes)
     asked = bindings.uint64s(statement.hashes)
     sql = f"""SELECT pair, count()
 FROM (
-{_hashes(statement, bindings)})
+{_pair_hashes(statement, bindings)})
 WHERE pair IN {asked}
 GROUP BY pair
 """
     return _query(sql, bindings)
 
 
-def key_values(statement: KeyValues) -> Query:
+def key_cardinality(statement: KeyCardinality) -> Query:
     """Rows: (source, distinct values up to MAX_NUMBERS, one more for more)."""
-    bindings = Bindings(statement.known)
-    sql = f"""SELECT source, uniqUpTo({MAX_NUMBERS})(pair)
+    bindings = Bindings(statement.existing_attributes)
+    sql = f"""SELECT source, uniqUpTo({MAX_NUMERIC_VALUES})(pair)
 FROM (
-{_sources(statement, bindings)})
+{_source_rows(statement, bindings)})
 GROUP BY source
 ORDER BY source
 """
@@ -156,55 +162,56 @@ ORDER BY source
 
 def condition_counts(statement: ConditionCounts) -> Query:
     """One row, with as many numbers as there are tests."""
-    bindings = Bindings(statement.known)
-    counts = ", ".join(f"countIf({condition_sql(test, bindings)})" for test in statement.tests)
-    return _query(f"SELECT {counts}\n{_spans(statement, bindings)}\n", bindings)
+    bindings = Bindings(statement.existing_attributes)
+    counts = ", ".join(f"countIf({condition_sql(test, bindings)})" for test in statement.conditions)
+    return _query(f"SELECT {counts}\n{_from_cohort(statement, bindings)}\n", bindings)
 
 
-def _sources(statement: KeyPairs | KeyCounts | KeyValues, bindings: Bindings) -> str:
+def _source_rows(statement: KeyPairs | KeyCounts | KeyCardinality, bindings: Bindings) -> str:
     """One row per span and source that is there: the source (its key, or its place among subjects), its value, and the
     hash of both.
     """
     keys = tuple(each for each in statement.sources if isinstance(each, str))
-    if keys and not (isinstance(statement, KeyValues) and statement.apart):
+    if keys and not (isinstance(statement, KeyCardinality) and statement.read_per_key):
         return f"""SELECT key AS source, value, cityHash64(key, value) AS pair
 FROM (SELECT mapKeys(attributes) AS keys, mapValues(attributes) AS texts
-{_spans(statement, bindings)})
+{_from_cohort(statement, bindings)})
 ARRAY JOIN keys AS key, texts AS value
 WHERE key IN {bindings.texts(keys)}"""
     found = [
-        own_value(each, bindings) if isinstance(each, str) else value_of(each, bindings) for each in statement.sources
+        own_attribute_sql(each, bindings) if isinstance(each, str) else value_sql(each, bindings)
+        for each in statement.sources
     ]
     texts, present = ",\n  ".join(f"toString({each.text})" for each in found), ", ".join(each.present for each in found)
     return f"""SELECT source, value, cityHash64(source, value) AS pair
 FROM (SELECT [{texts}] AS texts, [{present}] AS places
-{_spans(statement, bindings)})
+{_from_cohort(statement, bindings)})
 ARRAY JOIN range({len(found)}) AS source, texts AS value, places AS present
 WHERE present"""
 
 
-def _hashes(statement: KeyCounts, bindings: Bindings) -> str:
+def _pair_hashes(statement: KeyCounts, bindings: Bindings) -> str:
     """The hashes alone: of attributes made in their arrays, before there is a row for each, which costs half."""
     keys = tuple(each for each in statement.sources if isinstance(each, str))
     if not keys:
-        return _sources(statement, bindings)
-    if statement.apart:
-        pairs = "[" + ",\n  ".join(_hash(key, bindings) for key in keys) + "]"
+        return _source_rows(statement, bindings)
+    if statement.read_per_key:
+        pairs = "[" + ",\n  ".join(_pair_hash(key, bindings) for key in keys) + "]"
     else:
         pairs = "arrayMap((key, value) -> cityHash64(key, value), mapKeys(attributes), mapValues(attributes))"
-    return f"SELECT arrayJoin({pairs}) AS pair\n{_spans(statement, bindings)}"
+    return f"SELECT arrayJoin({pairs}) AS pair\n{_from_cohort(statement, bindings)}"
 
 
-def _hash(key: str, bindings: Bindings) -> str:
+def _pair_hash(key: str, bindings: Bindings) -> str:
     """Of an own attribute and its key; that of none is nobody's."""
-    value = own_value(key, bindings)
+    value = own_attribute_sql(key, bindings)
     return f"if({value.present}, cityHash64({bindings.text(key)}, {value.text}), 0)"
 
 
-def _spans(statement: _Statement, bindings: Bindings) -> str:
+def _from_cohort(statement: _Statement, bindings: Bindings) -> str:
     """FROM and WHERE of a cohort."""
     cohort = statement.cohort
-    where = [project(statement, bindings), _in_windows(cohort, bindings)]
+    where = [project_predicate(statement, bindings), _in_windows(cohort, bindings)]
     where += [condition_sql(condition, bindings) for condition in cohort.conditions]
     if cohort.one_in > 1:
         where.append(f"cityHash64(trace_id, span_id, batch_id, row) % {bindings.uint64(cohort.one_in)} = 0")
@@ -213,21 +220,21 @@ def _spans(statement: _Statement, bindings: Bindings) -> str:
 
 def _in_windows(cohort: Cohort, bindings: Bindings) -> str:
     """Each window with its buckets, so that what lies between two of them is skipped."""
-    return "(" + "\n    OR ".join(" AND ".join(within(SPANS, each, bindings)) for each in cohort.windows) + ")"
+    return "(" + "\n    OR ".join(" AND ".join(time_predicates(SPANS, each, bindings)) for each in cohort.windows) + ")"
 
 
-def _wanted(wanted: Wanted, bindings: Bindings) -> str:
-    if isinstance(wanted, AtLeast):
-        return f"(spans >= {bindings.uint64(wanted.spans)} AND lengthUTF8(value) <= {MAX_VALUE})"
+def _pair_predicate(wanted: PairSelection, bindings: Bindings) -> str:
+    if isinstance(wanted, FrequentPairs):
+        return f"(spans >= {bindings.uint64(wanted.min_spans)} AND lengthUTF8(value) <= {MAX_VALUE})"
     return f"pair IN {bindings.uint64s(wanted.hashes)}"
 
 
-def _by_place(masks: list[int], values: list[str]) -> str:
+def _by_grouping(masks: list[int], values: list[str]) -> str:
     arms = ", ".join(f"place = {mask}, {value}" for mask, value in zip(masks[:-1], values[:-1], strict=True))
     return f"multiIf({arms}, {values[-1]})"
 
 
-def _name(key: str) -> str:
+def _literal(key: str) -> str:
     """A constant of this package as a literal."""
     return f"'{key}'"
 
@@ -237,4 +244,4 @@ def _hex(character: str) -> str:
 
 
 def _query(sql: str, bindings: Bindings) -> Query:
-    return Query(sql, bindings.used(sql))
+    return Query(sql, bindings.used_parameters(sql))

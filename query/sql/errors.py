@@ -11,20 +11,20 @@ from query.asking.window import Window
 from query.fields import ERRORS
 from query.rows import OCCURRENCE_RECORD_SELECT
 from query.sql.bindings import Bindings, Query
-from query.sql.clauses import project, select, within
+from query.sql.clauses import project_predicate, select, time_predicates
 from query.sql.conditions import condition_sql
 from query.tree import (
     ErrorFacets,
+    ErrorGroupType,
     ErrorOrder,
     ErrorRanking,
     ErrorRecord,
     ErrorSeries,
     ErrorTraces,
-    KnownError,
-    LatestErrors,
+    LatestOccurrences,
 )
 
-OfWindow = ErrorRanking | ErrorFacets | ErrorTraces | LatestErrors | ErrorSeries
+WindowedErrorStatement = ErrorRanking | ErrorFacets | ErrorTraces | LatestOccurrences | ErrorSeries
 
 _TIME: Final = "toUnixTimestamp64Nano({})"
 _RANKS: Final = {
@@ -38,7 +38,7 @@ _TRACES: Final = {
     False: f"uniqCombined64If(trace_id, {_HAS_TRACE})",
 }
 _NEWEST: Final = "trace_id DESC, span_id DESC, batch_id DESC, row DESC"  # of one fingerprint and time
-_CELL: Final = "fingerprint, release, environment, service_name, source"
+_FACET_COLUMNS: Final = "fingerprint, release, environment, service_name, source"
 _KINDS: Final = ", ".join(
     f"({kind}, {value})"
     for kind, value in enumerate(
@@ -72,7 +72,7 @@ _FREQUENT: Final = (
     f"{_TIME.format('min(time)')} AS first",
     f"{_TIME.format('max(time)')} AS last",
 )
-_EVER: Final = Window(0, MAX_NANOS)
+_ALL_TIME: Final = Window(0, MAX_NANOS)
 
 
 def ranking(statement: ErrorRanking) -> Query:
@@ -85,7 +85,7 @@ def ranking(statement: ErrorRanking) -> Query:
         rank, fingerprint = statement.after
         tail.append(f"HAVING (rank, fingerprint) < ({bindings.int64(rank)}, {bindings.id(fingerprint)})")
     tail += ["ORDER BY rank DESC, fingerprint DESC", f"LIMIT {bindings.uint64(statement.limit)}"]
-    return select(columns, ERRORS.table, where, tail, bindings)
+    return select(columns, ERRORS.name, where, tail, bindings)
 
 
 def facets(statement: ErrorFacets) -> Query:
@@ -95,17 +95,17 @@ def facets(statement: ErrorFacets) -> Query:
     if not statement.exact:
         return _estimated_facets(statement)
     bindings = Bindings()
-    where = "\n    AND ".join([*_where(statement, bindings), _among(statement.fingerprints, bindings)])
+    where = "\n    AND ".join([*_where(statement, bindings), _in_fingerprints(statement.fingerprints, bindings)])
     sql = (
         f"SELECT {', '.join(_FACETS)}\n"
-        f"FROM (\n  SELECT {_CELL}, count() AS occurrences, min(time) AS first, max(time) AS last\n"
-        f"  FROM {ERRORS.table}\n  WHERE {where}\n  GROUP BY {_CELL}\n)\n"
+        f"FROM (\n  SELECT {_FACET_COLUMNS}, count() AS occurrences, min(time) AS first, max(time) AS last\n"
+        f"  FROM {ERRORS.name}\n  WHERE {where}\n  GROUP BY {_FACET_COLUMNS}\n)\n"
         f"ARRAY JOIN [{_KINDS}] AS facet\n"
         "GROUP BY fingerprint, kind, value\n"
         "ORDER BY fingerprint, kind, total DESC, value\n"
         f"LIMIT {bindings.uint64(statement.limit)} BY fingerprint, kind\n"
     )
-    return Query(sql, bindings.used(sql))
+    return Query(sql, bindings.used_parameters(sql))
 
 
 def _estimated_facets(statement: ErrorFacets) -> Query:
@@ -113,8 +113,8 @@ def _estimated_facets(statement: ErrorFacets) -> Query:
     GLOBAL: of a table over several shards they are found once and sent along, as ClickHouse insists.
     """
     bindings = Bindings()
-    where = "\n  AND ".join([*_where(statement, bindings), _among(statement.fingerprints, bindings)])
-    rows = f"FROM {ERRORS.table}\nARRAY JOIN [{_KINDS}] AS facet\nWHERE {where}"
+    where = "\n  AND ".join([*_where(statement, bindings), _in_fingerprints(statement.fingerprints, bindings)])
+    rows = f"FROM {ERRORS.name}\nARRAY JOIN [{_KINDS}] AS facet\nWHERE {where}"
     kinds = ", ".join(_KINDS_ESTIMATED).format(limit=int(statement.limit))
     sql = (
         f"WITH kinds AS (\nSELECT {kinds}\n{rows}\nGROUP BY fingerprint, kind\n), found AS (\n"
@@ -126,70 +126,70 @@ def _estimated_facets(statement: ErrorFacets) -> Query:
         "FROM found INNER JOIN kinds USING (fingerprint, kind)\n"
         "ORDER BY fingerprint, kind, total DESC, value\n"
     )
-    return Query(sql, bindings.used(sql))
+    return Query(sql, bindings.used_parameters(sql))
 
 
 def traces(statement: ErrorTraces) -> Query:
     """Group and traces."""
     bindings = Bindings()
-    where = [*_where(statement, bindings), _among(statement.fingerprints, bindings)]
+    where = [*_where(statement, bindings), _in_fingerprints(statement.fingerprints, bindings)]
     columns = ("fingerprint", _TRACES[statement.exact])
-    return select(columns, ERRORS.table, where, ("GROUP BY fingerprint",), bindings)
+    return select(columns, ERRORS.name, where, ("GROUP BY fingerprint",), bindings)
 
 
-def latest(statement: LatestErrors) -> Query:
+def latest(statement: LatestOccurrences) -> Query:
     """Group, type, message, batch and row. Buckets and places are lists of constants: the sort key is searched for
     them, as it is not for an array.
     """
     bindings = Bindings()
     where = _where(statement, bindings)
-    buckets = dict.fromkeys(bindings.bucket(time_ns) for _, time_ns in statement.places)
-    places = (f"({bindings.id(each)}, {bindings.instant(time_ns)})" for each, time_ns in statement.places)
+    buckets = dict.fromkeys(bindings.bucket(time_ns) for _, time_ns in statement.fingerprint_times)
+    places = (f"({bindings.id(each)}, {bindings.timestamp(time_ns)})" for each, time_ns in statement.fingerprint_times)
     where.append(f"toStartOfFiveMinutes(time) IN ({', '.join(buckets)})")
     where.append(f"(fingerprint, time) IN ({', '.join(places)})")
     tail = (f"ORDER BY fingerprint, {_NEWEST}", "LIMIT 1 BY fingerprint")
-    return select(("fingerprint", "type", "message", "batch_id", "row"), ERRORS.table, where, tail, bindings)
+    return select(("fingerprint", "type", "message", "batch_id", "row"), ERRORS.name, where, tail, bindings)
 
 
 def series(statement: ErrorSeries) -> Query:
     """Number of the interval, and how often."""
     bindings = Bindings()
-    where = [*_where(statement, bindings), _among((statement.fingerprint,), bindings)]
+    where = [*_where(statement, bindings), _in_fingerprints((statement.fingerprint,), bindings)]
     interval = f"intDiv({_TIME.format('time')}, {bindings.int64(statement.interval_ns)})"
-    return select((f"{interval} AS number", "count()"), ERRORS.table, where, ("GROUP BY number",), bindings)
+    return select((f"{interval} AS number", "count()"), ERRORS.name, where, ("GROUP BY number",), bindings)
 
 
-def known(statement: KnownError) -> Query:
+def group_type(statement: ErrorGroupType) -> Query:
     """The type, or no row."""
     bindings = Bindings()
     where = [
-        project(statement, bindings),
-        *within(ERRORS, _EVER, bindings),
-        _among((statement.fingerprint,), bindings),
+        project_predicate(statement, bindings),
+        *time_predicates(ERRORS, _ALL_TIME, bindings),
+        _in_fingerprints((statement.fingerprint,), bindings),
     ]
-    return select(("type",), ERRORS.table, where, ("LIMIT 1",), bindings)
+    return select(("type",), ERRORS.name, where, ("LIMIT 1",), bindings)
 
 
 def record(statement: ErrorRecord) -> Query:
     """The whole row."""
     bindings = Bindings()
     where = [
-        project(statement, bindings),
-        *within(ERRORS, Window(statement.time_ns, statement.time_ns + 1), bindings),
-        _among((statement.fingerprint,), bindings),
+        project_predicate(statement, bindings),
+        *time_predicates(ERRORS, Window(statement.time_ns, statement.time_ns + 1), bindings),
+        _in_fingerprints((statement.fingerprint,), bindings),
         f"batch_id = {bindings.uint64(statement.batch_id)}",
         f"row = {bindings.uint32(statement.row)}",
     ]
-    return select(OCCURRENCE_RECORD_SELECT, ERRORS.table, where, ("LIMIT 1",), bindings)
+    return select(OCCURRENCE_RECORD_SELECT, ERRORS.name, where, ("LIMIT 1",), bindings)
 
 
-def _where(statement: OfWindow, bindings: Bindings) -> list[str]:
+def _where(statement: WindowedErrorStatement, bindings: Bindings) -> list[str]:
     return [
-        project(statement, bindings),
-        *within(ERRORS, statement.window, bindings),
+        project_predicate(statement, bindings),
+        *time_predicates(ERRORS, statement.window, bindings),
         *(condition_sql(condition, bindings) for condition in statement.conditions),
     ]
 
 
-def _among(fingerprints: tuple[bytes, ...], bindings: Bindings) -> str:
+def _in_fingerprints(fingerprints: tuple[bytes, ...], bindings: Bindings) -> str:
     return f"fingerprint IN ({', '.join(bindings.id(each) for each in fingerprints)})"

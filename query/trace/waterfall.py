@@ -8,12 +8,12 @@ their own ancestor, ids that several spans share, chains ten thousand deep. No t
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from query.rows import Skeleton
+from query.rows import BriefSpanColumns
 
 _ROOT: Final = -1
 
 
-class Placed(NamedTuple):
+class PositionedSpan(NamedTuple):
     """One line of the waterfall: the span by its index, its depth, and its own time: what no child of it covers."""
 
     span: int
@@ -25,12 +25,12 @@ class Placed(NamedTuple):
 class Layout(NamedTuple):
     """The lines from top to bottom, and the time they cover (None for an empty trace)."""
 
-    lines: list[Placed]
+    lines: list[PositionedSpan]
     start_ns: int | None
     end_ns: int | None
 
 
-def lay_out(spans: Sequence[Skeleton]) -> Layout:
+def build_layout(spans: Sequence[BriefSpanColumns]) -> Layout:
     """Depth first, siblings by start. `spans` are distinct and sorted: by start, span id, batch, row.
 
     An orphan is a span whose link to its parent leads nowhere: to a span that is not there, to itself, or, for the
@@ -39,39 +39,39 @@ def lay_out(spans: Sequence[Skeleton]) -> Layout:
     """
     if not spans:
         return Layout([], None, None)
-    parents, orphans = _links(spans)
-    _cut_cycles(parents, orphans)
+    parents, orphans = _find_parents(spans)
+    _break_cycles(parents, orphans)
     children: list[list[int]] = [[] for _ in spans]
     roots: list[int] = []
     for index, parent in enumerate(parents):
         (roots if parent == _ROOT else children[parent]).append(index)
     lines = [
-        Placed(index, depth, self_time(spans, index, children[index]), index in orphans)
+        PositionedSpan(index, depth, self_time_ns(spans, index, children[index]), index in orphans)
         for index, depth in _depth_first(roots, children)
     ]
-    return Layout(lines, spans[0].start_ns, max(map(end_of, spans)))
+    return Layout(lines, spans[0].start_ns, max(map(span_end_ns, spans)))
 
 
-def end_of(span: Skeleton) -> int:
+def span_end_ns(span: BriefSpanColumns) -> int:
     """Where a span ends; one that ends before it starts has no length."""
     return span.start_ns + max(span.duration_ns, 0)
 
 
-def self_time(spans: Sequence[Skeleton], index: int, children: Sequence[int]) -> int:
+def self_time_ns(spans: Sequence[BriefSpanColumns], index: int, children: Sequence[int]) -> int:
     """The part of a span that none of its children covers. `children` are sorted by start; only what lies inside
     counts.
     """
-    start, end = spans[index].start_ns, end_of(spans[index])
+    start, end = spans[index].start_ns, span_end_ns(spans[index])
     covered, reached = 0, start
     for child in children:
-        child_start, child_end = max(spans[child].start_ns, reached), min(end_of(spans[child]), end)
+        child_start, child_end = max(spans[child].start_ns, reached), min(span_end_ns(spans[child]), end)
         if child_end > child_start:
             covered += child_end - child_start
             reached = child_end
     return end - start - covered
 
 
-def _links(spans: Sequence[Skeleton]) -> tuple[list[int], set[int]]:
+def _find_parents(spans: Sequence[BriefSpanColumns]) -> tuple[list[int], set[int]]:
     """The parent of each span by index, and the orphans so far."""
     owners: dict[bytes, int] = {}
     for index, span in enumerate(spans):
@@ -88,7 +88,7 @@ def _links(spans: Sequence[Skeleton]) -> tuple[list[int], set[int]]:
     return parents, orphans
 
 
-def _cut_cycles(parents: list[int], orphans: set[int]) -> None:
+def _break_cycles(parents: list[int], orphans: set[int]) -> None:
     """Make the earliest span of each cycle a root. What hangs on a cycle keeps its place."""
     seen_in = [0] * len(parents)  # number of the walk that met the span first
     for number, first in enumerate(range(len(parents)), start=1):

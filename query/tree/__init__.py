@@ -7,70 +7,70 @@ Nothing here knows SQL; `query.sql` is the one place that writes it. A statement
     aggregate, compare, attributes statements that count them
 """
 
-from query.tree.aggregate import Aggregation, Fn, GroupKey, GroupRanking, GroupSeries, SpanCount, Steps
-from query.tree.attributes import AttributeKeys, CarriedLists, NotFinite, RolledUpKeys, Tally
+from query.tree.aggregate import Aggregation, Fn, GroupKey, GroupRanking, GroupSeries, SpanCount, TimeBuckets
+from query.tree.attributes import AttributeKeys, DistinctAttributeSets, NonFiniteCounts, PresenceCounts, RollupKeys
 from query.tree.compare import (
-    AtLeast,
     Cohort,
     CohortSize,
     ConditionCounts,
     FieldPairs,
+    FrequentPairs,
+    KeyCardinality,
     KeyCounts,
     KeyPairs,
-    KeyValues,
     ListPairs,
-    OneOf,
-    Wanted,
+    PairsByHash,
+    PairSelection,
 )
 from query.tree.conditions import (
     Attribute,
-    Compares,
+    CompareOp,
     Condition,
     Exists,
-    HasText,
+    IdIn,
+    IntegerIn,
     IntegerRange,
-    IsId,
-    IsInteger,
-    IsText,
-    MatchesPattern,
-    Order,
-    Part,
+    MatchPosition,
+    NumberComparison,
+    Predicate,
+    RegexMatches,
     Subject,
-    Test,
+    TextIn,
+    TextMatches,
 )
 from query.tree.errors import (
     ErrorFacets,
+    ErrorGroupType,
     ErrorOrder,
     ErrorRanking,
     ErrorRecord,
     ErrorSeries,
     ErrorTraces,
-    KnownError,
-    LatestErrors,
+    LatestOccurrences,
 )
-from query.tree.lists import KnownKeys, Listing, Position
-from query.tree.trace import SpanRecords, TraceAttributes, TraceBounds, TraceSize, TraceSkeleton
+from query.tree.lists import ExistingAttributeKeys, Listing, Position
+from query.tree.trace import SpanRecords, TraceAttributes, TraceBounds, TraceSize, TraceSpansBrief
 
 Statement = (
     Listing
-    | KnownKeys
+    | ExistingAttributeKeys
     | TraceBounds
-    | TraceSkeleton
+    | TraceSpansBrief
     | TraceSize
     | TraceAttributes
     | SpanRecords
     | ErrorRanking
     | ErrorFacets
     | ErrorTraces
-    | LatestErrors
+    | LatestOccurrences
     | ErrorSeries
-    | KnownError
+    | ErrorGroupType
     | ErrorRecord
     | AttributeKeys
-    | CarriedLists
-    | NotFinite
-    | RolledUpKeys
-    | Tally
+    | DistinctAttributeSets
+    | NonFiniteCounts
+    | RollupKeys
+    | PresenceCounts
     | SpanCount
     | Aggregation
     | GroupRanking
@@ -79,64 +79,64 @@ Statement = (
     | FieldPairs
     | ListPairs
     | KeyPairs
-    | KeyValues
+    | KeyCardinality
     | KeyCounts
     | ConditionCounts
 )
 
 __all__ = [
     "Aggregation",
-    "AtLeast",
     "Attribute",
     "AttributeKeys",
-    "CarriedLists",
     "Cohort",
     "CohortSize",
-    "Compares",
+    "CompareOp",
     "Condition",
     "ConditionCounts",
+    "DistinctAttributeSets",
     "ErrorFacets",
+    "ErrorGroupType",
     "ErrorOrder",
     "ErrorRanking",
     "ErrorRecord",
     "ErrorSeries",
     "ErrorTraces",
+    "ExistingAttributeKeys",
     "Exists",
     "FieldPairs",
     "Fn",
+    "FrequentPairs",
     "GroupKey",
     "GroupRanking",
     "GroupSeries",
-    "HasText",
+    "IdIn",
+    "IntegerIn",
     "IntegerRange",
-    "IsId",
-    "IsInteger",
-    "IsText",
+    "KeyCardinality",
     "KeyCounts",
     "KeyPairs",
-    "KeyValues",
-    "KnownError",
-    "KnownKeys",
-    "LatestErrors",
+    "LatestOccurrences",
     "ListPairs",
     "Listing",
-    "MatchesPattern",
-    "NotFinite",
-    "OneOf",
-    "Order",
-    "Part",
+    "MatchPosition",
+    "NonFiniteCounts",
+    "NumberComparison",
+    "PairSelection",
+    "PairsByHash",
     "Position",
-    "RolledUpKeys",
+    "Predicate",
+    "PresenceCounts",
+    "RegexMatches",
+    "RollupKeys",
     "SpanCount",
     "SpanRecords",
     "Statement",
-    "Steps",
     "Subject",
-    "Tally",
-    "Test",
+    "TextIn",
+    "TextMatches",
+    "TimeBuckets",
     "TraceAttributes",
     "TraceBounds",
     "TraceSize",
-    "TraceSkeleton",
-    "Wanted",
+    "TraceSpansBrief",
 ]

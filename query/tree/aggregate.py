@@ -35,7 +35,7 @@ GroupKey = str | int | bytes | None
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class TimeBuckets:
     """Time cut into steps of `width_ns`, number 0 beginning at `origin_ns`."""
 
     origin_ns: int
@@ -46,12 +46,12 @@ class Steps:
 class SpanCount(BaseStatement):
     """How many spans there are in the whole buckets `whole` and in the parts of buckets `edges`."""
 
-    whole: Window | None
-    edges: tuple[Window, ...]
+    whole_buckets: Window | None
+    partial_buckets: tuple[Window, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _OfGroups(BaseStatement):
+class _GroupedStatement(BaseStatement):
     """`fn` over `subject` for groups of the spans in `window` that meet all conditions; without `group_by` all of them
     are one group.
     """
@@ -64,23 +64,23 @@ class _OfGroups(BaseStatement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aggregation(_OfGroups):
+class Aggregation(_GroupedStatement):
     """The first `limit` groups by their figures, each with those of every step that has spans."""
 
-    steps: Steps
+    buckets: TimeBuckets
     limit: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupRanking(_OfGroups):
+class GroupRanking(_GroupedStatement):
     """The first `limit` groups by their figures."""
 
     limit: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupSeries(_OfGroups):
+class GroupSeries(_GroupedStatement):
     """Of each of `groups` (none: of all) the figures of every step that has spans."""
 
-    steps: Steps
+    buckets: TimeBuckets
     groups: tuple[GroupKey, ...]

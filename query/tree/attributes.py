@@ -16,38 +16,38 @@ class AttributeKeys(BaseStatement):
     frequent of `whole`; there are no `edges` then.
     """
 
-    whole: Window | None
-    edges: tuple[Window, ...]
+    whole_buckets: Window | None
+    partial_buckets: tuple[Window, ...]
     limit: int
-    of_many: bool = False
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RolledUpKeys(BaseStatement):
+class RollupKeys(BaseStatement):
     """At most `limit` attribute keys of the whole buckets `whole`, any of them; an empty one stands for what spans
     carry under keys that the roll-up does not name.
     """
 
-    whole: Window
+    whole_buckets: Window
     limit: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CarriedLists(BaseStatement):
+class DistinctAttributeSets(BaseStatement):
     """The distinct lists of attributes of the spans of `windows`, with how many spans share them."""
 
     windows: tuple[Window, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotFinite(BaseStatement):
+class NonFiniteCounts(BaseStatement):
     """In how many spans of `windows` an attribute of their own is NaN or infinite, by its key."""
 
     windows: tuple[Window, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally(BaseStatement):
+class PresenceCounts(BaseStatement):
     """How many spans `window` has; in how many each of `present` is there, and each of `numbers` is a number."""
 
     window: Window

@@ -10,7 +10,7 @@ class BaseStatement:
     """
 
     project_id: int
-    known: frozenset[str] | None = None
+    existing_attributes: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
         if self.project_id <= 0:

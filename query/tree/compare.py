@@ -26,20 +26,20 @@ class Cohort:
 
 
 @dataclass(frozen=True, slots=True)
-class AtLeast:
+class FrequentPairs:
     """Pairs of key and value that at least `spans` spans have, and whose value has a length that a filter may name."""
 
-    spans: int
+    min_spans: int
 
 
 @dataclass(frozen=True, slots=True)
-class OneOf:
+class PairsByHash:
     """The pairs with these hashes."""
 
     hashes: tuple[int, ...]
 
 
-Wanted = AtLeast | OneOf
+PairSelection = FrequentPairs | PairsByHash
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class FieldPairs(BaseStatement):
     """
 
     cohort: Cohort
-    wanted: Wanted
+    selection: PairSelection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +66,11 @@ class ListPairs(BaseStatement):
     """
 
     cohort: Cohort
-    wanted: Wanted
+    selection: PairSelection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Keyed(BaseStatement):
+class _KeyedStatement(BaseStatement):
     """On values of `sources`: own attributes by key, as they are stored on the span alone, or subjects."""
 
     cohort: Cohort
@@ -83,27 +83,27 @@ class _Keyed(BaseStatement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyPairs(_Keyed):
+class KeyPairs(_KeyedStatement):
     """For each source its values that `least` spans have; how often it occurs, and in how many values."""
 
-    least: int
+    min_spans: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyCounts(_Keyed):
+class KeyCounts(_KeyedStatement):
     """How many spans have each of the pairs in `hashes`. `apart`: own attributes are read key by key; the same counts,
     but where Maps are stored split by key, the others are not read.
     """
 
     hashes: tuple[int, ...]
-    apart: bool = False
+    read_per_key: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyValues(_Keyed):
+class KeyCardinality(_KeyedStatement):
     """How many values each source has, as far as that matters. `apart`: as above; the rows name sources by place."""
 
-    apart: bool = False
+    read_per_key: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,4 +111,4 @@ class ConditionCounts(BaseStatement):
     """How many spans of a cohort meet each of `tests`."""
 
     cohort: Cohort
-    tests: tuple[Condition, ...]
+    conditions: tuple[Condition, ...]

@@ -23,22 +23,22 @@ class Exists:
 
 
 @dataclass(frozen=True, slots=True)
-class IsText:
+class TextIn:
     """The canonical text is one of `texts`, or the value is a number and its canonical text is one of `numerals`."""
 
     texts: tuple[str, ...]
-    numerals: tuple[str, ...] = ()
+    numeric_texts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class IsInteger:
+class IntegerIn:
     """The integer behind the subject is one of `values`."""
 
     values: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class IsId:
+class IdIn:
     """The id is one of `ids`, each of the subject's size in bytes."""
 
     ids: tuple[bytes, ...]
@@ -52,24 +52,24 @@ class IntegerRange:
     high: int | None = None
 
 
-class Order(StrEnum):
+class CompareOp(StrEnum):
     """How a number compares with the bound."""
 
-    ABOVE = ">"
-    AT_LEAST = ">="
-    BELOW = "<"
-    AT_MOST = "<="
+    GT = ">"
+    GTE = ">="
+    LT = "<"
+    LTE = "<="
 
 
 @dataclass(frozen=True, slots=True)
-class Compares:
+class NumberComparison:
     """The value is a number and stands in `order` to `bound`; False for everything that is not a number."""
 
-    order: Order
+    operator: CompareOp
     bound: Fraction
 
 
-class Part(StrEnum):
+class MatchPosition(StrEnum):
     """Where in the text a piece is looked for."""
 
     ANYWHERE = "anywhere"
@@ -78,21 +78,21 @@ class Part(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class HasText:
+class TextMatches:
     """The canonical text contains, starts or ends with `piece`, byte for byte."""
 
-    part: Part
-    piece: str
+    position: MatchPosition
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
-class MatchesPattern:
+class RegexMatches:
     """The RE2 `pattern` matches somewhere in the canonical text."""
 
     pattern: str
 
 
-Test = Exists | IsText | IsInteger | IsId | IntegerRange | Compares | HasText | MatchesPattern
+Predicate = Exists | TextIn | IntegerIn | IdIn | IntegerRange | NumberComparison | TextMatches | RegexMatches
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,5 +100,5 @@ class Condition:
     """`test` holds for `subject`; negated: it does not, which includes that the subject is absent."""
 
     subject: Subject
-    test: Test
+    predicate: Predicate
     negated: bool = False

@@ -17,7 +17,7 @@ class ErrorOrder(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _OfErrors(BaseStatement):
+class _ErrorStatement(BaseStatement):
     """About the error occurrences in `window` that meet all conditions."""
 
     window: Window
@@ -25,7 +25,7 @@ class _OfErrors(BaseStatement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorRanking(_OfErrors):
+class ErrorRanking(_ErrorStatement):
     """The first groups by `order` after `after` (the last one's rank and fingerprint), at most `limit`."""
 
     order: ErrorOrder
@@ -34,7 +34,7 @@ class ErrorRanking(_OfErrors):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorFacets(_OfErrors):
+class ErrorFacets(_ErrorStatement):
     """Of each group its extent, and its releases, environments, services and sources, the most frequent first, at most
     `limit` of each. Not `exact`: of a kind with more values, about the most frequent ones and about how many there are,
     in little memory.
@@ -46,7 +46,7 @@ class ErrorFacets(_OfErrors):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorTraces(_OfErrors):
+class ErrorTraces(_ErrorStatement):
     """In how many traces each group occurred; not `exact`: about, in little memory."""
 
     fingerprints: tuple[bytes, ...]
@@ -54,14 +54,14 @@ class ErrorTraces(_OfErrors):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LatestErrors(_OfErrors):
+class LatestOccurrences(_ErrorStatement):
     """Of each group the first occurrence of its list, by its fingerprint and time; at least one `places`."""
 
-    places: tuple[tuple[bytes, int], ...]
+    fingerprint_times: tuple[tuple[bytes, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorSeries(_OfErrors):
+class ErrorSeries(_ErrorStatement):
     """How often a group occurred in each interval since 1970 in which it did."""
 
     fingerprint: bytes
@@ -69,7 +69,7 @@ class ErrorSeries(_OfErrors):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownError(BaseStatement):
+class ErrorGroupType(BaseStatement):
     """The type of a group, if the project has any occurrence of it, however old."""
 
     fingerprint: bytes

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from query.asking.window import Window
-from query.fields import Signal
+from query.fields import TelemetryTable
 from query.tree.base import BaseStatement
 from query.tree.conditions import Condition
 
@@ -25,7 +25,7 @@ class Position:
 class Listing(BaseStatement):
     """Rows of one signal in `window`, newest first (or oldest), after `after`, at most `limit`."""
 
-    signal: Signal
+    signal: TelemetryTable
     window: Window
     conditions: tuple[Condition, ...] = ()
     trace_id: bytes | None = None
@@ -35,7 +35,7 @@ class Listing(BaseStatement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownKeys(BaseStatement):
+class ExistingAttributeKeys(BaseStatement):
     """Which of `names` the roll-up of attribute keys knows in `window`. What a crash lost of it, it does not know."""
 
     names: tuple[str, ...]

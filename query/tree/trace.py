@@ -14,7 +14,7 @@ class TraceBounds(BaseStatement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TraceSkeleton(BaseStatement):
+class TraceSpansBrief(BaseStatement):
     """The spans of a trace without their attributes, resends once, earliest first, at most `limit`."""
 
     trace_id: bytes
@@ -38,7 +38,7 @@ class TraceAttributes(BaseStatement):
 
     trace_id: bytes
     window: Window
-    places: tuple[tuple[int, int], ...]
+    row_ids: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from chassis.destinations import Policy
-from chassis.egress import Egress, Unreached
+from chassis.destinations import EgressPolicy
+from chassis.egress import Egress, EgressError
 from tests.accepting import accepting
 
 LOOPBACK = ipaddress.ip_network("127.0.0.0/8")
-HERE = Policy((LOOPBACK,), http=True)
+HERE = EgressPolicy((LOOPBACK,), allow_http=True)
 
 
 @asynccontextmanager
-async def opened(policy: Policy = HERE, **options: Any) -> AsyncIterator[Egress]:
+async def opened(policy: EgressPolicy = HERE, **options: Any) -> AsyncIterator[Egress]:
     egress = Egress(policy, **options)
     running = egress.running()
     await anext(running)
@@ -43,7 +43,7 @@ async def speaking(answer: bytes | None, *, hang: bool = False) -> AsyncIterator
         yield port
 
 
-async def failure(egress: Egress, url: str) -> Unreached:
-    with pytest.raises(Unreached) as raised:
+async def failure(egress: Egress, url: str) -> EgressError:
+    with pytest.raises(EgressError) as raised:
         await egress.post(url, b"x", {})
     return raised.value

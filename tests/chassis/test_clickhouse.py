@@ -139,7 +139,7 @@ async def test_a_query_over_many_blocks_ends_although_an_insert_still_runs(click
 
 async def test_a_setting_that_the_server_does_not_know_is_not_sent(clickhouse: ClickHouse) -> None:
     handle, known = clickhouse._handles[0].client(), client.QUERY_SETTINGS_IF_KNOWN
-    assert client._known(handle, {"nobody_knows": 1, **known}) == known
+    assert client._supported_settings(handle, {"nobody_knows": 1, **known}) == known
 
 
 async def test_a_query_only_reads(clickhouse: ClickHouse) -> None:
@@ -195,7 +195,7 @@ async def test_a_call_is_cancelled_in_the_moment_that_its_turn_comes(
 ) -> None:
     store = ClickHouse(clickhouse_url, handles=1, max_waiting=1, database=new_database())
     await store.create_database()
-    handle = await store._borrow()
+    handle = await store._acquire()
     waiting = asyncio.ensure_future(store.probe())
     await asyncio.sleep(0)
     waiting.cancel()

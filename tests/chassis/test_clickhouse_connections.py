@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import pytest
 from urllib3.connection import HTTPConnection
 
-from chassis.clickhouse.connections import Connections
+from chassis.clickhouse.connections import AbortableConnections
 
 MANY = 3_000
 
 
 @pytest.fixture
-def connections() -> Iterator[Connections]:
-    connections = Connections("http", "127.0.0.1", 1, {})
+def connections() -> Iterator[AbortableConnections]:
+    connections = AbortableConnections("http", "127.0.0.1", 1, {})
     yield connections
     connections.close()
 
@@ -30,24 +30,24 @@ def eager_threads() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("eager_threads")
-def test_connections_may_be_made_while_they_are_cut(connections: Connections) -> None:
+def test_connections_may_be_made_while_they_are_cut(connections: AbortableConnections) -> None:
     made = [HTTPConnection("127.0.0.1", 1) for _ in range(MANY)]
     for connection in made[: MANY // 2]:
-        connections.opened(connection)
+        connections.register(connection)
 
     def add() -> None:
         for connection in made[MANY // 2 :]:
-            connections.opened(connection)
+            connections.register(connection)
 
     adding = threading.Thread(target=add)
     adding.start()
-    connections.cut()
+    connections.abort()
     while adding.is_alive():
-        connections.cut()
+        connections.abort()
     adding.join()
 
 
-def test_a_connection_that_its_thread_closes_meanwhile_is_cut_all_the_same(connections: Connections) -> None:
+def test_a_connection_that_its_thread_closes_meanwhile_is_cut_all_the_same(connections: AbortableConnections) -> None:
     ours, theirs = socket.socketpair()
 
     class Closing(HTTPConnection):
@@ -65,6 +65,6 @@ def test_a_connection_that_its_thread_closes_meanwhile_is_cut_all_the_same(conne
     connection = Closing("127.0.0.1", 1)
     connection.reads = 0
     with ours, theirs:
-        connections.opened(connection)
-        connections.cut()
+        connections.register(connection)
+        connections.abort()
         assert theirs.recv(1) == b""

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from chassis.clickhouse import ClickHouse, QueryLimits, QueryTooLarge
-from chassis.clickhouse.embedded import MIN_BYTES, configuration, engine_bytes, read_bytes
+from chassis.clickhouse.embedded import MIN_BYTES, configuration, engine_bytes, max_read_bytes
 from chassis.memory_limit import available_bytes
 from tests.engine.alone import in_a_process
 
@@ -63,4 +63,4 @@ def too_large(directory: str) -> str:
 
 
 def test_one_read_takes_a_quarter_at_most_whatever_its_limits(tmp_path: Path) -> None:
-    assert f"maximum: {read_bytes(MEMORY) / 2**20:.2f} MiB" in in_a_process(too_large, str(tmp_path))
+    assert f"maximum: {max_read_bytes(MEMORY) / 2**20:.2f} MiB" in in_a_process(too_large, str(tmp_path))

@@ -374,7 +374,7 @@ async def test_one_address_has_a_cap_of_its_own_unless_it_is_a_proxy(serve: Serv
 async def test_there_are_no_more_connections_than_file_descriptors_for_them(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chassis.descriptors.for_connections", lambda: 1)
+    monkeypatch.setattr("chassis.descriptors.connection_budget", lambda: 1)
     slow = Slow()
     with capture_logs() as lines:
         served = await serve([Route("GET", "/slow", slow, public())], max_connections=7)
@@ -393,11 +393,11 @@ def test_descriptors_are_raised_to_what_is_permitted_and_some_are_kept() -> None
         from chassis import descriptors
         resource.setrlimit(resource.RLIMIT_NOFILE, (300, 1_000))
         kept = [open("/dev/null") for _ in range(100)]
-        affordable = descriptors.for_connections()
+        affordable = descriptors.connection_budget()
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (1_000, 1_000)
         assert 600 < affordable < 1_000 - 100 - descriptors.RESERVED, affordable
         resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
-        assert descriptors.for_connections() == descriptors.FEWEST
+        assert descriptors.connection_budget() == descriptors.MIN_CONNECTIONS
     """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 

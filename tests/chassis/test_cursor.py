@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chassis.cursor import MAX_CURSOR_LENGTH, CursorSigner, cursor_signer
+from chassis.cursor import MAX_CURSOR_LENGTH, CursorSigner, load_cursor_signer
 from chassis.errors import BadRequest
 from chassis.keyfile import KeyFileUnusable, load_or_create_key
 
@@ -104,8 +104,8 @@ def test_a_key_file_that_will_not_do_is_named(tmp_path: Path) -> None:
 
 def test_a_configured_key_needs_no_file_and_is_the_same_everywhere(tmp_path: Path) -> None:
     nowhere = tmp_path / "missing" / "cursor.key"
-    text = cursor_signer("a shared secret", nowhere).sign((1,), b"x")
-    assert cursor_signer("a shared secret", nowhere).open(text, b"x") == (1,)
-    own = cursor_signer("", tmp_path / "cursor.key")
+    text = load_cursor_signer("a shared secret", nowhere).sign((1,), b"x")
+    assert load_cursor_signer("a shared secret", nowhere).open(text, b"x") == (1,)
+    own = load_cursor_signer("", tmp_path / "cursor.key")
     with pytest.raises(BadRequest):
         own.open(text, b"x")

@@ -4,7 +4,7 @@ import ipaddress
 
 import pytest
 
-from chassis.destinations import MAX_URL_LENGTH, Policy, is_public, literal, parse_url
+from chassis.destinations import MAX_URL_LENGTH, EgressPolicy, is_public, parse_ip_literal, parse_url
 
 UNSPECIFIED = "0.0.0.0"  # noqa: S104  # an address to refuse
 PRIVATE = [
@@ -23,19 +23,19 @@ PUBLIC = ["1.1.1.1", "8.8.8.8", "172.32.0.1", "192.0.1.1", "2606:4700::1111", "6
 
 @pytest.mark.parametrize("address", PRIVATE)
 def test_addresses_of_nobody_on_the_internet_are_not_public(address: str) -> None:
-    assert not Policy().permits(address, 443)
+    assert not EgressPolicy().permits(address, 443)
     assert not is_public(ipaddress.ip_address(address.partition("%")[0]))
 
 
 @pytest.mark.parametrize("address", PUBLIC)
 def test_public_addresses_are_permitted_on_permitted_ports(address: str) -> None:
-    assert Policy().permits(address, 443)
-    assert not Policy().permits(address, 22)
-    assert Policy(ports=frozenset({22})).permits(address, 22)
+    assert EgressPolicy().permits(address, 443)
+    assert not EgressPolicy().permits(address, 22)
+    assert EgressPolicy(ports=frozenset({22})).permits(address, 22)
 
 
 def test_a_network_of_the_operator_is_permitted_on_any_port_in_any_notation() -> None:
-    policy = Policy((ipaddress.ip_network("10.1.0.0/16"), ipaddress.ip_network("fd00::/8")))
+    policy = EgressPolicy((ipaddress.ip_network("10.1.0.0/16"), ipaddress.ip_network("fd00::/8")))
     for address in ("10.1.2.3", "::ffff:10.1.2.3", "64:ff9b::10.1.2.3", "fd00::1"):
         assert policy.permits(address, 8_080)
     for address in ("10.2.0.1", "127.0.0.1", "fc00::1"):
@@ -53,7 +53,7 @@ def test_a_network_of_the_operator_is_permitted_on_any_port_in_any_notation() ->
     ],
 )  # fmt: skip
 def test_addresses_are_known_in_every_notation(host: str, address: str | None) -> None:
-    found = literal(host)
+    found = parse_ip_literal(host)
     assert (None if found is None else str(found)) == address
 
 
@@ -71,7 +71,7 @@ def test_addresses_are_known_in_every_notation(host: str, address: str | None) -
 )  # fmt: skip
 def test_urls_that_are_none_of_ours_are_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"^Must .*\.$"):
-        parse_url(url, http=False)
+        parse_url(url, allow_http=False)
 
 
 @pytest.mark.parametrize(
@@ -88,13 +88,13 @@ def test_urls_that_are_none_of_ours_are_refused(url: str) -> None:
     ],
 )
 def test_urls_of_https_are_taken(url: str) -> None:
-    assert str(parse_url(url, http=False)).rstrip("/") == url.rstrip("/")
+    assert str(parse_url(url, allow_http=False)).rstrip("/") == url.rstrip("/")
 
 
 def test_http_is_taken_when_the_operator_says_so_and_fragments_are_dropped() -> None:
-    assert str(parse_url("http://example.org/a#b", http=True)) == "http://example.org/a"
+    assert str(parse_url("http://example.org/a#b", allow_http=True)) == "http://example.org/a"
 
 
 def test_some_address_has_to_permit_a_port() -> None:
-    assert [Policy().may_permit(port) for port in (443, 8_443)] == [True, False]
-    assert Policy((ipaddress.ip_network("10.0.0.0/8"),)).may_permit(8_443)
+    assert [EgressPolicy().may_permit(port) for port in (443, 8_443)] == [True, False]
+    assert EgressPolicy((ipaddress.ip_network("10.0.0.0/8"),)).may_permit(8_443)

@@ -15,8 +15,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from structlog.testing import capture_logs
 
-from chassis.destinations import Policy
-from chassis.egress import MAX_ANSWER, Blocked, Egress, Unreached, Unresolved
+from chassis.destinations import EgressPolicy
+from chassis.egress import MAX_BODY_BYTES, AddressBlocked, Egress, EgressError, NameNotResolved
 from tests.certificates import self_signed, server_context
 from tests.chassis.going_out import HERE, failure, opened, speaking
 
@@ -56,14 +56,17 @@ async def test_an_answer_comes_with_its_status_and_head() -> None:
     ],
 )  # fmt: skip
 async def test_no_notation_of_a_private_address_is_reached(host: str, detail: str) -> None:
-    async with serving(hello) as server, opened(Policy(http=True, ports=frozenset(range(65_536)))) as egress:
+    async with (
+        serving(hello) as server,
+        opened(EgressPolicy(allow_http=True, ports=frozenset(range(65_536)))) as egress,
+    ):
         refused = await failure(egress, f"http://{host}:{server.port}/")
     assert (refused.permanent, refused.detail) == (True, detail)
 
 
 async def test_ports_are_held_to_the_policy() -> None:
-    async with opened(Policy(http=True)) as egress:
-        assert isinstance(await failure(egress, "http://1.1.1.1:22/"), Blocked)
+    async with opened(EgressPolicy(allow_http=True)) as egress:
+        assert isinstance(await failure(egress, "http://1.1.1.1:22/"), AddressBlocked)
 
 
 def _as_found(address: str, port: int) -> Any:
@@ -91,9 +94,9 @@ def answering(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]
 @pytest.mark.parametrize("addresses", [["127.0.0.1"], ["1.1.1.1", "10.0.0.1"], ["1.1.1.1", "::1"], ["169.254.169.254"]])
 async def test_one_bad_address_of_a_name_blocks_the_name(monkeypatch: pytest.MonkeyPatch, addresses: list[str]) -> None:
     asked = answering(monkeypatch, addresses)
-    async with opened(Policy(http=True)) as egress:
-        assert isinstance(await failure(egress, "http://hook.test/"), Unresolved)
-        with pytest.raises(Unresolved):
+    async with opened(EgressPolicy(allow_http=True)) as egress:
+        assert isinstance(await failure(egress, "http://hook.test/"), NameNotResolved)
+        with pytest.raises(NameNotResolved):
             await egress.connect("hook.test.", 443)
     assert asked == ["hook.test.", "hook.test."]
 
@@ -103,7 +106,7 @@ async def test_nobody_is_told_which_names_there_are_inside(monkeypatch: pytest.M
     """One that does not resolve and one that leads inside fail alike; why is in the log, for the operator."""
     answering(monkeypatch, ["10.1.2.3"])
     with capture_logs() as logs:
-        async with opened(Policy(http=True)) as egress:
+        async with opened(EgressPolicy(allow_http=True)) as egress:
             refused = await failure(egress, f"http://{name}/")
     assert (refused.detail, refused.permanent) == ("The name leads to no address that is allowed.", False)
     (said,) = logs
@@ -114,7 +117,7 @@ async def test_nobody_is_told_which_names_there_are_inside(monkeypatch: pytest.M
 
 async def test_names_of_the_operator_may_be_local() -> None:
     async with serving(hello) as server:
-        with await Egress(HERE, local=True).connect("localhost", server.port or 0) as connected:
+        with await Egress(HERE, allow_local_names=True).connect("localhost", server.port or 0) as connected:
             assert connected.getpeername() == ("127.0.0.1", server.port)
 
 
@@ -129,28 +132,31 @@ async def test_an_account_whose_names_take_their_time_holds_up_no_other(monkeypa
         return [_as_found("10.1.2.3", port)]
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
-    async with opened(Policy(http=True), total_s=0.2) as egress:
+    async with opened(EgressPolicy(allow_http=True), total_s=0.2) as egress:
         given_up = [egress.post(f"http://slow{number}.test/", b"", {}, account="acme") for number in range(100)]
         for each in await asyncio.gather(*given_up, return_exceptions=True):
-            assert isinstance(each, Unreached)
+            assert isinstance(each, EgressError)
             assert each.detail == "There was no answer in time."
-        with pytest.raises(Unreached, match="no answer in time"):
+        with pytest.raises(EgressError, match="no answer in time"):
             await egress.post("http://quick.test/", b"", {}, account="acme")
-        with pytest.raises(Unresolved):
+        with pytest.raises(NameNotResolved):
             await egress.post("http://quick.test/", b"", {}, account="globex")
         assert len(asked) == 4 + 1
         goes_on.set()
-        with pytest.raises(Unresolved):
+        with pytest.raises(NameNotResolved):
             await egress.post("http://quick.test/", b"", {}, account="acme")
 
 
 async def test_a_name_that_answers_otherwise_the_second_time_is_blocked_then(monkeypatch: pytest.MonkeyPatch) -> None:
     """DNS rebinding: what is checked is what is connected to, every time."""
-    async with serving(hello) as server, opened(Policy((ipaddress.ip_network("127.0.0.1/32"),), http=True)) as egress:
+    async with (
+        serving(hello) as server,
+        opened(EgressPolicy((ipaddress.ip_network("127.0.0.1/32"),), allow_http=True)) as egress,
+    ):
         answering(monkeypatch, ["127.0.0.1"], ["127.0.0.2"])
         url = f"http://hook.test:{server.port}/"
         assert (await egress.post(url, b"", {})).status == 200
-        assert isinstance(await failure(egress, url), Unresolved)
+        assert isinstance(await failure(egress, url), NameNotResolved)
 
 
 async def test_redirects_cookies_and_proxies_are_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,10 +177,10 @@ async def test_redirects_cookies_and_proxies_are_not_followed(monkeypatch: pytes
 
 async def test_a_huge_answer_is_read_so_far() -> None:
     async def huge(_request: web.Request) -> web.StreamResponse:
-        return web.Response(body=b"x" * 10 * MAX_ANSWER)
+        return web.Response(body=b"x" * 10 * MAX_BODY_BYTES)
 
     async with serving(huge) as server, opened() as egress:
-        assert len((await egress.post(str(server.make_url("/")), b"", {})).body) == MAX_ANSWER
+        assert len((await egress.post(str(server.make_url("/")), b"", {})).body) == MAX_BODY_BYTES
 
 
 async def test_a_compressed_answer_is_left_as_it_is() -> None:
@@ -231,14 +237,14 @@ async def test_a_socket_for_other_protocols_is_guarded_too() -> None:
         port = server.port or 0
         with await Egress(HERE).connect("127.0.0.1", port) as connected:
             assert connected.getpeername() == ("127.0.0.1", port)
-        with pytest.raises(Blocked):
-            await Egress(Policy()).connect("127.0.0.1", port)
-        with pytest.raises(Blocked):
+        with pytest.raises(AddressBlocked):
+            await Egress(EgressPolicy()).connect("127.0.0.1", port)
+        with pytest.raises(AddressBlocked):
             await Egress(HERE).connect("::1", port)
-    with pytest.raises(Unreached, match=r"No connection"):
+    with pytest.raises(EgressError, match=r"No connection"):
         await Egress(HERE).connect("127.0.0.1", port)
 
 
 async def test_nothing_goes_out_of_a_process_that_ends() -> None:
-    with pytest.raises(Unreached, match="shutting down"):
+    with pytest.raises(EgressError, match="shutting down"):
         await Egress(HERE).post("http://127.0.0.1/", b"", {})

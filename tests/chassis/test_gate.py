@@ -11,7 +11,7 @@ from aiohttp import web
 
 from chassis.body import read_body
 from chassis.errors import BadRequest, ServiceUnavailable
-from chassis.gate import MAX_DROPPED, Glimpse, date_line
+from chassis.gate import MAX_DISCARDED_BYTES, RequestPreview, date_line
 from chassis.web import Route, json_response, public
 from tests.chassis.conftest import DEADLINE_S, Serve, Served, read_all
 from tests.chassis.test_connections import SOON, split
@@ -29,30 +29,30 @@ class Gatekeeper:
     told: list[str] = field(default_factory=list)
     entering: Callable[[], None] = lambda: None
 
-    def spent(self, _glimpse: Glimpse) -> bytes | None:
+    def cached_refusal(self, _preview: RequestPreview) -> bytes | None:
         return None
 
-    def enter(self, sender: bytes) -> "Gatekeeper | None":
+    def try_acquire(self, client_key: bytes) -> "Gatekeeper | None":
         if not self.places:
             self.told.append("refused")
             return None
         self.places -= 1
         self.entering()
-        self.told.append("in one" if sender == ONE else "in")
+        self.told.append("in one" if client_key == ONE else "in")
         return self
 
-    def arrived(self) -> None:
+    def on_body_received(self) -> None:
         if self.told[-1] != "whole":
             self.told.append("whole")
 
-    def leave(self, *, answered: bool) -> None:
+    def release(self, *, succeeded: bool) -> None:
         self.places += 1
-        self.told.append("answered" if answered else "out")
+        self.told.append("answered" if succeeded else "out")
 
-    def refusal(self, _glimpse: Glimpse) -> bytes:
+    def overload_response(self, _preview: RequestPreview) -> bytes:
         return TURNED_AWAY
 
-    def refused(self) -> ServiceUnavailable:
+    def overload_error(self) -> ServiceUnavailable:
         return ServiceUnavailable("Full, says the skeleton.")
 
 
@@ -82,7 +82,7 @@ class House:
             self.free_of.append(request.transport)
             return json_response({"free": True})
 
-        gated = Route("POST", "/x", length, public(), gate=self.gate, cancel_on_disconnect=self.cancels)
+        gated = Route("POST", "/x", length, public(), pre_parse_filter=self.gate, cancel_on_disconnect=self.cancels)
         routes = [gated, Route("GET", "/free", free, public())]
         return await self._serve(routes, **options)
 
@@ -264,11 +264,11 @@ async def test_what_is_unusual_is_turned_away_by_the_skeleton(
 async def test_a_long_body_is_dropped_up_to_a_limit(house: House) -> None:
     served = await house.open()
     reader, writer = await served.connect()
-    head = HEAD + b"Content-Length: %d\r\n\r\n" % MAX_DROPPED
+    head = HEAD + b"Content-Length: %d\r\n\r\n" % MAX_DISCARDED_BYTES
     writer.write(head)
     async with asyncio.timeout(DEADLINE_S):
         assert await reader.readexactly(len(TURNED_AWAY)) == TURNED_AWAY
-        writer.write(bytes(MAX_DROPPED))
+        writer.write(bytes(MAX_DISCARDED_BYTES))
         await writer.drain()
     writer.write(LAST)
     assert (await read_all(reader)).endswith(b'{"free":true}')
@@ -362,15 +362,20 @@ async def test_other_paths_have_no_gate(house: House) -> None:
 
 def test_a_glimpse_is_what_the_head_says() -> None:
     head = b"POST /v1/traces?legacy_key=k HTTP/1.1\r\nHOST: a\r\ncontent-LENGTH: 7 \r\nAuthorization: DSN x\r\n\r\n"
-    seen = Glimpse.of(head + b"rest")
+    seen = RequestPreview.parse(head + b"rest")
     assert seen is not None
-    assert (seen.route, seen.size, seen.length, seen.plain) == (b"POST /v1/traces", len(head), 7, True)
+    assert (seen.route, seen.head_bytes, seen.content_length, seen.is_simple) == (
+        b"POST /v1/traces",
+        len(head),
+        7,
+        True,
+    )
 
 
 def test_without_a_length_there_is_no_body() -> None:
-    seen = Glimpse.of(b"POST /v1/traces?legacy_key=k HTTP/1.1\r\nHost: a\r\n\r\n")
+    seen = RequestPreview.parse(b"POST /v1/traces?legacy_key=k HTTP/1.1\r\nHost: a\r\n\r\n")
     assert seen is not None
-    assert seen.length == 0
+    assert seen.content_length == 0
 
 
 def test_a_date_is_that_of_now(monkeypatch: pytest.MonkeyPatch) -> None:

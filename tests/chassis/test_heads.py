@@ -11,7 +11,7 @@ from aiohttp import web
 
 from chassis.body import read_body
 from chassis.configuration import SettingsError
-from chassis.connections.holdings import Holdings
+from chassis.connections.holdings import HeadMemoryLimit
 from chassis.settings import ChassisSettings
 from chassis.web import Route, json_response, public
 
@@ -221,26 +221,26 @@ async def test_who_wants_another_protocol_is_answered_and_closed(serve: Serve, l
 class Held:
     """A connection that notes whether it was shed."""
 
-    vouched: bool = False
+    is_authenticated: bool = False
     gone: list[bool] = field(default_factory=list)
 
-    def shed(self) -> None:
+    def close_for_memory(self) -> None:
         self.gone.append(True)
 
 
 def test_of_those_who_hold_as_much_the_longest_goes_first_and_the_vouched_for_last() -> None:
-    holdings = Holdings(1_000)
-    vouched, first, second, little = Held(vouched=True), Held(), Held(), Held()
-    holdings.hold(vouched, 300)
+    holdings = HeadMemoryLimit(1_000)
+    vouched, first, second, little = Held(is_authenticated=True), Held(), Held(), Held()
+    holdings.set_held(vouched, 300)
     for holder in (little, first, second):
-        holdings.hold(holder, 10)
-    holdings.hold(first, 300)
-    holdings.hold(second, 300)
-    holdings.hold(first, 310)  # its next piece
+        holdings.set_held(holder, 10)
+    holdings.set_held(first, 300)
+    holdings.set_held(second, 300)
+    holdings.set_held(first, 310)  # its next piece
     assert holdings.total == 920
-    holdings.hold(little, 100)
+    holdings.set_held(little, 100)
     assert ([each.gone for each in (vouched, first, second, little)], holdings.total) == ([[], [True], [], []], 700)
-    holdings.hold(little, 900)
+    holdings.set_held(little, 900)
     assert ([each.gone for each in (vouched, second, little)], holdings.total) == ([[], [], [True]], 600)
     for holder in (vouched, second, first):
         holdings.release(holder)

@@ -14,7 +14,7 @@ _SCRIPT = dedent(f"""
     from chassis import memory
 
     if "keep" in sys.argv:
-        memory.keep()
+        memory.tune_malloc()
     for _ in range({ROUNDS}):
         before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         blocks = [bytearray(b"x") * {BLOCK_BYTES} for _ in range({BLOCKS})]

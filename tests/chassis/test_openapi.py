@@ -8,9 +8,9 @@ import pytest
 from aiohttp import web
 from openapi_spec_validator import validate
 
-from chassis.access import Access, Guards, bearer, project_key, public, visitor
-from chassis.openapi import Endpoint, document
-from chassis.operation import Answer, Body, Operation, Parameter, Refusals, Tag, json_content
+from chassis.access import Access, Guards, anonymous, bearer, project_key, public
+from chassis.openapi import Endpoint, build_document
+from chassis.operation import Body, ErrorSpec, Operation, Parameter, ResponseSpec, Tag, json_content
 from chassis.web import Route
 
 from .conftest import Serve
@@ -43,22 +43,22 @@ class Wish(msgspec.Struct, forbid_unknown_fields=True):
 LIST = Operation(
     "listThings",
     THINGS,
-    (Answer("The things.", json_content(list[Thing]), headers={"X-Cut": "What was left out."}),),
+    (ResponseSpec("The things.", json_content(list[Thing]), headers={"X-Cut": "What was left out."}),),
     (Parameter("limit", "query", Annotated[int, msgspec.Meta(ge=1, le=200)], "How many.", default=50),),
 )
 MAKE = Operation(
     "makeThing",
     THINGS,
-    (Answer("It is made.", json_content(Thing), 201),),
+    (ResponseSpec("It is made.", json_content(Thing), 201),),
     body=Body(json_content(Wish)),
-    refused=(409,),
+    error_statuses=(409,),
 )
 SEND = Operation(
     "send",
     Tag("ingestion", "In."),
-    (Answer("Taken.", {"application/x-protobuf": None}),),
+    (ResponseSpec("Taken.", {"application/x-protobuf": None}),),
     body=Body({"application/x-protobuf": None}),
-    refusals=Refusals("Otlp", {"application/x-protobuf": None}),
+    error_spec=ErrorSpec("Otlp", {"application/x-protobuf": None}),
 )
 
 
@@ -67,7 +67,7 @@ def described(operation: Operation, method: str = "GET", access: Access | None =
 
 
 def operation_of(endpoint: Endpoint) -> Any:
-    made = document("Test", "A test.", [endpoint])
+    made = build_document("Test", "A test.", [endpoint])
     validate(cast("Any", made))
     return made["paths"][endpoint.path][endpoint.method.lower()]
 
@@ -122,7 +122,7 @@ def test_an_operation_says_what_its_types_say() -> None:
 
 
 def test_structures_are_components_with_their_bounds() -> None:
-    schemas = document("Test", "A test.", [described(LIST)])["components"]["schemas"]
+    schemas = build_document("Test", "A test.", [described(LIST)])["components"]["schemas"]
     assert schemas["Thing"] == {
         "title": "Thing",
         "description": "A thing.",
@@ -147,7 +147,7 @@ def test_a_body_brings_its_own_refusals() -> None:
 
 
 def test_a_refusal_that_may_be_tried_again_says_when() -> None:
-    responses = document("Test", "A test.", [described(LIST)])["components"]["responses"]
+    responses = build_document("Test", "A test.", [described(LIST)])["components"]["responses"]
     assert set(responses["RateLimited"]["headers"]) == {
         "X-Request-Id",
         "Retry-After",
@@ -162,8 +162,8 @@ def test_a_refusal_that_may_be_tried_again_says_when() -> None:
 def test_every_answer_to_a_good_token_tells_how_its_limit_stands() -> None:
     """No other does: what asks for no credential is not counted, and shares no refusal with what does."""
     rate = {"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"}
-    look = Endpoint("GET", "/look", public(), "Look.", Operation("look", THINGS, (Answer("Seen."),)))
-    made = document("Test", "A test.", [described(MAKE, "POST"), look])
+    look = Endpoint("GET", "/look", public(), "Look.", Operation("look", THINGS, (ResponseSpec("Seen."),)))
+    made = build_document("Test", "A test.", [described(MAKE, "POST"), look])
     responses = made["components"]["responses"]
     told = {name for name, answer in responses.items() if rate <= set(answer["headers"])}
     assert set(responses) - told == {"Unauthorized", "PublicBadRequest", "PublicInternalError"}
@@ -174,8 +174,10 @@ def test_every_answer_to_a_good_token_tells_how_its_limit_stands() -> None:
 
 def test_so_does_every_answer_to_who_comes_for_a_credential() -> None:
     rate = {"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"}
-    come = Operation("come", THINGS, (Answer("Here."),), refused=(401,))
-    made = document("Test", "A test.", [described(MAKE, "POST"), Endpoint("GET", "/come", visitor(), "Come.", come)])
+    come = Operation("come", THINGS, (ResponseSpec("Here."),), error_statuses=(401,))
+    made = build_document(
+        "Test", "A test.", [described(MAKE, "POST"), Endpoint("GET", "/come", anonymous(), "Come.", come)]
+    )
     answers = made["paths"]["/come"]["get"]["responses"]
     assert set(answers) == {"200", "400", "401", "429", "500", "503"}
     assert made["paths"]["/come"]["get"]["security"] == []
@@ -188,7 +190,7 @@ def test_so_does_every_answer_to_who_comes_for_a_credential() -> None:
 
 def test_so_does_every_answer_to_a_good_project_key() -> None:
     rate = {"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"}
-    made = document("Test", "A test.", [described(SEND, "POST", project_key())])
+    made = build_document("Test", "A test.", [described(SEND, "POST", project_key())])
     responses = made["components"]["responses"]
     assert {name for name, answer in responses.items() if not rate <= set(answer["headers"])} == {"OtlpUnauthorized"}
     limited = responses["OtlpRateLimited"]
@@ -199,7 +201,7 @@ def test_so_does_every_answer_to_a_good_project_key() -> None:
 
 
 def test_paths_that_refuse_in_their_own_way_have_refusals_of_their_own() -> None:
-    made = document("Test", "A test.", [described(LIST), described(SEND, "POST", project_key())])
+    made = build_document("Test", "A test.", [described(LIST), described(SEND, "POST", project_key())])
     validate(cast("Any", made))
     assert made["components"]["responses"]["OtlpForbidden"]["content"] == {"application/x-protobuf": {}}
     security = made["paths"]["/orgs/{orgSlug}/things"]["post"]["security"]
@@ -209,7 +211,7 @@ def test_paths_that_refuse_in_their_own_way_have_refusals_of_their_own() -> None
 
 
 def test_an_answer_of_its_own_stands_for_the_refusal_of_its_status() -> None:
-    away = Answer("It is away.", json_content(Colour), 503)
+    away = ResponseSpec("It is away.", json_content(Colour), 503)
     operation = operation_of(described(Operation("look", THINGS, (away,)), "HEAD", public()))
     assert operation["operationId"] == "lookHead"
     assert operation["security"] == []
@@ -218,12 +220,12 @@ def test_an_answer_of_its_own_stands_for_the_refusal_of_its_status() -> None:
 
 def test_two_of_one_name_are_refused() -> None:
     with pytest.raises(ValueError, match="two operations are called listThings"):
-        document("Test", "A test.", [described(LIST), described(LIST, "PUT")])
+        build_document("Test", "A test.", [described(LIST), described(LIST, "PUT")])
 
     other = msgspec.defstruct("Thing", [("name", str)])
-    again = Operation("other", THINGS, (Answer("Another.", json_content(other)),))
+    again = Operation("other", THINGS, (ResponseSpec("Another.", json_content(other)),))
     with pytest.raises(ValueError, match="two different schemas are called Thing"):
-        document("Test", "A test.", [described(LIST), described(again, "PUT")])
+        build_document("Test", "A test.", [described(LIST), described(again, "PUT")])
 
 
 async def test_a_process_describes_its_routes_and_itself(serve: Serve) -> None:

@@ -15,7 +15,7 @@ from chassis import postgresql as driver
 from chassis.identity import registry
 from chassis.identity.tables import organizations
 from chassis.migrations import check, migrate
-from chassis.relational import SETTLED_S, Database, DatabaseUnavailable, DatabaseUnusable
+from chassis.relational import RECOVERED_AFTER_S, Database, DatabaseUnavailable, DatabaseUnusable
 from tests.accepting import accepting
 from tests.databases import REVISIONS
 from tests.postgresql import PASSWORD, PostgreSQL, running
@@ -135,7 +135,7 @@ async def test_an_outage_is_logged_once_and_its_end_once(
         await well_again(database)
         async with asyncio.timeout(DEADLINE_S):
             while lines[-1]["event"] != "database back":
-                await asyncio.sleep(SETTLED_S / 10)
+                await asyncio.sleep(RECOVERED_AFTER_S / 10)
                 await slugs(database)
         await slugs(database)
     assert [line["event"] for line in lines] == ["database unavailable", "database back"]

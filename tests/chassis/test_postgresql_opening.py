@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from chassis import postgresql as driver
-from chassis.postgresql import AsyncConnection, Connection
+from chassis.postgresql import AsyncPostgresConnection, PostgresConnection
 from tests.accepting import accepting
 
 DEADLINE_S = 30.0  # for anything that must happen; never a measure of speed
@@ -21,11 +21,11 @@ Open = Callable[[int], Awaitable[object]]
 
 
 async def opened_async(port: int) -> object:
-    return await AsyncConnection.opened(TIMEOUT_S, conninfo=conninfo(port))
+    return await AsyncPostgresConnection.connect_with_timeouts(TIMEOUT_S, conninfo=conninfo(port))
 
 
 async def opened_blocking(port: int) -> object:
-    return await asyncio.to_thread(lambda: Connection.opened(TIMEOUT_S, conninfo=conninfo(port)))
+    return await asyncio.to_thread(lambda: PostgresConnection.connect_with_timeouts(TIMEOUT_S, conninfo=conninfo(port)))
 
 
 def conninfo(port: int) -> str:

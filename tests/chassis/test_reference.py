@@ -13,11 +13,11 @@ import msgspec
 import pytest
 
 from chassis.access import bearer, public
-from chassis.openapi import Endpoint, document
-from chassis.operation import Answer, Body, Operation, Parameter, Tag, json_content
-from chassis.reference.examples import curl
+from chassis.openapi import Endpoint, build_document
+from chassis.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.reference.examples import curl_command
 from chassis.reference.fields import Field, Schemas
-from chassis.reference.page import page, policy
+from chassis.reference.page import content_security_policy, render_page
 
 from .conftest import Serve
 from .test_openapi import LIST, MAKE, THINGS, described
@@ -64,7 +64,7 @@ def read(body: bytes) -> Reader:
 
 
 def shown(*endpoints: Endpoint) -> Reader:
-    return read(page(document("Test", "A test.", endpoints)))
+    return read(render_page(build_document("Test", "A test.", endpoints)))
 
 
 def test_the_page_shows_an_operation_whole() -> None:
@@ -102,7 +102,7 @@ def test_whatever_the_document_says_is_text() -> None:
     operation = Operation(
         "x",
         Tag(said, said),
-        (Answer(said, json_content(str)),),
+        (ResponseSpec(said, json_content(str)),),
         (Parameter("q", "query", Annotated[str, msgspec.Meta(pattern="<i>")], said, default="</code>", example=said),),
     )
     seen = shown(Endpoint("GET", "/<b>", public(), said, operation))
@@ -113,10 +113,10 @@ def test_whatever_the_document_says_is_text() -> None:
 
 def test_the_policy_allows_the_style_of_the_page_and_nothing_else() -> None:
     (style,) = re.findall(
-        "<style>(.*?)</style>", page(document("Test", "A test.", [described(LIST)])).decode(), re.DOTALL
+        "<style>(.*?)</style>", render_page(build_document("Test", "A test.", [described(LIST)])).decode(), re.DOTALL
     )
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    directives = dict(part.strip().split(" ", 1) for part in policy().split(";"))
+    directives = dict(part.strip().split(" ", 1) for part in content_security_policy().split(";"))
     assert directives == {
         "default-src": "'none'",
         "base-uri": "'none'",
@@ -132,10 +132,10 @@ async def test_docs_are_served_under_their_policy(serve: Serve) -> None:
     served = await serve([])
     status, headers, body = await served.get("/docs")
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
-    assert headers["Content-Security-Policy"] == policy()
+    assert headers["Content-Security-Policy"] == content_security_policy()
     assert headers["X-Content-Type-Options"] == "nosniff"
     made = json.loads((await served.get("/openapi.json"))[2])
-    assert body == page(made)
+    assert body == render_page(made)
     assert "Sluice test" in read(body).text
 
 
@@ -175,9 +175,9 @@ def test_a_structure_inside_itself_is_opened_once() -> None:
 
 def test_an_example_can_be_pasted_into_a_shell() -> None:
     hours = Parameter("q", "query", str, "It.", example="it's >1")
-    operation = Operation("find", THINGS, (Answer("Found.", json_content(str)),), (hours,))
-    made = document("Test", "A test.", [described(operation)])["paths"]["/orgs/{orgSlug}/things"]
-    assert shlex.split(curl("get", "/orgs/{orgSlug}/things", made["get"]).replace("\\\n", "")) == [
+    operation = Operation("find", THINGS, (ResponseSpec("Found.", json_content(str)),), (hours,))
+    made = build_document("Test", "A test.", [described(operation)])["paths"]["/orgs/{orgSlug}/things"]
+    assert shlex.split(curl_command("get", "/orgs/{orgSlug}/things", made["get"]).replace("\\\n", "")) == [
         "curl",
         "-G",
         "$BASE/orgs/$ORG_SLUG/things",
@@ -190,8 +190,8 @@ def test_an_example_can_be_pasted_into_a_shell() -> None:
 
 def test_an_example_of_a_body_is_in_the_command() -> None:
     wish = Body(json_content(dict[str, int]), example={"count": 2})
-    operation = Operation("wish", THINGS, (Answer("Made.", json_content(str)),), body=wish)
+    operation = Operation("wish", THINGS, (ResponseSpec("Made.", json_content(str)),), body=wish)
     endpoint = Endpoint("POST", "/wishes", bearer("explore:read"), "Wish.", operation)
-    made = document("Test", "A test.", [endpoint])["paths"]["/wishes"]["post"]
-    command = shlex.split(curl("post", "/wishes", made).replace("\\\n", ""))
+    made = build_document("Test", "A test.", [endpoint])["paths"]["/wishes"]["post"]
+    command = shlex.split(curl_command("post", "/wishes", made).replace("\\\n", ""))
     assert command[-4:] == ["-H", "Content-Type: application/json", "--data-binary", '{"count": 2}']

@@ -22,7 +22,7 @@ from sqlalchemy.schema import CreateTable
 from chassis.identity import registry, telemetry_keys
 from chassis.identity.bootstrap import bootstrap
 from chassis.identity.tables import metadata, organizations, projects
-from chassis.migrations import SchemaTooNew, SchemaTooOld, check, migrate
+from chassis.migrations import DatabaseSchemaTooNew, DatabaseSchemaTooOld, check, migrate
 from chassis.relational import (
     Database,
     DatabaseUnavailable,
@@ -30,7 +30,7 @@ from chassis.relational import (
     UtcTime,
     format_time,
     migration_engine,
-    shown,
+    redacted_url,
     text,
     to_milliseconds,
 )
@@ -59,7 +59,7 @@ def stamp(url: str, revision: str) -> None:
 
 
 def test_migrations_are_explicit_idempotent_and_checked(database_url: str) -> None:
-    with pytest.raises(SchemaTooOld, match=r"(does not exist|has no schema) yet.*; run `sluice migrate`"):
+    with pytest.raises(DatabaseSchemaTooOld, match=r"(does not exist|has no schema) yet.*; run `sluice migrate`"):
         check(database_url)
     assert migrate(database_url) == REVISIONS
     assert migrate(database_url) == []
@@ -68,7 +68,7 @@ def test_migrations_are_explicit_idempotent_and_checked(database_url: str) -> No
 
 def test_a_file_is_made_by_migrating_alone_and_private(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'sluice.db'}"
-    with pytest.raises(SchemaTooOld, match=r"does not exist yet; run `sluice migrate`"):
+    with pytest.raises(DatabaseSchemaTooOld, match=r"does not exist yet; run `sluice migrate`"):
         check(url)
     assert not (tmp_path / "sluice.db").exists()
     migrate(url)
@@ -77,7 +77,7 @@ def test_a_file_is_made_by_migrating_alone_and_private(tmp_path: Path) -> None:
 
 def test_a_directory_that_is_missing_is_said_to_be(tmp_path: Path) -> None:
     with pytest.raises(
-        SchemaTooOld, match=r"does not exist, nor does its directory: make that unless .* `sluice migrate`"
+        DatabaseSchemaTooOld, match=r"does not exist, nor does its directory: make that unless .* `sluice migrate`"
     ):
         check(f"sqlite:///{tmp_path / 'nope' / 'x.db'}")
 
@@ -110,7 +110,7 @@ def test_every_table_can_be_made_on_both_engines(dialect: sa.Dialect) -> None:
 def test_a_file_without_our_schema_is_too_old(tmp_path: Path) -> None:
     (tmp_path / "sluice.db").touch()
     with pytest.raises(
-        SchemaTooOld, match=rf"has no schema yet, this release needs {REVISIONS[-1]}; run `sluice migrate`"
+        DatabaseSchemaTooOld, match=rf"has no schema yet, this release needs {REVISIONS[-1]}; run `sluice migrate`"
     ):
         check(f"sqlite:///{tmp_path / 'sluice.db'}")
 
@@ -119,7 +119,7 @@ def test_a_schema_of_a_later_release_is_left_alone(database_url: str) -> None:
     migrate(database_url)
     stamp(database_url, "9999")
     for function in (check, migrate):
-        with pytest.raises(SchemaTooNew, match="has the schema 9999, which this release does not know"):
+        with pytest.raises(DatabaseSchemaTooNew, match="has the schema 9999, which this release does not know"):
             function(database_url)
 
 
@@ -162,11 +162,11 @@ def test_urls_of_no_store_are_refused(text: str) -> None:
     ],
 )
 def test_a_password_is_not_shown(url: str, expected: str) -> None:
-    assert shown(url) == expected
+    assert redacted_url(url) == expected
 
 
 def test_a_password_that_would_pass_for_a_host_is_refused_and_not_shown() -> None:
-    for use in (Database, migrate, check, shown):
+    for use in (Database, migrate, check, redacted_url):
         with pytest.raises(DatabaseUnusable, match="write it as %40") as caught:
             use("postgresql://user:hu@sh@host/name")
         assert "hu" not in str(caught.value).partition("URL")[2]

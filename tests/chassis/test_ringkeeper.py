@@ -10,52 +10,52 @@ from chassis import ringkeeper
 from chassis.identity import users
 from chassis.identity.tables import metadata
 from chassis.relational import Database, DatabaseUnavailable
-from chassis.ringkeeper import RingKeeper
-from chassis.sealing import KeyFile, KeyRingMissing, Sealer
+from chassis.ringkeeper import KeyringWatcher
+from chassis.sealing import KeyFile, KeyRingMissing, SecretBox
 
 
-def keeper(database: Database, path: Path) -> tuple[KeyFile, RingKeeper]:
+def keeper(database: Database, path: Path) -> tuple[KeyFile, KeyringWatcher]:
     keys = KeyFile(path / "sealing.keys")
-    return keys, RingKeeper(keys, database, metadata)
+    return keys, KeyringWatcher(keys, database, metadata)
 
 
-async def seal_something(database: Database, sealer: Sealer) -> None:
+async def seal_something(database: Database, sealer: SecretBox) -> None:
     async with database.write() as connection:
         user = await users.create_user(connection, "ada@example.org", "Ada", "hash")
-        sealed = sealer.seal(b"totp", table="users", row=user.id, org="", column="totp_secret")
-        await users.propose_factor(connection, user.id, sealed)
+        sealed = sealer.encrypt(b"totp", table="users", row=user.id, org="", column="totp_secret")
+        await users.enroll_factor(connection, user.id, sealed)
 
 
 async def test_it_is_drawn_once_and_then_read(database: Database, tmp_path: Path) -> None:
     keys, at_start = keeper(database, tmp_path)
-    await at_start.look()
+    await at_start.check()
     again, at_next_start = keeper(database, tmp_path)
-    await at_next_start.look()
+    await at_next_start.check()
     assert again.ring() == keys.ring()
 
 
 async def test_several_processes_that_start_together_share_one(database: Database, tmp_path: Path) -> None:
     made = [keeper(database, tmp_path) for _ in range(4)]
-    await asyncio.gather(*(each.look() for _, each in made))
-    assert len({keys.ring().current for keys, _ in made}) == 1
+    await asyncio.gather(*(each.check() for _, each in made))
+    assert len({keys.ring().current_key_id for keys, _ in made}) == 1
 
 
 async def test_a_ring_that_is_lost_stops_the_start_and_comes_back(database: Database, tmp_path: Path) -> None:
     keys, at_start = keeper(database, tmp_path)
-    await at_start.look()
-    await seal_something(database, Sealer(keys))
+    await at_start.check()
+    await seal_something(database, SecretBox(keys))
     lost = keys.path.rename(tmp_path / "backup")
     with pytest.raises(KeyRingMissing, match="put it back from the backup"):
         await anext(keeper(database, tmp_path)[1].running())
     assert not keys.path.exists()
     lost.rename(keys.path)
-    await keeper(database, tmp_path)[1].look()
+    await keeper(database, tmp_path)[1].check()
 
 
 async def test_a_running_process_says_that_its_ring_is_gone(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ringkeeper, "EVERY_S", 0.01)
+    monkeypatch.setattr(ringkeeper, "CHECK_INTERVAL_S", 0.01)
     keys, running = keeper(database, tmp_path)
     with capture_logs() as logs:
         resource = running.running()
@@ -77,11 +77,11 @@ async def test_a_running_process_says_that_its_ring_is_gone(
 async def test_a_ring_is_drawn_when_the_store_is_back(
     migrated_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ringkeeper, "EVERY_S", 0.01)
+    monkeypatch.setattr(ringkeeper, "CHECK_INTERVAL_S", 0.01)
     away = Database(migrated_url)
     keys, running = keeper(away, tmp_path)  # not started: it is away
     with pytest.raises(DatabaseUnavailable):
-        await running.look()
+        await running.check()
     resource = running.running()
     await anext(resource)
     assert not keys.path.exists()

@@ -11,7 +11,7 @@ import structlog
 from structlog.testing import capture_logs
 
 from chassis.clickhouse import StoreRejected, StoreUnavailable
-from chassis.rounds import Rounds
+from chassis.rounds import PeriodicTask
 
 FAILING = "the work is not done"
 EVERY_S = 7.0
@@ -47,8 +47,16 @@ def rounds_of(
     close_s: float = 0.0,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     every_s: float = EVERY_S,
-) -> Rounds:
-    return Rounds(work, every_s, structlog.get_logger("test"), FAILING, at_once=at_once, close_s=close_s, sleep=sleep)
+) -> PeriodicTask:
+    return PeriodicTask(
+        work,
+        every_s,
+        structlog.get_logger("test"),
+        FAILING,
+        run_immediately=at_once,
+        close_timeout_s=close_s,
+        sleep=sleep,
+    )
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ import pytest
 
 from chassis import schema
 from chassis.clickhouse import ClickHouse, QueryLimits, StoreUnavailable
-from chassis.schema import CheckedClickHouse, SchemaForeign, SchemaTooNew, SchemaTooOld
+from chassis.schema import ClickHouseSchemaMismatch, ClickHouseSchemaTooNew, ClickHouseSchemaTooOld, VerifiedClickHouse
 from proto.storage.tables import TABLES
 from tests.tables import migrated
 
@@ -53,24 +53,24 @@ async def test_an_interrupted_migration_is_finished_by_the_next(empty: ClickHous
 
 
 async def test_missing_tables_are_one_sentence(empty: ClickHouse) -> None:
-    with pytest.raises(SchemaTooOld, match="sluice migrate"):
+    with pytest.raises(ClickHouseSchemaTooOld, match="sluice migrate"):
         await schema.check(empty)
     await empty.close()
 
 
 async def test_tables_of_a_later_release_are_left_alone(clickhouse: ClickHouse) -> None:
     await clickhouse.command("INSERT INTO sluice_schema (version, name) VALUES (9999, 'later')")
-    with pytest.raises(SchemaTooNew, match="upgrade Sluice"):
+    with pytest.raises(ClickHouseSchemaTooNew, match="upgrade Sluice"):
         await schema.check(clickhouse)
-    with pytest.raises(SchemaTooNew, match="upgrade Sluice"):
+    with pytest.raises(ClickHouseSchemaTooNew, match="upgrade Sluice"):
         await schema.migrate(clickhouse, retention_days=30)
 
 
 async def test_tables_of_a_build_before_the_release_are_left_alone(clickhouse: ClickHouse) -> None:
     await clickhouse.command("INSERT INTO sluice_schema (version, name) VALUES (1, '0001_telemetry.sql')")
-    with pytest.raises(SchemaForeign, match="empty database or data directory"):
+    with pytest.raises(ClickHouseSchemaMismatch, match="empty database or data directory"):
         await schema.check(clickhouse)
-    with pytest.raises(SchemaForeign, match="empty database or data directory"):
+    with pytest.raises(ClickHouseSchemaMismatch, match="empty database or data directory"):
         await schema.migrate(clickhouse, retention_days=30)
 
 
@@ -130,20 +130,24 @@ def silent() -> Iterator[str]:
 
 async def test_all_share_one_look_at_a_server_that_hangs(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """More of them than may wait for ClickHouse; those who come later share the next look."""
-    monkeypatch.setattr(schema, "LOOK_S", 0.3)
+    monkeypatch.setattr(schema, "VERIFY_TIMEOUT_S", 0.3)
     monkeypatch.setattr("chassis.clickhouse.client.CLOSE_S", 0.1)
     looks: list[object] = []
     look_at = schema.check
 
-    async def check(clickhouse: schema.Reader) -> None:
+    async def check(clickhouse: schema.SchemaReader) -> None:
         looks.append(clickhouse)
         await look_at(clickhouse)
 
     monkeypatch.setattr(schema, "check", check)
     async with asyncio.timeout(30):
-        store = CheckedClickHouse(silent, handles=2, max_waiting=2, timeout_s=3_600)
+        store = VerifiedClickHouse(silent, handles=2, max_waiting=2, timeout_s=3_600)
         for seen in (1, 2):
-            calls = [store.query("SELECT 1", {}, limits=LIMITS), store.insert("t", ["n"], [], token="a"), store.look()]
+            calls = [
+                store.query("SELECT 1", {}, limits=LIMITS),
+                store.insert("t", ["n"], [], token="a"),
+                store.verify_schema(),
+            ]
             calls += [store.probe() for _ in range(5)]
             for end in await asyncio.gather(*calls, return_exceptions=True):
                 assert isinstance(end, StoreUnavailable)
@@ -155,20 +159,20 @@ async def test_all_share_one_look_at_a_server_that_hangs(silent: str, monkeypatc
 async def test_who_gives_up_on_a_look_leaves_it_to_the_others(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     unhandled: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unhandled.append(context))
-    monkeypatch.setattr(schema, "LOOK_S", 0.3)
+    monkeypatch.setattr(schema, "VERIFY_TIMEOUT_S", 0.3)
     monkeypatch.setattr("chassis.clickhouse.client.CLOSE_S", 0.1)
     async with asyncio.timeout(30):
-        store = CheckedClickHouse(silent, timeout_s=3_600)
-        first, second = (asyncio.ensure_future(store.look()) for _ in range(2))
+        store = VerifiedClickHouse(silent, timeout_s=3_600)
+        first, second = (asyncio.ensure_future(store.verify_schema()) for _ in range(2))
         while not store._running:
             await asyncio.sleep(0.01)
         first.cancel()
         with pytest.raises(StoreUnavailable, match=r"nothing within 0\.3 s"):
             await second
         assert first.cancelled()
-        alone = asyncio.ensure_future(store.look())
+        alone = asyncio.ensure_future(store.verify_schema())
         await asyncio.sleep(0)
-        look = store._look
+        look = store._verification
         assert look is not None
         alone.cancel()
         await asyncio.wait((look,))
@@ -179,10 +183,10 @@ async def test_who_gives_up_on_a_look_leaves_it_to_the_others(silent: str, monke
 
 
 async def test_closing_ends_a_look_for_all(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema, "LOOK_S", 3_600)
+    monkeypatch.setattr(schema, "VERIFY_TIMEOUT_S", 3_600)
     monkeypatch.setattr("chassis.clickhouse.client.CLOSE_S", 0.1)
     async with asyncio.timeout(30):
-        store = CheckedClickHouse(silent, timeout_s=3_600)
+        store = VerifiedClickHouse(silent, timeout_s=3_600)
         waiting = asyncio.ensure_future(store.probe())
         while not store._running:
             await asyncio.sleep(0.01)
@@ -200,7 +204,7 @@ async def test_tables_of_the_release_before_stop_building_statistics(empty: Clic
         " ENGINE = MergeTree ORDER BY version"
     )
     await empty.command(f"INSERT INTO sluice_schema (version, name) VALUES (1, '{first.name}')")
-    with pytest.raises(SchemaTooOld, match="sluice migrate"):
+    with pytest.raises(ClickHouseSchemaTooOld, match="sluice migrate"):
         await schema.check(empty)
     assert await schema.migrate(empty, retention_days=30) == ["0002_merges.sql"]
     await schema.check(empty)

@@ -6,18 +6,18 @@ from aiohttp.test_utils import make_mocked_request
 from yarl import URL
 
 from chassis.errors import ApiError
-from chassis.gate import Glimpse, sender_of
+from chassis.gate import RequestPreview, client_key_of
 from chassis.identity import project_keys
-from chassis.senders import NOBODY
+from chassis.senders import ANONYMOUS
 
 KEY, OTHER = "0123456789abcdef" * 2, "f" * 32
 LEGACY = f"Legacy legacy_key={KEY}"
 ENCODED = "".join(f"%{ord(letter):02X}" for letter in KEY)
 
 
-def seen(query: str, headers: dict[str, str]) -> Glimpse:
+def seen(query: str, headers: dict[str, str]) -> RequestPreview:
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    found = Glimpse.of(f"POST /v1/traces{query} HTTP/1.1\r\n{lines}\r\n".encode("utf-8", "surrogateescape"))
+    found = RequestPreview.parse(f"POST /v1/traces{query} HTTP/1.1\r\n{lines}\r\n".encode("utf-8", "surrogateescape"))
     assert found is not None
     return found
 
@@ -30,13 +30,13 @@ def authenticated(query: str, headers: dict[str, str]) -> bytes:
     """The key that authentication finds; NOBODY where it refuses."""
     values = URL.build(path="/v1/traces", query_string=query[1:], encoded=True).query.getall("legacy_key", [])
     if len(set(values)) > 1:
-        return NOBODY
+        return ANONYMOUS
     from_query = values[0] if values else None
     try:
         given = headers.get("X-Legacy-Auth"), headers.get("Authorization")
-        return project_keys._credential(*given, from_query, None).key.encode()
+        return project_keys._parse_credential(*given, from_query, None).key.encode()
     except ApiError:
-        return NOBODY
+        return ANONYMOUS
 
 
 SAME = [
@@ -85,13 +85,13 @@ NONE = [
 @pytest.mark.parametrize(("query", "headers"), SAME, ids=map(str, range(len(SAME))))
 def test_whatever_else_a_head_says_a_key_is_one_sender(query: str, headers: dict[str, str]) -> None:
     assert authenticated(query, headers) == KEY.encode()
-    assert (seen(query, headers).sender, sender_of(parsed(query, headers))) == (KEY.encode(),) * 2
+    assert (seen(query, headers).client_key, client_key_of(parsed(query, headers))) == (KEY.encode(),) * 2
 
 
 @pytest.mark.parametrize(("query", "headers"), NONE, ids=map(str, range(len(NONE))))
 def test_who_cannot_be_let_in_is_one_sender(query: str, headers: dict[str, str]) -> None:
-    assert authenticated(query, headers) == NOBODY
-    assert (seen(query, headers).sender, sender_of(parsed(query, headers))) == (NOBODY,) * 2
+    assert authenticated(query, headers) == ANONYMOUS
+    assert (seen(query, headers).client_key, client_key_of(parsed(query, headers))) == (ANONYMOUS,) * 2
 
 
 @pytest.mark.parametrize(
@@ -105,4 +105,4 @@ def test_who_cannot_be_let_in_is_one_sender(query: str, headers: dict[str, str])
     ],
 )
 def test_a_head_may_name_a_project(query: str, named: bool) -> None:
-    assert seen(query, {}).names_project == named
+    assert seen(query, {}).has_project_id == named

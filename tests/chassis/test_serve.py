@@ -202,8 +202,8 @@ def test_an_address_that_cannot_be_bound_is_one_sentence(host: str, sentence: st
 
 
 def test_two_processes_may_share_a_port_when_both_say_so() -> None:
-    with bind("127.0.0.1", 0, share=True) as first:
-        bind("127.0.0.1", first.getsockname()[1], share=True).close()
+    with bind("127.0.0.1", 0, reuse_port=True) as first:
+        bind("127.0.0.1", first.getsockname()[1], reuse_port=True).close()
 
 
 async def test_a_request_line_may_hold_the_longest_filters(start: Start) -> None:
@@ -218,7 +218,7 @@ async def test_who_is_connected_when_the_drain_begins_is_answered_once_more_and_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Kept connections, new ones, and those that the kernel has and nobody has accepted yet."""
-    monkeypatch.setattr(serve, "FAREWELL_S", DEADLINE_S)
+    monkeypatch.setattr(serve, "DRAIN_GRACE_S", DEADLINE_S)
     settings, telemetry = ChassisSettings(), Telemetry("drain")
     app = build_app([], service="drain", settings=settings, telemetry=telemetry)
     listener = bind("127.0.0.1", 0)

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 
 import pytest
 
-from chassis.clickhouse.target import parse
+from chassis.clickhouse.target import parse_url
 from chassis.configuration import Settings, SettingsError, describe, environment, setting
 from chassis.relational import sqlite_file
 from chassis.settings import ChassisSettings
@@ -29,22 +29,22 @@ def write(tmp_path: Path, text: str) -> Path:
 def test_defaults_listen_on_loopback_and_embed_both_stores() -> None:
     settings = ChassisSettings.load({})
     assert (settings.host, settings.port) == ("127.0.0.1", 4318)
-    assert settings.clickhouse == f"chdb://{Path('data').absolute()}/clickhouse"
-    assert settings.database == f"sqlite:///{Path('data').absolute()}/sluice.db"
-    assert settings.embedded
+    assert settings.effective_clickhouse_url == f"chdb://{Path('data').absolute()}/clickhouse"
+    assert settings.effective_database_url == f"sqlite:///{Path('data').absolute()}/sluice.db"
+    assert settings.uses_embedded_clickhouse
     assert settings.base_url == "http://127.0.0.1:4318"
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_the_default_stores_are_in_the_data_directory_whatever_its_name(tmp_path: Path, name: str) -> None:
     settings = ChassisSettings(data=str(tmp_path / name))
-    assert parse(settings.clickhouse).directory == tmp_path / name / "clickhouse"
-    assert sqlite_file(settings.database) == tmp_path / name / "sluice.db"
+    assert parse_url(settings.effective_clickhouse_url).directory == tmp_path / name / "clickhouse"
+    assert sqlite_file(settings.effective_database_url) == tmp_path / name / "sluice.db"
 
 
 def test_a_question_mark_is_fine_where_no_engine_is_embedded() -> None:
     settings = ChassisSettings.load({"SLUICE_DATA": "/a?b", "SLUICE_CLICKHOUSE_URL": "http://h:8123/d"})
-    assert sqlite_file(settings.database) == Path("/a?b/sluice.db")
+    assert sqlite_file(settings.effective_database_url) == Path("/a?b/sluice.db")
 
 
 def test_options_win_over_environment_over_file_over_defaults(tmp_path: Path) -> None:

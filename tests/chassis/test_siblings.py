@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.parser import text_string_to_metric_families
 
 from chassis import siblings
-from chassis.siblings import Siblings, bound, merged
+from chassis.siblings import WorkerMetrics, bind_worker_socket, merge_expositions
 
 
 @cache
@@ -43,64 +43,64 @@ def test_merged_expositions_are_those_of_each_with_its_number() -> None:
         for (name, labels), value in samples(exposition(number)).items()
     }
     up = {("sluice_worker_up", frozenset({("worker", str(number))})): 1.0 for number in (0, 1, 11)}
-    assert samples(merged({number: exposition(number) for number in (0, 1, 11)})) == expected | up
+    assert samples(merge_expositions({number: exposition(number) for number in (0, 1, 11)})) == expected | up
 
 
 @pytest.fixture
-async def three() -> AsyncIterator[list[Siblings]]:
+async def three() -> AsyncIterator[list[WorkerMetrics]]:
     """Three of one port; none answers yet."""
-    listeners = [bound() for _ in range(3)]
+    listeners = [bind_worker_socket() for _ in range(3)]
     names = [listener.getsockname() for listener in listeners]
-    yield [Siblings(number, listener, names) for number, listener in enumerate(listeners)]
+    yield [WorkerMetrics(number, listener, names) for number, listener in enumerate(listeners)]
     for listener in listeners:
         listener.close()
 
 
 @asynccontextmanager
-async def answering(sibling: Siblings, tell: Callable[[], bytes]) -> AsyncIterator[None]:
-    async for _ in sibling.answering(tell, web.Application()):
+async def answering(sibling: WorkerMetrics, tell: Callable[[], bytes]) -> AsyncIterator[None]:
+    async for _ in sibling.serve(tell, web.Application()):
         yield
 
 
-async def test_whoever_is_asked_answers_for_all(three: list[Siblings]) -> None:
+async def test_whoever_is_asked_answers_for_all(three: list[WorkerMetrics]) -> None:
     async with AsyncExitStack() as stack:
         for number, sibling in enumerate(three):
             await stack.enter_async_context(answering(sibling, partial(exposition, number)))
-        answers = [await sibling.merged(exposition(number)) for number, sibling in enumerate(three)]
-    assert answers == [merged({number: exposition(number) for number in range(3)})] * 3
+        answers = [await sibling.collect(exposition(number)) for number, sibling in enumerate(three)]
+    assert answers == [merge_expositions({number: exposition(number) for number in range(3)})] * 3
 
 
 async def test_one_that_does_not_answer_is_away_and_holds_nobody_up(
-    three: list[Siblings], monkeypatch: pytest.MonkeyPatch
+    three: list[WorkerMetrics], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(siblings, "ANSWER_S", 0.05)
     async with answering(three[1], lambda: exposition(1)):
-        text = await three[0].merged(exposition(0))
-    assert text == merged({0: exposition(0), 1: exposition(1), 2: b""})
+        text = await three[0].collect(exposition(0))
+    assert text == merge_expositions({0: exposition(0), 1: exposition(1), 2: b""})
     assert samples(text)["sluice_worker_up", frozenset({("worker", "2")})] == 0
 
 
 async def test_an_answer_that_is_cut_off_or_endless_is_none(
-    three: list[Siblings], monkeypatch: pytest.MonkeyPatch
+    three: list[WorkerMetrics], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(siblings, "MAX_EXPOSITION", 10_000)
     async with answering(three[1], lambda: exposition(1)[:-5]), answering(three[2], lambda: b"x 1\n" * 10_000):
-        assert await three[0].merged(exposition(0)) == merged({0: exposition(0), 1: b"", 2: b""})
+        assert await three[0].collect(exposition(0)) == merge_expositions({0: exposition(0), 1: b"", 2: b""})
 
 
 async def test_a_process_of_another_user_is_told_nothing_and_not_believed(
-    three: list[Siblings], monkeypatch: pytest.MonkeyPatch
+    three: list[WorkerMetrics], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with answering(three[1], lambda: exposition(1)):
         real = os.geteuid()
         monkeypatch.setattr(os, "geteuid", lambda: real + 1)
         assert await told(three[1]) == b""
-        assert await three[0].merged(exposition(0)) == merged({0: exposition(0), 1: b"", 2: b""})
+        assert await three[0].collect(exposition(0)) == merge_expositions({0: exposition(0), 1: b"", 2: b""})
         monkeypatch.undo()
         assert await told(three[1]) == exposition(1)
 
 
-async def told(sibling: Siblings) -> bytes:
+async def told(sibling: WorkerMetrics) -> bytes:
     """What a socket reads that connects to it and asks for metrics."""
     assert sibling._listener is not None
     reader, writer = await asyncio.open_unix_connection(sock=connected(sibling._listener))

@@ -9,11 +9,11 @@ import pytest
 import sqlalchemy as sa
 
 from chassis.relational import Database
-from chassis.sqlite import Connection, creator
+from chassis.sqlite import SqliteConnection, connection_factory
 
 
-async def opened(path: Path) -> Connection:
-    made = creator(sa.make_url(f"sqlite+aiosqlite:///{path / 'x.db'}"))()
+async def opened(path: Path) -> SqliteConnection:
+    made = connection_factory(sa.make_url(f"sqlite+aiosqlite:///{path / 'x.db'}"))()
     await made
     return made
 
@@ -78,9 +78,9 @@ async def test_tasks_that_are_cancelled_twice_leave_nothing_that_waits(tmp_path:
 async def test_a_statement_is_one_order_to_the_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A read is its begin, its statements and its end."""
     orders = []
-    execute = Connection._execute
+    execute = SqliteConnection._execute
 
-    async def counted(self: Connection, function: Any, *args: Any, **named: Any) -> Any:
+    async def counted(self: SqliteConnection, function: Any, *args: Any, **named: Any) -> Any:
         orders.append(function)
         return await execute(self, function, *args, **named)  # type: ignore[no-untyped-call]
 
@@ -88,7 +88,7 @@ async def test_a_statement_is_one_order_to_the_thread(tmp_path: Path, monkeypatc
     await database.start()
     async with database.read():
         pass  # the connection is made
-    monkeypatch.setattr(Connection, "_execute", counted)
+    monkeypatch.setattr(SqliteConnection, "_execute", counted)
     async with database.read() as connection:
         for number in range(2):
             rows = await connection.execute(sa.text(f"VALUES ({number}), (9)"))

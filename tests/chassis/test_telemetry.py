@@ -99,8 +99,8 @@ def test_tracebacks_are_masked(stream: io.StringIO) -> None:
 
 async def test_a_process_tells_what_it_is_and_what_it_takes() -> None:
     telemetry = Telemetry("gateway")
-    telemetry.describe("1.2.3", "kernel")
-    text = (await telemetry.expositions()).decode()
+    telemetry.set_build_info("1.2.3", "kernel")
+    text = (await telemetry.merged_exposition()).decode()
     assert 'sluice_build_info{decoder="kernel",service="gateway",version="1.2.3"} 1.0\n' in text
     for name in ("process_resident_memory_bytes", "process_cpu_seconds_total", "process_open_fds", "process_max_fds"):
         assert f"\n{name} " in text

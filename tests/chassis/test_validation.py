@@ -18,7 +18,7 @@ from chassis.validation import (
     bounded_text,
     decode_body,
     decode_json,
-    decode_mended,
+    decode_with_placeholders,
 )
 
 
@@ -288,7 +288,7 @@ class _Point(msgspec.Struct, forbid_unknown_fields=True):
 
 def test_a_mended_body_keeps_what_is_sound() -> None:
     issues = Issues()
-    point = decode_mended(_Point, b'{"x": -1, "name": "a", "rest": [1, "b"], "y": 1}', {"x": 0}, issues)
+    point = decode_with_placeholders(_Point, b'{"x": -1, "name": "a", "rest": [1, "b"], "y": 1}', {"x": 0}, issues)
     assert point == _Point(x=0, name="a", rest=[])
     with pytest.raises(BadRequest) as refused:
         issues.raise_if_any()
@@ -298,12 +298,12 @@ def test_a_mended_body_keeps_what_is_sound() -> None:
 @pytest.mark.parametrize("raw", [b"", b"[1]", b"null", b'{"x": "a"}', b'{"name": "a"}', b"\xff"])
 def test_a_body_that_cannot_be_mended_is_none(raw: bytes) -> None:
     issues = Issues()
-    assert decode_mended(_Point, raw, {}, issues) is None
+    assert decode_with_placeholders(_Point, raw, {}, issues) is None
     assert len(issues) > 0
 
 
 @pytest.mark.parametrize("raw", [b"[1]", b"[null, null]", b'"AAA"', b"null", b"1"])
 def test_a_body_that_is_no_object_is_none_whatever_could_stand_in(raw: bytes) -> None:
     issues = Issues()
-    assert decode_mended(_Point, raw, {"x": 0}, issues) is None
+    assert decode_with_placeholders(_Point, raw, {"x": 0}, issues) is None
     assert len(issues) > 0

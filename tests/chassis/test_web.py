@@ -14,18 +14,28 @@ from structlog.testing import capture_logs
 
 from chassis.access import Guards
 from chassis.errors import ApiError, BadRequest, Conflict, Forbidden, Issue, NotFound, RateLimited, ServiceUnavailable
-from chassis.health import REUSE_S, Health, Tolerated, Unready
-from chassis.identity.model import Grant, ProjectIdentity, Reach
+from chassis.health import REUSE_S, Health, NotReady, OptionalDependency
+from chassis.identity.model import AuthenticatedCredential, AuthorizationContext, ProjectIdentity
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry, configure_logging
-from chassis.web import Route, bearer, build_app, json_response, project, project_key, public, reach, request_id
+from chassis.web import (
+    Route,
+    authorization_context,
+    bearer,
+    build_app,
+    json_response,
+    project,
+    project_key,
+    public,
+    request_id,
+)
 from proto.errors import STATUS, ErrorCode
 from proto.identity import Role, Scope
 
 from .conftest import Serve
 
-REACH = Reach("p1", "t1", "o1", "acme", Role.MEMBER, frozenset({Scope.EXPLORE_READ}), 7, "shop")
-GRANT = Grant("t1", "p1", "o1", "acme", Role.MEMBER, REACH.scopes)
+REACH = AuthorizationContext("p1", "t1", "o1", "acme", Role.MEMBER, frozenset({Scope.EXPLORE_READ}), 7, "shop")
+GRANT = AuthenticatedCredential("t1", "p1", "o1", "acme", Role.MEMBER, REACH.scopes)
 SAID = "connection to db.internal:5432 as sluice_rw failed"  # what a driver says, and nobody outside should read
 PROJECT = ProjectIdentity(7, "shop", "o1", "acme", "k1")
 
@@ -195,11 +205,13 @@ class RecordingBearer:
         self._error = error
         self._authorization: str | None = None
 
-    async def authenticate(self, authorization: str | None) -> Grant:
+    async def authenticate(self, authorization: str | None) -> AuthenticatedCredential:
         self._authorization = authorization
         return GRANT
 
-    async def authorize(self, grant: Grant, org_slug: str, project_slug: str | None, scopes: Collection[str]) -> Reach:
+    async def authorize(
+        self, grant: AuthenticatedCredential, org_slug: str, project_slug: str | None, scopes: Collection[str]
+    ) -> AuthorizationContext:
         assert grant is GRANT
         self.asked.append((self._authorization, org_slug, project_slug, " ".join(scopes)))
         if self._error is not None:
@@ -217,21 +229,21 @@ class RecordingKey:
     async def check(
         self,
         *,
-        admit: Callable[[], Awaitable[None]],
-        found: Callable[[ProjectIdentity], Awaitable[None]],
+        before_lookup: Callable[[], Awaitable[None]],
+        on_authenticated: Callable[[ProjectIdentity], Awaitable[None]],
         **given: str | None,
     ) -> ProjectIdentity:
-        await admit()
+        await before_lookup()
         self.asked.append(given)
         if self._error is not None:
             raise self._error
-        await found(PROJECT)
+        await on_authenticated(PROJECT)
         return PROJECT
 
 
 async def test_a_bearer_route_hands_the_reach_to_its_handler(serve: Serve) -> None:
     async def handler(request: web.Request) -> web.Response:
-        assert reach(request) is REACH
+        assert authorization_context(request) is REACH
         return json_response({})
 
     guard = RecordingBearer()
@@ -341,7 +353,7 @@ async def test_not_ready_says_which_dependency_is_away(serve: Serve) -> None:
 
 
 async def test_a_tolerated_dependency_that_is_away_is_shown_and_sends_nobody_away(serve: Serve) -> None:
-    served = await serve([], readiness=[Store("clickhouse"), Tolerated(Store("database", OSError("refused")))])
+    served = await serve([], readiness=[Store("clickhouse"), OptionalDependency(Store("database", OSError("refused")))])
     status, _, body = await served.get("/readyz")
     assert status == 200
     assert json.loads(body)["dependencies"] == [
@@ -351,7 +363,7 @@ async def test_a_tolerated_dependency_that_is_away_is_shown_and_sends_nobody_awa
 
 
 async def test_why_something_cannot_be_worked_with_now_is_told() -> None:
-    (probe,) = await Health("test", [Store("journal", Unready("has no room"))]).probes()
+    (probe,) = await Health("test", [Store("journal", NotReady("has no room"))]).probes()
     assert (probe.ok, probe.error) == (False, "has no room")
 
 
@@ -479,7 +491,7 @@ async def test_resources_start_in_order_and_close_in_reverse(serve: Serve) -> No
         service="test",
         settings=ChassisSettings(),
         telemetry=Telemetry("test"),
-        resources=[resource("store"), resource("cache")],
+        cleanup_contexts=[resource("store"), resource("cache")],
     )
     runner = web.AppRunner(app)
     await runner.setup()

@@ -11,7 +11,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from yarl import URL
 
-from chassis.identity.checks import Checks
+from chassis.identity.checks import AuthGuards
 from chassis.relational import Database
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
@@ -27,7 +27,7 @@ class Control:
     """The service with two tenants in it."""
 
     client: TestClient[Any, Any]
-    checks: Checks
+    checks: AuthGuards
     acme: Tenant
     globex: Tenant
 
@@ -61,14 +61,14 @@ async def serving(url: str, directory: Path, settings: ControlSettings, **chassi
     """The service over the database of this URL, with its keys in this directory."""
     telemetry = Telemetry("control")
     chassis_settings = ChassisSettings(data=str(directory), public_url="https://sluice.example.org", **chassis)
-    checks = Checks.over(Database(url, max_wait_s=WAIT_S), telemetry.registry)
+    checks = AuthGuards.create(Database(url, max_wait_s=WAIT_S), telemetry.registry)
     part = service(settings, chassis_settings, checks, telemetry.registry)
     app = build_app(
         part.routes,
         service=part.name,
         settings=chassis_settings,
         telemetry=telemetry,
-        resources=[checks.running, *part.resources],
+        cleanup_contexts=[checks.running, *part.cleanup_contexts],
         guards=checks.guards,
         readiness=part.readiness,
     )

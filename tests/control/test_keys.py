@@ -157,7 +157,7 @@ async def test_a_rotated_key_stops_when_its_time_has_come(control: Control) -> N
     ):
         now = datetime.now(UTC) + late
         control.checks.project_keys._now = lambda now=now: now  # type: ignore[misc]
-        control.checks.project_keys.forget_all()
+        control.checks.project_keys.invalidate_all()
         if works:
             await control.checks.project_keys.check(legacy_key=secret)
         else:

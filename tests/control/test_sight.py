@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from chassis.identity import registry, sessions
-from chassis.identity.signing import Signer
+from chassis.identity.signing import JwtSigner
 from chassis.identity.signing_keys import publish_key
 from chassis.identity.tables import delegations, users
 from chassis.keyfile import load_or_create_key
@@ -137,7 +137,7 @@ class Served(NamedTuple):
     runner: asyncio.Runner
     control: Control
     theirs: dict[str, str]  # everything of globex
-    signer: Signer
+    signer: JwtSigner
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def served(migrated_url: str, tmp_path: Path) -> Iterator[Served]:
     with asyncio.Runner() as runner:
         context = serving(migrated_url, tmp_path, ControlSettings(), api_rate=0)
         control = runner.run(context.__aenter__())
-        signer = Signer.of(load_or_create_key(tmp_path / "signing.key", "signing key"))
+        signer = JwtSigner.from_seed(load_or_create_key(tmp_path / "signing.key", "signing key"))
         yield Served(runner, control, runner.run(everything_of(control, control.globex)), signer)
         runner.run(context.__aexit__(None, None, None))
 

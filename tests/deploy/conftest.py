@@ -7,8 +7,8 @@ import pytest
 
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
-from sluice.options import Options
-from sluice.services import assemble
+from sluice.options import SettingsSources
+from sluice.services import compose_app
 
 # A worker's number comes with `--workers`; the others are Prometheus' own, of the target.
 ALWAYS: frozenset[str] = frozenset({"instance", "job", "worker"})
@@ -19,7 +19,7 @@ def exposed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, frozenset[
     """Labels by metric of a gateway in the mode `journal`, of query and control, with those that every metric gets."""
     telemetry = Telemetry("gateway")
     chassis = ChassisSettings(data=str(tmp_path_factory.mktemp("data")), clickhouse_url="http://127.0.0.1:1/sluice")
-    assemble(("gateway", "query", "control"), Options({}, None, {}), chassis, telemetry)
+    compose_app(("gateway", "query", "control"), SettingsSources({}, None, {}), chassis, telemetry)
     found: dict[str, frozenset[str]] = {"sluice_worker_up": ALWAYS}
     for collector in telemetry.registry._collector_to_names:
         for family in collector.collect():

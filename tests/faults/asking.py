@@ -11,7 +11,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from control.approvals.tables import approval_requests
-from control.deliveries.tables import ENDED, State, deliveries
+from control.deliveries.tables import TERMINAL_STATES, State, deliveries
 from tests.e2e.product import eventually
 from tests.faults.office import Office
 
@@ -130,7 +130,7 @@ def _waiting(office: Office, now: datetime | None) -> bool:
     """Whether there is something to do by then; None: ever."""
     table, requests = deliveries.c, approval_requests.c
     due = sa.true() if now is None else (table.next_at <= now) | (table.state == State.SENDING.value)
-    waiting = sa.select(table.id).where(table.state.not_in([state.value for state in ENDED]), due)
+    waiting = sa.select(table.id).where(table.state.not_in([state.value for state in TERMINAL_STATES]), due)
     over = sa.true() if now is None else requests.expires_at <= now
     unnoted = sa.select(requests.id).where(requests.status == "PENDING", requests.expiry_noted.is_(False), over)
     return bool(office.rows(waiting.limit(1)) or office.rows(unnoted.limit(1)))

@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from typing import Final, Self
 
-from gateway.shedding import FEWEST
+from gateway.shedding import MIN_LIMIT
 from tests.e2e.product import eventually
 from tests.faults.conftest import MakeGateway
 from tests.faults.deployment import Gateway, Site
@@ -85,7 +85,7 @@ def test_fault_23_noisy_project_that_varies_its_credential_takes_no_places_of_ot
     gateway = make_gateway(settings=FEW_PLACES)
     gateway.start()
     with Noise(gateway, site.another_key("varied"), 1, connections=CROWD, varies=True) as noise:
-        eventually(lambda: gateway.metric("sluice_gateway_places") == FEWEST, "there are few places", 60)
+        eventually(lambda: gateway.metric("sluice_gateway_places") == MIN_LIMIT, "there are few places", 60)
         eventually(lambda: noise.statuses[503] > CROWD * 5, "and the noisy project has its share", 60)
         # One client has 16 requests under way at most, and so many places are always left to it.
         with loaded(gateway, site, run, clients=1) as load:

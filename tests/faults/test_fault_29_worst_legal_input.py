@@ -13,7 +13,7 @@ import pytest
 
 from chassis import schema
 from chassis.clickhouse.client import INSERT_SETTINGS
-from proto.otlp.codec import assemble, decode
+from proto.otlp.codec import build_blocks, decode
 from proto.otlp.policy import Policy
 from proto.storage.tables import SPANS
 from tests.e2e.product import Service, Sluice, call, eventually, started
@@ -139,7 +139,7 @@ def as_the_release_before_left_it(directory: str) -> None:
         request = Traces()
         request.spans(5_000, attributes(128, "r"), attributes(128, "s"))
         decoded = decode("traces", request.message.SerializeToString(), 1, Policy(), time.time_ns())
-        block = next(block for block in assemble([decoded], number + 1) if block.table == SPANS.name)
+        block = next(block for block in build_blocks([decoded], number + 1) if block.table == SPANS.name)
         client.raw_insert(
             SPANS.name,
             column_names=list(SPANS.column_names),

@@ -154,11 +154,11 @@ def test_fault_08_bits_flip(make_gateway: MakeGateway, zygote: Zygote, proxy: Pr
     path, offset = place_of(gateway, kept.bodies[3])
     flip(path, offset + 50)
     path, offset = place_of(gateway, kept.bodies[6])
-    flip(path, offset - fmt.FRAME_BYTES + 9)
+    flip(path, offset - fmt.FRAME_HEADER_BYTES + 9)
     for copy in (0, PAGE // 2):
         flip(segments[-1], copy + 30)
     (ledger,) = gateway.journal.glob("*/ledger-*")
-    flip(ledger, PAGE + fmt.FRAME_BYTES + 5)
+    flip(ledger, PAGE + fmt.FRAME_HEADER_BYTES + 5)
     proxy.pass_on()
     gateway.start()
     eventually(lambda: gateway.metric("sluice_gateway_journal_unfinished_bytes") == 0, "the rest is stored", 60)

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from chassis.clickhouse import ClickHouse, QueryLimits, StoreError
 from chassis.identity import registry, telemetry_keys
-from chassis.identity.checks import Checks
+from chassis.identity.checks import AuthGuards
 from chassis.limits.local import LocalLimiter
 from chassis.limits.redis import RedisLimiter
 from chassis.migrations import migrate
@@ -27,7 +27,7 @@ from chassis.telemetry import Telemetry
 from chassis.web import build_app
 from gateway.app import service
 from gateway.settings import GatewaySettings
-from gateway.storing import Store
+from gateway.storing import TelemetryStore
 from tests.gateway.otlp import NOW_NS, PROTOBUF
 from tests.tables import migrated
 
@@ -58,7 +58,7 @@ class RecordingStore:
     `failures` are raised by the next inserts, one each; `refuse` decides about every insert.
     """
 
-    behind: Store | None = None
+    behind: TelemetryStore | None = None
     away: StoreError | None = None
     failures: list[StoreError] = field(default_factory=list)
     refuse: Callable[[Insert], StoreError | None] = lambda _insert: None
@@ -165,10 +165,10 @@ def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-async def checks(tmp_path: Path, empty_database: Path) -> AsyncIterator[Checks]:
+async def checks(tmp_path: Path, empty_database: Path) -> AsyncIterator[AuthGuards]:
     """Guards over a fresh relational store."""
     file = shutil.copy(empty_database, tmp_path / "sluice.db")
-    checks = Checks.over(Database(f"sqlite:///{file}"), None)
+    checks = AuthGuards.create(Database(f"sqlite:///{file}"), None)
     await checks.database.start()
     yield checks
     await checks.bearer.close()
@@ -177,7 +177,7 @@ async def checks(tmp_path: Path, empty_database: Path) -> AsyncIterator[Checks]:
 
 
 @pytest.fixture
-async def projects(checks: Checks) -> list[Project]:
+async def projects(checks: AuthGuards) -> list[Project]:
     """Two projects of one organization; the second has the sensitive word `plate`."""
     made = []
     async with checks.database.write() as connection:
@@ -190,11 +190,11 @@ async def projects(checks: Checks) -> list[Project]:
 
 
 @pytest.fixture
-async def start_gateway(checks: Checks, projects: list[Project]) -> AsyncIterator[StartGateway]:
+async def start_gateway(checks: AuthGuards, projects: list[Project]) -> AsyncIterator[StartGateway]:
     """Start a gateway over a store; options are fields of its settings."""
     async with AsyncExitStack() as stack:
 
-        async def start(store: Store, **options: Any) -> Gateway:
+        async def start(store: TelemetryStore, **options: Any) -> Gateway:
             of_chassis = {name: options.pop(name) for name in ("otlp_rate", "otlp_burst") if name in options}
             chassis = ChassisSettings(
                 body_timeout_s=options.pop("body_timeout_s", 60.0),
@@ -217,7 +217,7 @@ async def start_gateway(checks: Checks, projects: list[Project]) -> AsyncIterato
                 service=made.name,
                 settings=chassis,
                 telemetry=telemetry,
-                resources=made.resources,
+                cleanup_contexts=made.cleanup_contexts,
                 guards=checks.guards,
                 readiness=made.readiness,
                 limiter=None if redis is None else RedisLimiter(redis, LocalLimiter(), telemetry.registry),

@@ -10,14 +10,14 @@ from structlog.testing import capture_logs
 from chassis.clickhouse import StoreUnavailable
 from chassis.telemetry import Telemetry
 from gateway.batches.availability import Availability
-from gateway.batches.insert import Inserter, Sealed
+from gateway.batches.insert import InsertBlock, Inserter
 from gateway.outcomes import Metrics
 from proto.otlp.policy import Block
 from tests.gateway.conftest import DEADLINE_S, RecordingStore
 
 FULL = StoreUnavailable("Not enough space", 243)
-BLOCK = Sealed(1, Block("spans", 20_000, 1, [b""]))
-INDEX = Sealed(1, Block("trace_index", 20_000, 1, [b""]))
+BLOCK = InsertBlock(1, Block("spans", 20_000, 1, [b""]))
+INDEX = InsertBlock(1, Block("trace_index", 20_000, 1, [b""]))
 
 
 class Door:
@@ -39,8 +39,8 @@ class Door:
     async def fail(self, table: str = "spans") -> None:
         """An insert fails; then the door is open again."""
         self.availability.failed(FULL, table)
-        assert not self.availability.up
-        assert await self.availability.wait(DEADLINE_S)
+        assert not self.availability.is_up
+        assert await self.availability.wait_until_up(DEADLINE_S)
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ async def test_a_table_refuses_inserts_until_it_takes_one_whether_they_are_tried
     seen = [told()]
     door.availability.failed(FULL, "spans")
     seen.append(told())
-    assert await door.availability.wait(DEADLINE_S)
+    assert await door.availability.wait_until_up(DEADLINE_S)
     seen.append(told())
     await door.fail("trace_index")
     seen.append(told())
@@ -102,7 +102,7 @@ async def test_an_insert_that_began_before_the_failure_says_nothing(door: Door) 
     with capture_logs() as lines:
         door.availability.failed(FULL, "spans")
         await door.inserter.insert(BLOCK)
-        assert await door.availability.wait(DEADLINE_S)
+        assert await door.availability.wait_until_up(DEADLINE_S)
         await door.fail()
     assert door.pauses == [0.05, 0.1]
     assert [line["event"] for line in lines] == ["clickhouse is away"]

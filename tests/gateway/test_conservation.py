@@ -182,7 +182,7 @@ def slow_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RealFiles, "sync", slow)
     monkeypatch.setattr("gateway.conveyor.conveyor.DRAIN_S", 0.5)
     monkeypatch.setattr("gateway.storing.DRAIN_DERIVED_S", 0.1)
-    monkeypatch.setattr("gateway.storing.DRAIN_BACKGROUND_S", 0.1)
+    monkeypatch.setattr("gateway.storing.DRAIN_RETRY_QUEUE_S", 0.1)
 
 
 OPTIONS: Final = {

@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.errors import fingerprint
-from gateway.frames import own_frames, stable_text
+from gateway.frames import in_app_frames, normalize_message
 
 PYTHON = """Traceback (most recent call last):
   File "/srv/shop-1.2.3/shop/cart.py", line 10, in add
@@ -109,7 +109,7 @@ NEXT_BUILD = [
 @pytest.mark.parametrize("language", TRACES)
 def test_own_frames_innermost_first(language: str) -> None:
     trace, frames = TRACES[language]
-    assert own_frames(trace) == frames
+    assert in_app_frames(trace) == frames
 
 
 @pytest.mark.parametrize("language", TRACES)
@@ -132,12 +132,12 @@ def test_another_place_or_type_is_another_error(language: str) -> None:
 
 def test_without_own_frames_all_frames_count() -> None:
     trace = 'Traceback (most recent call last):\n  File "/usr/lib/python3.11/json/decoder.py", line 3, in decode\n'
-    assert own_frames(trace) == ["json/decoder.py:decode"]
+    assert in_app_frames(trace) == ["json/decoder.py:decode"]
 
 
 @pytest.mark.parametrize("trace", ["", "no trace at all", "at\nat\n", "\n" * 1000])
 def test_without_frames_the_message_counts(trace: str) -> None:
-    assert own_frames(trace) == []
+    assert in_app_frames(trace) == []
     first = fingerprint("E", "Order 4711 of bob@example.com failed", trace)
     assert first == fingerprint("E", "Order 12 of eve@example.com failed\nsecond line", trace)
     assert first != fingerprint("E", "Invoice 4711 of bob@example.com failed", trace)
@@ -159,7 +159,7 @@ def test_without_frames_the_message_counts(trace: str) -> None:
     ],
 )
 def test_what_changes_is_taken_out_of_messages(text: str, stable: str) -> None:
-    assert stable_text(text) == stable
+    assert normalize_message(text) == stable
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 from chassis.clickhouse import ClickHouse, StoreBusy, StoreRejected, StoreUnavailable
 from gateway.batches import gathering
 from gateway.batches.availability import Availability
-from gateway.batches.background import Background
-from gateway.batches.insert import Inserter, Sealed, joined
+from gateway.batches.background import BlockRetryQueue
+from gateway.batches.insert import InsertBlock, Inserter, merge_blocks
 from gateway.outcomes import Metrics
 from proto.otlp.policy import Block
 from tests.gateway.conftest import DEADLINE_S, Insert, RecordingStore, StartGateway, eventually
@@ -116,7 +116,7 @@ async def test_what_is_refused_for_good_is_lost_alone(start_gateway: StartGatewa
 async def test_batches_wait_while_derived_rows_pile_up(
     start_gateway: StartGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gathering, "MAX_GATHERED_BYTES", 1)
+    monkeypatch.setattr(gathering, "MAX_COALESCED_BYTES", 1)
     released = asyncio.Event()
 
     class Slow(RecordingStore):
@@ -144,7 +144,7 @@ class Queue:
         metrics = Metrics(self._registry)
         log = structlog.get_logger("test")
         self._availability = Availability(store, metrics, log, probe_s=0.01)
-        self.background = Background(
+        self.background = BlockRetryQueue(
             Inserter(store, self._availability, metrics), self._availability, metrics, log, max_bytes
         )
         self.background.start()
@@ -158,9 +158,9 @@ class Queue:
         await self._availability.close()
 
 
-def several() -> Sealed:
+def several() -> InsertBlock:
     """Four blocks of 100 bytes and a row each, as one insert."""
-    return joined([Sealed(n, Block("error_occurrences", 20_000, 1, [b"%d" % n * 100])) for n in range(1, 5)])
+    return merge_blocks([InsertBlock(n, Block("error_occurrences", 20_000, 1, [b"%d" % n * 100])) for n in range(1, 5)])
 
 
 def blocks_in(store: RecordingStore) -> list[str]:
@@ -195,8 +195,8 @@ async def test_an_insert_of_several_has_a_token_of_its_own() -> None:
     one, other = several(), several()
     assert one.token == other.token
     assert one.token not in {part.token for part in one.parts}
-    assert one.whole().token == one.token
-    assert joined(one.parts[:3]).token != one.token
+    assert one.without_parts().token == one.token
+    assert merge_blocks(one.parts[:3]).token != one.token
 
 
 @pytest.mark.parametrize("max_bytes", [1_000, 399])

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from chassis.clickhouse import QueryLimits, StoreUnavailable
-from gateway.journal import Journal, orphans
+from gateway.journal import Journal, find_orphans
 from tests.gateway.conftest import RecordingStore, StartGateway, eventually
 from tests.gateway.otlp import span, traces
 
@@ -20,9 +20,9 @@ NO_THREAD = "can't start new thread"
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """It looks again at once."""
-    monkeypatch.setattr("gateway.conveyor.adoption.EVERY_S", 0.01)
-    monkeypatch.setattr("gateway.conveyor.adoption.LOOK_S", 0.01)
-    monkeypatch.setattr("gateway.conveyor.restarts.EVERY_S", 0.01)
+    monkeypatch.setattr("gateway.conveyor.adoption.SCAN_INTERVAL_S", 0.01)
+    monkeypatch.setattr("gateway.conveyor.adoption.POLL_INTERVAL_S", 0.01)
+    monkeypatch.setattr("gateway.conveyor.restarts.INTERVAL_S", 0.01)
     monkeypatch.setattr("gateway.conveyor.conveyor.DRAIN_S", 0.1)
 
 
@@ -49,9 +49,9 @@ async def test_journals_are_looked_for_again_after_whatever_failure(
     def looked_for(directory: Path) -> list[Path]:
         if faults:
             raise faults.pop()
-        return orphans(directory)
+        return find_orphans(directory)
 
-    monkeypatch.setattr("gateway.conveyor.adoption.orphans", looked_for)
+    monkeypatch.setattr("gateway.conveyor.adoption.find_orphans", looked_for)
     with capture_logs() as lines:
         gateway = await start_gateway(RecordingStore(), durability="journal", journal_dir=str(tmp_path / "journal"))
         shutil.copytree(left_behind, tmp_path / "journal" / "7")

@@ -9,9 +9,9 @@ import pytest
 from backports import zstd
 
 from chassis.errors import ApiError, BadRequest, PayloadTooLarge, UnsupportedMediaType
-from gateway.inflate import InflateLimits, content_encoding, inflate
+from gateway.inflate import DecompressionLimits, content_encoding, decompress
 
-LIMITS = InflateLimits(max_bytes=200_000, max_members=4, max_window_bytes=2**20)
+LIMITS = DecompressionLimits(max_bytes=200_000, max_frames=4, max_window_bytes=2**20)
 PLAIN = os.urandom(50_000) + b"a" * 50_000
 
 
@@ -38,20 +38,20 @@ PACKERS: list[tuple[str, Callable[[bytes], bytes]]] = [
 @pytest.mark.parametrize(("encoding", "pack"), PACKERS)
 @pytest.mark.parametrize("data", [b"", b"x", PLAIN])
 def test_what_went_in_comes_out(encoding: str, pack: Callable[[bytes], bytes], data: bytes) -> None:
-    assert inflate(encoding, pack(data), LIMITS) == data
+    assert decompress(encoding, pack(data), LIMITS) == data
 
 
 @pytest.mark.parametrize(("encoding", "pack"), PACKERS)
 def test_the_cap_is_exact(encoding: str, pack: Callable[[bytes], bytes]) -> None:
-    assert len(inflate(encoding, pack(bytes(200_000)), LIMITS)) == 200_000
+    assert len(decompress(encoding, pack(bytes(200_000)), LIMITS)) == 200_000
     with pytest.raises(PayloadTooLarge, match="larger than 200000 bytes"):
-        inflate(encoding, pack(bytes(200_001)), LIMITS)
+        decompress(encoding, pack(bytes(200_001)), LIMITS)
 
 
 def test_the_cap_holds_without_an_encoding() -> None:
-    assert len(inflate("identity", bytes(200_000), LIMITS)) == 200_000
+    assert len(decompress("identity", bytes(200_000), LIMITS)) == 200_000
     with pytest.raises(PayloadTooLarge):
-        inflate("identity", bytes(200_001), LIMITS)
+        decompress("identity", bytes(200_001), LIMITS)
 
 
 @pytest.mark.parametrize(("encoding", "pack"), PACKERS)
@@ -59,7 +59,7 @@ def test_truncated_corrupt_and_followed_by_something_is_refused(encoding: str, p
     packed = pack(PLAIN)
     for wrong in (packed[:-1], packed[: len(packed) // 2], packed[:3], b"", packed + b"tail"):
         with pytest.raises(BadRequest):
-            inflate(encoding, wrong, LIMITS)
+            decompress(encoding, wrong, LIMITS)
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
@@ -67,7 +67,7 @@ def test_a_wrong_checksum_is_refused(encoding: str) -> None:
     packed = bytearray(gzip.compress(PLAIN) if encoding == "gzip" else zlib.compress(PLAIN))
     packed[-5 if encoding == "gzip" else -1] ^= 1
     with pytest.raises(BadRequest, match=f"not valid {encoding}"):
-        inflate(encoding, bytes(packed), LIMITS)
+        decompress(encoding, bytes(packed), LIMITS)
 
 
 @pytest.mark.parametrize("flag", [0x20, 0x40, 0x80])
@@ -76,33 +76,33 @@ def test_reserved_flags_of_gzip_are_refused(flag: int) -> None:
     packed[3] |= flag
     for body in (packed, gzip.compress(PLAIN) + packed):
         with pytest.raises(BadRequest, match="not valid gzip"):
-            inflate("gzip", bytes(body), LIMITS)
+            decompress("gzip", bytes(body), LIMITS)
 
 
 @pytest.mark.parametrize(("encoding", "pack"), [PACKERS[0], PACKERS[3]])
 def test_members_are_joined_up_to_their_limit(encoding: str, pack: Callable[[bytes], bytes]) -> None:
     parts = [b"one", b"", b"x" * 70_000, b"four"]
-    assert inflate(encoding, b"".join(map(pack, parts)), LIMITS) == b"".join(parts)
+    assert decompress(encoding, b"".join(map(pack, parts)), LIMITS) == b"".join(parts)
     with pytest.raises(PayloadTooLarge, match="more than 4 members"):
-        inflate(encoding, b"".join(map(pack, [*parts, b"five"])), LIMITS)
+        decompress(encoding, b"".join(map(pack, [*parts, b"five"])), LIMITS)
 
 
 def test_many_large_members_share_one_cap() -> None:
     with pytest.raises(PayloadTooLarge, match="larger than"):
-        inflate("gzip", gzip.compress(bytes(60_000)) * 4, LIMITS)
+        decompress("gzip", gzip.compress(bytes(60_000)) * 4, LIMITS)
 
 
 def test_a_zstd_window_has_a_limit() -> None:
-    assert inflate("zstd", wide_zstd(PLAIN, 20), LIMITS) == PLAIN
+    assert decompress("zstd", wide_zstd(PLAIN, 20), LIMITS) == PLAIN
     with pytest.raises(PayloadTooLarge, match="window is larger than 1048576 bytes"):
-        inflate("zstd", wide_zstd(PLAIN, 21), LIMITS)
+        decompress("zstd", wide_zstd(PLAIN, 21), LIMITS)
 
 
 @pytest.mark.parametrize(("encoding", "pack"), PACKERS)
 def test_a_bomb_costs_its_cap_and_no_more(encoding: str, pack: Callable[[bytes], bytes]) -> None:
     bomb = pack(bytes(64 * 2**20))
     with pytest.raises(PayloadTooLarge):
-        inflate(encoding, bomb, LIMITS)
+        decompress(encoding, bomb, LIMITS)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from chassis.clickhouse import ClickHouse
-from gateway.budget import Budget
-from gateway.decoding import decoded_again
+from gateway.budget import MemoryBudget
+from gateway.decoding import redecode
 from gateway.outcomes import Metrics
 from gateway.settings import GatewaySettings
 from tests.gateway.conftest import Answer, Gateway, RecordingStore, StartGateway, eventually
@@ -94,7 +94,7 @@ async def test_a_request_of_nothing_but_faulty_items_is_answered_and_counted(sta
 def test_what_the_journal_holds_is_decoded_to_the_same_items_again() -> None:
     policy = GatewaySettings().policy(30)
     body = request_of([span_of(1), {"name": 5}, span_of(2)], [span_of(3)])
-    again = decoded_again("traces", "json", "gzip", gzip.compress(body), 1, policy, NOW_NS)
+    again = redecode("traces", "json", "gzip", gzip.compress(body), 1, policy, NOW_NS)
     assert (again.accepted, dict(again.rejected)) == (3, {"invalid_field": 1})
 
 
@@ -214,7 +214,7 @@ async def test_without_memory_for_reading_json_it_is_503_and_alone_it_passes(sta
 
 
 def test_what_reading_takes_is_no_project_s_share() -> None:
-    budget = Budget(100, 100, Metrics(CollectorRegistry()))
+    budget = MemoryBudget(100, 100, Metrics(CollectorRegistry()))
     with budget.lease(1) as one, budget.lease(2) as two:
         one.set(30)
         two.set(10)

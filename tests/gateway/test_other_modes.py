@@ -14,7 +14,7 @@ from tests.gateway.otlp import span, traces
 async def test_a_change_of_the_mode_leaves_nothing_behind(
     start_gateway: StartGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    for name in ("EVERY_S", "LOOK_S"):
+    for name in ("SCAN_INTERVAL_S", "POLL_INTERVAL_S"):
         monkeypatch.setattr(f"gateway.conveyor.adoption.{name}", 0.05)
     monkeypatch.setattr("gateway.conveyor.conveyor.DRAIN_S", 0.1)
     options: dict[str, Any] = {"journal_dir": str(tmp_path / "journal"), "journal_linger_s": 0.0, "journal_hold_s": 0.0}

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from chassis.clickhouse import ClickHouse, StoreUnavailable
 from gateway.batches.availability import Availability
 from gateway.outcomes import Metrics
-from gateway.parts import EVERY_S, Parts, Reader
+from gateway.parts import INTERVAL_S, PartMonitor, PartsReader
 from tests.gateway.conftest import RecordingStore, eventually
 
 Rows = list[tuple[object, ...]]
@@ -41,16 +41,16 @@ class Looking:
 
 
 @asynccontextmanager
-async def looking(store: Reader) -> AsyncIterator[Looking]:
+async def looking(store: PartsReader) -> AsyncIterator[Looking]:
     """The first count is made."""
     registry = CollectorRegistry()
     metrics = Metrics(registry)
     log: structlog.stdlib.BoundLogger = structlog.get_logger("test")
     availability = Availability(RecordingStore(), metrics, log, sleep=lambda _seconds: asyncio.sleep(3_600))
     looking = Looking(registry, availability)
-    parts = Parts(store, availability, metrics, log, looking.sleep)
+    parts = PartMonitor(store, availability, metrics, log, looking.sleep)
     parts.start()
-    await eventually(lambda: looking.waits == [EVERY_S])
+    await eventually(lambda: looking.waits == [INTERVAL_S])
     yield looking
     await parts.close()
     await availability.close()

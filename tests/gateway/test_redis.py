@@ -44,17 +44,17 @@ async def test_exports_go_on_whatever_becomes_of_redis(
     own_redis.stop()
     assert await export(gateway, 20) == {200: 20}
     assert gateway.metric("requests_total", outcome="refused") == 0
-    await eventually(lambda: not redis.up)
+    await eventually(lambda: not redis.is_up)
     own_redis.start()
-    await eventually(lambda: redis.up)
+    await eventually(lambda: redis.is_up)
     assert await export(gateway, 20) == {200: 20}
     way.delay_s = LATE_S
     async with asyncio.timeout(20):
-        while redis.up:
+        while redis.is_up:
             assert await export(gateway, 5) == {200: 5}
     assert await export(gateway, 20) == {200: 20}
     way.delay_s = 0.0
-    await eventually(lambda: redis.up)
+    await eventually(lambda: redis.is_up)
     own_redis.flush()
     assert await export(gateway, 20) == {200: 20}
     accepted = gateway.metric("items_total", outcome="accepted")

@@ -35,7 +35,7 @@ async def test_a_strangers_head_counts_for_what_came(start_gateway: StartGateway
 async def test_a_head_without_a_place_counts_for_what_came(
     start_gateway: StartGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shedding, "FIRST", 2)
+    monkeypatch.setattr(shedding, "INITIAL_LIMIT", 2)
     store = Stopped()
     gateway = await start_gateway(store)
     held = asyncio.ensure_future(gateway.post("/v1/traces", traces(span(1))))

@@ -3,7 +3,7 @@
 import pytest
 
 from chassis.configuration import SettingsError
-from gateway.settings import LEAST_INFLIGHT_BYTES, GatewaySettings
+from gateway.settings import MIN_INFLIGHT_BYTES, GatewaySettings
 
 JOURNAL = "SLUICE_GATEWAY_JOURNAL_MAX_BYTES"
 WIRE = "SLUICE_GATEWAY_MAX_WIRE_BYTES"
@@ -59,5 +59,5 @@ def test_what_waits_in_memory_has_a_share_of_what_there_is() -> None:
     small = settings.within(2 * 2**30)
     assert (small.max_inflight_bytes, small.pending_bytes, small.batch_bytes) == (256 * 2**20, 64 * 2**20, 32 * 2**20)
     assert (small.max_background_bytes, small.recovery_batches) == (32 * 2**20, 1)
-    assert settings.within(2**28).max_inflight_bytes == LEAST_INFLIGHT_BYTES
+    assert settings.within(2**28).max_inflight_bytes == MIN_INFLIGHT_BYTES
     assert GatewaySettings(pending_bytes=1, recovery_batches=64).within(2**30).pending_bytes == 1

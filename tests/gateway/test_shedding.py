@@ -6,22 +6,22 @@ import pytest
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 from prometheus_client import CollectorRegistry
 
-from chassis.gate import Place
+from chassis.gate import Slot
 from gateway import shedding
-from gateway.outcomes import Ledger, Metrics
+from gateway.outcomes import Metrics, OutcomeCounters
 from gateway.settings import GatewaySettings
 from gateway.shedding import (
-    ARRIVAL_S,
-    BEYOND,
-    FEWEST,
-    FIRST,
-    GROW,
+    GROWTH_FACTOR,
+    INITIAL_LIMIT,
     MESSAGE,
-    SHRINK,
-    Shedding,
+    MIN_LIMIT,
+    NEWCOMER_SLOTS,
+    SHRINK_FACTOR,
+    SLOW_UPLOAD_S,
+    ConcurrencyLimiter,
     Window,
-    places_after,
-    target_of,
+    next_limit,
+    target_latency_s,
 )
 from tests.gateway.conftest import Gateway, StartGateway, eventually
 from tests.gateway.otlp import JSON, PROTOBUF, log, logs, span, traces, traces_json
@@ -44,39 +44,39 @@ SOON, LATE = window(0.1), window(0.5)
         pytest.param(LATE, window(refused=9), 1_000, id="nothing was answered, some were refused"),
         pytest.param(SOON, window(0.1, 0.1, 0.1), 1_000, id="soon and enough places"),
         pytest.param(LATE, window(0.2, 0.2, 0.2, refused=1), 1_119, id="soon and too few places"),
-        pytest.param(SOON, window(0.01, refused=1), int(1_000 * GROW) + 1, id="much too few"),
+        pytest.param(SOON, window(0.01, refused=1), int(1_000 * GROWTH_FACTOR) + 1, id="much too few"),
         pytest.param(SOON, window(9.0, refused=5), 1_000, id="late for the first time"),
         pytest.param(LATE, window(0.3125), 894, id="late again"),
         pytest.param(LATE, window(0.3125, refused=5), 894, id="late again whoever was refused"),
-        pytest.param(LATE, window(9.0), int(1_000 * SHRINK), id="much too late"),
+        pytest.param(LATE, window(9.0), int(1_000 * SHRINK_FACTOR), id="much too late"),
         pytest.param(LATE, window(0.1, 0.1, 0.1, 5.0, 5.0), 1_000, id="some are slow for reasons of their own"),
     ],
 )
 def test_places_follow_the_time_of_half_of_the_answers(before: Window, seen: Window, places: int) -> None:
-    assert places_after(1_000, before, seen, TARGET_S) == places
+    assert next_limit(1_000, before, seen, TARGET_S) == places
 
 
 def test_there_are_never_too_few_to_find_out() -> None:
-    assert places_after(FEWEST + 1, LATE, window(60.0, refused=1_000), TARGET_S) == FEWEST
+    assert next_limit(MIN_LIMIT + 1, LATE, window(60.0, refused=1_000), TARGET_S) == MIN_LIMIT
 
 
 def test_after_an_overload_there_is_room_for_a_burst_again() -> None:
-    places = FEWEST
+    places = MIN_LIMIT
     for _ in range(20):
-        places = places_after(places, SOON, window(0.01), TARGET_S)
-    assert places == FIRST
+        places = next_limit(places, SOON, window(0.01), TARGET_S)
+    assert places == INITIAL_LIMIT
 
 
 @pytest.mark.parametrize("answers_per_s", [20, 300, 1_600, 12_000])
-@pytest.mark.parametrize("first", [FEWEST, FIRST, 20_000])
+@pytest.mark.parametrize("first", [MIN_LIMIT, INITIAL_LIMIT, 20_000])
 def test_under_overload_answers_take_about_as_long_as_is_aimed_at(answers_per_s: int, first: int) -> None:
     """A queue in front of something that answers at its own rate, and places that are always taken."""
     places, before = first, SOON
     for _ in range(60):
         seen = window(places / answers_per_s, refused=1)
-        places, before = places_after(places, before, seen, TARGET_S), seen
-    if places == FEWEST:
-        assert FEWEST / answers_per_s > TARGET_S * 0.9
+        places, before = next_limit(places, before, seen, TARGET_S), seen
+    if places == MIN_LIMIT:
+        assert MIN_LIMIT / answers_per_s > TARGET_S * 0.9
     else:
         assert places / answers_per_s == pytest.approx(TARGET_S, rel=0.15)
 
@@ -99,36 +99,36 @@ class Door:
         registry = CollectorRegistry()
         metrics = Metrics(registry)
         self._registry = registry
-        self.gate = Shedding(TARGET_S, metrics, Ledger(metrics), self.clock)
+        self.gate = ConcurrencyLimiter(TARGET_S, metrics, OutcomeCounters(metrics), self.clock)
 
     def gauge(self, name: str) -> float:
         return self._registry.get_sample_value(f"sluice_gateway_{name}") or 0.0
 
-    def enter(self, sender: bytes) -> Place:
+    def enter(self, sender: bytes) -> Slot:
         """Of a request whose body is there."""
-        place = self.gate.enter(sender)
+        place = self.gate.try_acquire(sender)
         assert place is not None
-        place.arrived()
+        place.on_body_received()
         return place
 
     def answer_all(self, requests: int, seconds: float, sender: bytes = b"a") -> int:
         """So many at once, each answered after so long; how many were refused."""
-        places = [self.gate.enter(sender) for _ in range(requests)]
+        places = [self.gate.try_acquire(sender) for _ in range(requests)]
         held = [place for place in places if place is not None]
         for place in held:
-            place.arrived()
+            place.on_body_received()
         self.clock.now += seconds
         for place in held:
-            place.leave(answered=True)
-        self.gate.look()
+            place.release(succeeded=True)
+        self.gate.adjust()
         return len(places) - len(held)
 
 
 def test_places_grow_while_answers_come_soon_and_some_are_refused() -> None:
     door = Door()
     assert door.answer_all(100, 0.01) == 0
-    assert door.gauge("places") == FIRST
-    assert door.answer_all(1_000, 0.01) == 1_000 - FIRST // 2
+    assert door.gauge("places") == INITIAL_LIMIT
+    assert door.answer_all(1_000, 0.01) == 1_000 - INITIAL_LIMIT // 2
     refused = [door.answer_all(1_000, 0.01) for _ in range(10)]
     assert refused[-1] == 0
     assert door.gauge("places_taken") == 0
@@ -136,74 +136,74 @@ def test_places_grow_while_answers_come_soon_and_some_are_refused() -> None:
 
 def test_one_sender_leaves_places_to_others() -> None:
     door = Door()
-    noisy = [door.gate.enter(b"noisy") for _ in range(FIRST * 3)]
-    assert sum(place is not None for place in noisy) == FIRST // 2
-    quiet = [door.gate.enter(b"quiet") for _ in range(10)]
+    noisy = [door.gate.try_acquire(b"noisy") for _ in range(INITIAL_LIMIT * 3)]
+    assert sum(place is not None for place in noisy) == INITIAL_LIMIT // 2
+    quiet = [door.gate.try_acquire(b"quiet") for _ in range(10)]
     assert all(quiet)
 
 
 def test_where_places_get_fewer_who_holds_none_does_not_wait_for_those_who_had_them() -> None:
     """Up to a number of them: then the next is refused, and is not once one of them is gone."""
     door = Door()
-    for _ in range(FIRST // 2):
+    for _ in range(INITIAL_LIMIT // 2):
         door.enter(b"noisy")
     for _ in range(6):
         door.answer_all(3, 60.0, b"late")
-    assert door.gauge("places") == FEWEST
-    assert door.gate.enter(b"noisy") is None
-    quiet = [door.gate.enter(str(number).encode()) for number in range(BEYOND + 1)]
-    assert [place is not None for place in quiet] == [True] * BEYOND + [False]
+    assert door.gauge("places") == MIN_LIMIT
+    assert door.gate.try_acquire(b"noisy") is None
+    quiet = [door.gate.try_acquire(str(number).encode()) for number in range(NEWCOMER_SLOTS + 1)]
+    assert [place is not None for place in quiet] == [True] * NEWCOMER_SLOTS + [False]
     first = quiet[0]
     assert first is not None
-    first.leave(answered=False)
-    first.leave(answered=False)
-    assert [door.gate.enter(sender) is not None for sender in (b"new", b"newer")] == [True, False]
+    first.release(succeeded=False)
+    first.release(succeeded=False)
+    assert [door.gate.try_acquire(sender) is not None for sender in (b"new", b"newer")] == [True, False]
 
 
 def test_what_was_refused_or_broke_off_says_nothing_of_time() -> None:
     door = Door()
-    for _ in range(FIRST // 2):
+    for _ in range(INITIAL_LIMIT // 2):
         place = door.enter(b"a")
         door.clock.now += 9.0
-        place.leave(answered=False)
-    door.gate.look()
-    assert (door.gauge("places"), door.gauge("places_taken")) == (FIRST, 0)
+        place.release(succeeded=False)
+    door.gate.adjust()
+    assert (door.gauge("places"), door.gauge("places_taken")) == (INITIAL_LIMIT, 0)
 
 
 def test_who_sends_slowly_holds_no_place_and_is_timed_from_his_last_byte() -> None:
     door = Door()
-    slow = [door.gate.enter(b"a") for _ in range(FIRST // 2)]
-    assert door.gate.enter(b"a") is None
-    door.clock.now += ARRIVAL_S * 1.1
-    door.gate.look()
+    slow = [door.gate.try_acquire(b"a") for _ in range(INITIAL_LIMIT // 2)]
+    assert door.gate.try_acquire(b"a") is None
+    door.clock.now += SLOW_UPLOAD_S * 1.1
+    door.gate.adjust()
     assert door.gauge("places_taken") == 0
     for place in slow:
         assert place is not None
-        place.arrived()
-    assert door.gauge("places_taken") == FIRST // 2
+        place.on_body_received()
+    assert door.gauge("places_taken") == INITIAL_LIMIT // 2
     door.clock.now += 0.1
     for place in slow:
         assert place is not None
-        place.leave(answered=True)
-    door.gate.look()
-    assert (door.gauge("places"), door.gauge("places_taken")) == (FIRST, 0)
+        place.release(succeeded=True)
+    door.gate.adjust()
+    assert (door.gauge("places"), door.gauge("places_taken")) == (INITIAL_LIMIT, 0)
 
 
 def test_who_breaks_off_while_sending_slowly_gives_nothing_back_twice() -> None:
     door = Door()
-    place = door.gate.enter(b"a")
+    place = door.gate.try_acquire(b"a")
     assert place is not None
-    door.clock.now += ARRIVAL_S * 1.1
-    door.gate.look()
-    place.leave(answered=False)
+    door.clock.now += SLOW_UPLOAD_S * 1.1
+    door.gate.adjust()
+    place.release(succeeded=False)
     assert door.gauge("places_taken") == 0
 
 
 @pytest.fixture
 def few_places(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two at the start, so one for a sender."""
-    monkeypatch.setattr(shedding, "FIRST", 2)
-    monkeypatch.setattr(shedding, "FEWEST", 2)
+    monkeypatch.setattr(shedding, "INITIAL_LIMIT", 2)
+    monkeypatch.setattr(shedding, "MIN_LIMIT", 2)
 
 
 async def fill_the_place(gateway: Gateway) -> "asyncio.Task[int]":
@@ -310,7 +310,7 @@ async def test_the_answer_is_that_of_the_skeleton(start_gateway: StartGateway, m
 def test_in_mode_store_waiting_for_clickhouse_is_no_overload(
     durability: str, deadline_s: float, aimed_at_s: float
 ) -> None:
-    assert target_of(GatewaySettings(ack_deadline_s=deadline_s), durability) == aimed_at_s
+    assert target_latency_s(GatewaySettings(ack_deadline_s=deadline_s), durability) == aimed_at_s
 
 
 @pytest.mark.usefixtures("few_places")

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from chassis.clickhouse import ClickHouse, StoreBusy, StoreRejected, StoreUnavailable
-from gateway.batches.writer import Pending
+from gateway.batches.writer import PendingAck
 from tests.gateway.conftest import Answer, Gateway, Insert, RecordingStore, StartGateway, eventually
 from tests.gateway.otlp import DAY_NS, JSON, NOW_NS, PROTOBUF, exception_event, log, logs, span, traces
 
@@ -205,7 +205,7 @@ async def test_requests_that_gave_up_waiting_hold_no_memory(start_gateway: Start
             await super().insert(table, columns, pieces, token=token)
 
     def held() -> int:
-        return sum(isinstance(one, Pending) for one in gc.get_objects())
+        return sum(isinstance(one, PendingAck) for one in gc.get_objects())
 
     gc.collect()
     before = held()  # by the errors that earlier tests raise again and again, for one
@@ -245,7 +245,7 @@ async def test_the_gateway_goes_on_after_requests_gave_up_waiting_for_a_slot(sta
 async def test_stopping_does_not_wait_for_an_insert_that_hangs(
     start_gateway: StartGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.storing.DRAIN_BACKGROUND_S", 0.1)
+    monkeypatch.setattr("gateway.storing.DRAIN_RETRY_QUEUE_S", 0.1)
     hanging = asyncio.Event()
 
     class Hanging(RecordingStore):

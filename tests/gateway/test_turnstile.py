@@ -12,17 +12,17 @@ from prometheus_client import CollectorRegistry, Counter
 
 from chassis.access import PROJECT
 from chassis.errors import ApiError, RateLimited, ServiceUnavailable, Unauthorized
-from chassis.gate import Glimpse
+from chassis.gate import RequestPreview
 from chassis.identity import registry
-from chassis.identity.checks import Checks
+from chassis.identity.checks import AuthGuards
 from chassis.identity.model import ProjectIdentity
-from chassis.limits.admission import VERDICT
-from chassis.limits.limiter import Verdict
+from chassis.limits.admission import LIMIT_RESULT
+from chassis.limits.limiter import LimitResult
 from gateway import turnstile
 from gateway.answers import WIRE_BYTES
-from gateway.outcomes import Ledger, Metrics
+from gateway.outcomes import Metrics, OutcomeCounters
 from gateway.quota.quota import QuotaExceeded
-from gateway.turnstile import KEPT_NS, Turnstile
+from gateway.turnstile import MAX_AGE_NS, RefusalCache
 from tests.gateway.conftest import Gateway, Project, RecordingStore, StartGateway
 from tests.gateway.otlp import JSON, PROTOBUF, span, traces
 
@@ -43,18 +43,18 @@ class Stand:
         self.registry = CollectorRegistry()
         self.time = Time()
         limited = Counter("limited", "", ("limit",), registry=self.registry)
-        self.turnstile = Turnstile(None, Ledger(Metrics(self.registry)), limited, self.time)
+        self.turnstile = RefusalCache(None, OutcomeCounters(Metrics(self.registry)), limited, self.time)
 
     def refuse(self, key: str, error: ApiError, wait_ns: int = 10**12, wire_bytes: int = 0, known: bool = True) -> None:
         request = make_mocked_request("POST", "/v1/traces", headers={"X-Legacy-Auth": credential(key)})
         if known:
             request[PROJECT] = ProjectIdentity(7, "shop", "o", "acme", "k")
-        request[VERDICT] = Verdict(5, 0, 1_800_000_000, wait_ns)
+        request[LIMIT_RESULT] = LimitResult(5, 0, 1_800_000_000, wait_ns)
         request[WIRE_BYTES] = wire_bytes
-        self.turnstile.remember(request, error)
+        self.turnstile.add(request, error)
 
     def knock(self, key: str, length: int = 10, **headers: str) -> bytes | None:
-        return self.turnstile.spent(glimpse(key, length, headers))
+        return self.turnstile.cached_refusal(glimpse(key, length, headers))
 
     def counted(self, name: str, **labels: str) -> float:
         return self.registry.get_sample_value(name, labels) or 0.0
@@ -65,10 +65,10 @@ def credential(key: str) -> str:
     return f"Legacy legacy_key={hashlib.sha256(key.encode()).hexdigest()[:32]}" if key else ""
 
 
-def glimpse(key: str, length: int, headers: Mapping[str, str], came: bytes = b"") -> Glimpse:
+def glimpse(key: str, length: int, headers: Mapping[str, str], came: bytes = b"") -> RequestPreview:
     lines = {"X-Legacy-Auth": credential(key), "Content-Length": str(length), **headers}
     text = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in lines.items())
-    found = Glimpse.of(f"POST /v1/traces HTTP/1.1\r\n{text}\r\n".encode() + came)
+    found = RequestPreview.parse(f"POST /v1/traces HTTP/1.1\r\n{text}\r\n".encode() + came)
     assert found is not None
     return found
 
@@ -98,15 +98,15 @@ def test_a_key_over_its_rate_is_refused_until_a_request_would_pass(stand: Stand)
 def test_of_a_body_that_much_is_counted_as_is_there(stand: Stand) -> None:
     stand.refuse("mine", RATED)
     for came in (b"", b"abc", b"x" * 10):
-        assert stand.turnstile.spent(glimpse("mine", 10, {}, came)) is not None
+        assert stand.turnstile.cached_refusal(glimpse("mine", 10, {}, came)) is not None
     assert stand.counted("sluice_gateway_wire_bytes_total", signal="traces", outcome="refused") == 13
 
 
 def test_a_quota_is_looked_at_every_second(stand: Stand) -> None:
     stand.refuse("mine", USED_UP)
-    stand.time.ns = KEPT_NS - 1
+    stand.time.ns = MAX_AGE_NS - 1
     assert stand.knock("mine") is not None
-    stand.time.ns = KEPT_NS
+    stand.time.ns = MAX_AGE_NS
     assert stand.knock("mine") is None
     refused = {"signal": "traces", "outcome": "refused", "reason": "quota_exceeded"}
     assert stand.counted("sluice_gateway_requests_total", **refused) == 1
@@ -137,24 +137,24 @@ def test_what_is_unusual_is_left_to_the_skeleton(stand: Stand, header: dict[str,
 
 
 def test_as_many_senders_are_remembered_as_there_is_room_for(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turnstile, "MAX_SENDERS", 5)
+    monkeypatch.setattr(turnstile, "MAX_ENTRIES", 5)
     for number in range(8):
         stand.refuse(str(number), USED_UP)
     assert [stand.knock(str(number)) is not None for number in range(8)] == [False] * 3 + [True] * 5
-    stand.time.ns = KEPT_NS
+    stand.time.ns = MAX_AGE_NS
     stand.refuse("late", USED_UP)
     assert len(stand.turnstile._refusals) == 1, "what is over is dropped"
 
 
 def test_without_a_gate_behind_there_is_always_a_place(stand: Stand) -> None:
-    place = stand.turnstile.enter(b"anyone")
+    place = stand.turnstile.try_acquire(b"anyone")
     assert place is not None
-    place.arrived()
-    place.leave(answered=True)
+    place.on_body_received()
+    place.release(succeeded=True)
 
 
 @pytest.fixture
-async def used_up(start_gateway: StartGateway, checks: Checks, projects: list[Project]) -> Gateway:
+async def used_up(start_gateway: StartGateway, checks: AuthGuards, projects: list[Project]) -> Gateway:
     """A gateway where nothing is left of the month."""
     async with checks.database.write() as connection:
         organization = await registry.find_organization(connection, "acme")
@@ -169,7 +169,7 @@ async def used_up(start_gateway: StartGateway, checks: Checks, projects: list[Pr
 async def test_both_refusals_are_the_same_but_for_the_connection(
     used_up: Gateway, media: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turnstile, "KEPT_NS", 3_600 * 10**9)
+    monkeypatch.setattr(turnstile, "MAX_AGE_NS", 3_600 * 10**9)
     headers = {"Content-Type": media, "X-Request-Id": "mine"}
     first, *others = [await used_up.post("/v1/logs", b"x" * 5_000, headers) for _ in range(3)]
     assert first.headers["Connection"] == "close"
@@ -190,7 +190,7 @@ async def test_both_refusals_are_the_same_but_for_the_connection(
 async def test_a_key_is_known_again_whatever_stands_beside_it(
     used_up: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turnstile, "KEPT_NS", 3_600 * 10**9)
+    monkeypatch.setattr(turnstile, "MAX_AGE_NS", 3_600 * 10**9)
     assert (await used_up.post("/v1/traces", b"")).headers["Connection"] == "close"
     key = used_up.projects[0].key
     for path, headers in (
@@ -204,7 +204,7 @@ async def test_a_key_is_known_again_whatever_stands_beside_it(
 
 async def test_who_says_too_much_of_himself_is_told_so(used_up: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys that differ, and a project that is not the key's: as while the limit is not known to be spent."""
-    monkeypatch.setattr(turnstile, "KEPT_NS", 3_600 * 10**9)
+    monkeypatch.setattr(turnstile, "MAX_AGE_NS", 3_600 * 10**9)
     mine, other = used_up.projects[:2]
     assert (await used_up.post("/v1/traces", b"")).status == 429
     assert (await used_up.post(f"/v1/traces?legacy_key={other.key}", b"")).status == 401
@@ -213,7 +213,7 @@ async def test_who_says_too_much_of_himself_is_told_so(used_up: Gateway, monkeyp
 
 async def test_what_a_proxy_adds_for_everybody_is_nobodys(used_up: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second key gets an answer of its own, and not what the first one was told."""
-    monkeypatch.setattr(turnstile, "KEPT_NS", 3_600 * 10**9)
+    monkeypatch.setattr(turnstile, "MAX_AGE_NS", 3_600 * 10**9)
     for project in used_up.projects:
         path, headers = f"/v1/traces?legacy_key={project.key}", {"Authorization": "Basic eDp5"}
         answer = await used_up.request("POST", path, headers=headers)
@@ -226,7 +226,7 @@ def _told(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 async def test_a_body_is_dropped_and_the_connection_goes_on(used_up: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turnstile, "KEPT_NS", 3_600 * 10**9)
+    monkeypatch.setattr(turnstile, "MAX_AGE_NS", 3_600 * 10**9)
     assert (await used_up.post("/v1/traces", b"")).status == 429
     reader, writer = await asyncio.open_connection("127.0.0.1", used_up.port)
     head = f"POST /v1/traces HTTP/1.1\r\nHost: x\r\nX-Legacy-Auth: Legacy legacy_key={used_up.projects[0].key}\r\n"

@@ -5,7 +5,7 @@
 
 import sys
 
-from sluice.interface import whole
+from sluice.interface import load_document
 from tests import decisions
 from tests.interface.accepted import FILE, Refused, read, renewed, written
 
@@ -13,7 +13,7 @@ from tests.interface.accepted import FILE, Refused, read, renewed, written
 def main() -> int:
     """Writes the copy, or says what stands against it."""
     try:
-        accepted = renewed(read(), whole(), decisions.allowances(decisions.read(), "Interface"))
+        accepted = renewed(read(), load_document(), decisions.allowances(decisions.read(), "Interface"))
     except Refused as refused:
         sys.stderr.write(f"{FILE.name} stays as it is; gone or narrower {refused}\n")
         return 1

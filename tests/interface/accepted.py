@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sluice.interface import lines
+from sluice.interface import split_lines
 from tests.decisions import Allowance
 from tests.interface.comparison import bare, findings
 from tests.interface.containment import Finding
@@ -47,7 +47,7 @@ def read() -> Accepted:
 
 def written(accepted: Accepted) -> bytes:
     """As the file has it: a line for each operation and each component."""
-    return "".join([*lines(msgspec.to_builtins(accepted), 4), "\n"]).encode()
+    return "".join([*split_lines(msgspec.to_builtins(accepted), 4), "\n"]).encode()
 
 
 def renewed(accepted: Accepted, document: Mapping[str, Any], pages: Sequence[Allowance]) -> Accepted:

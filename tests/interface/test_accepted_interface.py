@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from sluice.interface import whole
+from sluice.interface import load_document
 from tests import decisions
 from tests.decisions import Allowance
 from tests.interface import accepted
@@ -18,12 +18,12 @@ from tests.interface.containment import ECHOED, Containment, Direction, Finding,
 from tests.interface.mutations import LARGER, NARROWER, OF_ANSWERS_TOO, OF_THE_WHOLE, WIDER, Kind, Site, sites
 
 SITES = 3  # of each kind of change
-ACCEPTED = msgspec.json.encode(bare(whole()))
+ACCEPTED = msgspec.json.encode(bare(load_document()))
 
 
 def test_nothing_of_the_interface_is_gone_or_narrower_without_a_decision() -> None:
     try:
-        now = renewed(accepted.read(), whole(), decisions.allowances(decisions.read(), "Interface"))
+        now = renewed(accepted.read(), load_document(), decisions.allowances(decisions.read(), "Interface"))
     except Refused as refused:
         pytest.fail(f"gone or narrower {refused}")
     assert accepted.FILE.read_bytes() == accepted.written(now), "make interface"
@@ -289,7 +289,7 @@ def test_a_line_covers_its_finding_and_what_is_below_its_place() -> None:
 
 
 def test_a_line_is_used_up_by_what_it_allowed() -> None:
-    document = whole()
+    document = load_document()
     before = Accepted([], bare(document))
     line, unneeded = Allowance("018-lists", f"GET {LIST} parameters"), Allowance("018-lists", f"GET {LIST} responses")
     parameters = document["paths"][LIST]["get"]["parameters"]

@@ -9,7 +9,7 @@ from proto.totp import (
     STEP_S,
     base32,
     matching_step,
-    normal_recovery_code,
+    normalize_recovery_code,
     otpauth_uri,
     recovery_code,
     totp,
@@ -78,8 +78,8 @@ def test_recovery_codes_are_the_same_however_they_are_typed() -> None:
     code = recovery_code(bytes(range(10)))
     assert code == "aaaqeaye-audaocaj"
     for typed in (code, code.upper(), code.replace("-", "")):
-        assert normal_recovery_code(typed) == code
+        assert normalize_recovery_code(typed) == code
     for typed in ("", code[:-1], code + "a", code + "\n", code.replace("a", "1"), "-" + code):
-        assert normal_recovery_code(typed) is None
+        assert normalize_recovery_code(typed) is None
     with pytest.raises(ValueError, match="10 random bytes"):
         recovery_code(b"")

@@ -22,7 +22,7 @@ from chassis.access import Guards
 from chassis.clickhouse import ClickHouse, QueryLimits
 from chassis.cursor import CursorSigner
 from chassis.errors import Forbidden, NotFound, Unauthorized
-from chassis.identity.model import Grant, Reach
+from chassis.identity.model import AuthenticatedCredential, AuthorizationContext
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from chassis.web import build_app
@@ -137,7 +137,7 @@ class Loader:
     def __init__(self, clickhouse: ClickHouse) -> None:
         self._clickhouse = clickhouse
         self._batches = itertools.count(1)
-        self.named = codec.named_keys(0, 0)  # what the roll-up names: everything
+        self.named = codec.new_named_keys(0, 0)  # what the roll-up names: everything
 
     async def spans(
         self,
@@ -162,7 +162,7 @@ class Loader:
         decoded = codec.decode(signal, body, project, self.policy, NOW)
         assert not decoded.rejected
         batch = next(self._batches)
-        for block in codec.assemble([decoded], batch, self.named):
+        for block in codec.build_blocks([decoded], batch, self.named):
             table = next(each for each in vars(tables).values() if getattr(each, "name", None) == block.table)
             await self._clickhouse.insert(
                 block.table, table.column_names, block.pieces, token=f"{batch}:{block.table}:{block.day}"
@@ -178,7 +178,7 @@ class Guard:
     `agent-1` and so on are agents that `mine` owns.
     """
 
-    async def authenticate(self, authorization: str | None) -> Grant:
+    async def authenticate(self, authorization: str | None) -> AuthenticatedCredential:
         name = (authorization or "").removeprefix("Bearer ")
         org = {"mine": "acme", "colleague": "acme", "blind": "acme", "agent": "acme", "foreign": "evil"}.get(
             name.partition("-")[0]
@@ -187,16 +187,18 @@ class Guard:
             raise Unauthorized
         scopes = frozenset[Scope]() if name == "blind" else frozenset({Scope.EXPLORE_READ})
         root_id = "mine" if name.startswith("agent-") else None
-        return Grant("t", name, f"id of {org}", org, Role.MEMBER, scopes, root_id=root_id)
+        return AuthenticatedCredential("t", name, f"id of {org}", org, Role.MEMBER, scopes, owning_user_id=root_id)
 
-    async def authorize(self, grant: Grant, org_slug: str, project_slug: str | None, scopes: Collection[str]) -> Reach:
+    async def authorize(
+        self, grant: AuthenticatedCredential, org_slug: str, project_slug: str | None, scopes: Collection[str]
+    ) -> AuthorizationContext:
         place = _PROJECTS.get((org_slug, project_slug or ""))
         if place is None or grant.org_slug != org_slug:
             raise NotFound
         if grant.scopes.isdisjoint(scopes):
             raise Forbidden
         org_id, project_id = place
-        return Reach(
+        return AuthorizationContext(
             grant.principal_id,
             "t",
             org_id,
@@ -205,7 +207,7 @@ class Guard:
             grant.scopes,
             project_id,
             project_slug,
-            root_id=grant.root_id,
+            owning_user_id=grant.owning_user_id,
         )
 
 
@@ -340,7 +342,7 @@ def application(
         service=built.name,
         settings=chassis,
         telemetry=telemetry,
-        resources=built.resources,
+        cleanup_contexts=built.cleanup_contexts,
         guards=Guards(bearer=Guard()),
         readiness=built.readiness,
     )

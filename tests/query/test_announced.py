@@ -9,7 +9,7 @@ import pytest
 
 from chassis.clickhouse import ClickHouse
 from chassis.cursor import CursorSigner
-from chassis.openapi import Endpoint, document
+from chassis.openapi import Endpoint, build_document
 from query.app import service
 from query.settings import QuerySettings
 from tests.query.announced import Interface
@@ -30,7 +30,7 @@ def interface() -> Interface:
         for route in routes
         if route.operation is not None
     ]
-    return Interface(json.loads(msgspec.json.encode(document("query", "", endpoints))))
+    return Interface(json.loads(msgspec.json.encode(build_document("query", "", endpoints))))
 
 
 def test_what_is_announced_passes(interface: Interface) -> None:

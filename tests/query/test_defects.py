@@ -30,7 +30,7 @@ from typing import Any, Final
 import pytest
 
 from chassis.clickhouse import ClickHouse
-from query.asking.instant import format_instant
+from query.asking.instant import format_timestamp
 from query.settings import QuerySettings
 from tests.query.conftest import HOUR, MS, NOW, SECOND, Explore, Loader, served, span
 
@@ -239,8 +239,8 @@ async def test_a_cut_is_named_contiguous_and_the_same_with_any_number_of_threads
     assert count["scanTruncated"]
     assert count["limits"]["maxScanRows"] == 1000
     cut = count["range"]["from"]
-    assert cut > format_instant(NOW - 6 * HOUR)
-    kept = [n for n, start in enumerate(starts) if format_instant(start) >= cut]
+    assert cut > format_timestamp(NOW - 6 * HOUR)
+    kept = [n for n, start in enumerate(starts) if format_timestamp(start) >= cut]
     assert 0 < len(kept) <= 1000
     assert count["scanned"] == len(kept)
     assert counts(count) == {str(g): sum(n % 7 == g for n in kept) for g in range(7)}

@@ -12,10 +12,10 @@ from query.asking.window import Window
 from query.fields import SPANS
 from query.metrics import QueryMetrics
 from query.settings import QuerySettings
-from query.sql import emit, names
-from query.store import Store, Stores
+from query.sql import attribute_names, emit
+from query.store import ReadStore, ReadStores
 from query.tree import Attribute, Condition, Exists, Listing
-from query.turns import Asker
+from query.turns import Requester
 from tests.query.conftest import NOW, PROJECT, Explore, Loader, span
 
 WINDOW = Window(NOW - HOUR, NOW)
@@ -39,15 +39,17 @@ async def load(loader: Loader) -> None:
 
 def listing(text: str, known: frozenset[str] | None) -> Listing:
     tests = conditions(parse_filters(text, "f", Issues()), SPANS, NOW, "f", Issues())
-    return Listing(project_id=PROJECT, signal=SPANS, window=WINDOW, conditions=tests, limit=100, known=known)
+    return Listing(
+        project_id=PROJECT, signal=SPANS, window=WINDOW, conditions=tests, limit=100, existing_attributes=known
+    )
 
 
 @pytest.fixture
-def store(clickhouse: ClickHouse) -> Store:
-    return Stores(clickhouse, QuerySettings(), QueryMetrics()).of(Asker("o1", "mine"))
+def store(clickhouse: ClickHouse) -> ReadStore:
+    return ReadStores(clickhouse, QuerySettings(), QueryMetrics()).for_requester(Requester("o1", "mine"))
 
 
-async def test_what_is_known_never_changes_an_answer(loader: Loader, store: Store) -> None:
+async def test_what_is_known_never_changes_an_answer(loader: Loader, store: ReadStore) -> None:
     await load(loader)
     for text in FILTERS:
         everything = await store.rows(listing(text, None))
@@ -55,21 +57,21 @@ async def test_what_is_known_never_changes_an_answer(loader: Loader, store: Stor
             assert await store.rows(listing(text, known)) == everything, (text, known)
 
 
-async def test_the_roll_up_tells_what_is_worth_looking_for(loader: Loader, store: Store) -> None:
+async def test_the_roll_up_tells_what_is_worth_looking_for(loader: Loader, store: ReadStore) -> None:
     await loader.spans(span(1, attributes={"host": "a"}), resource={"zone": "b"})
     asked = [Attribute(key) for key in ("host", "zone", "nowhere")]
-    assert await store.known(PROJECT, WINDOW, asked) == {"host", "resource.zone"}
-    assert await store.known(PROJECT, Window(NOW - 3 * HOUR, NOW - 2 * HOUR), asked) == frozenset()
-    assert await store.known(PROJECT, WINDOW, [SPANS.fields["name"]]) == frozenset()
+    assert await store.find_existing_attributes(PROJECT, WINDOW, asked) == {"host", "resource.zone"}
+    assert await store.find_existing_attributes(PROJECT, Window(NOW - 3 * HOUR, NOW - 2 * HOUR), asked) == frozenset()
+    assert await store.find_existing_attributes(PROJECT, WINDOW, [SPANS.fields["name"]]) == frozenset()
 
 
 def test_only_what_is_known_is_read() -> None:
     condition = Condition(Attribute("host"), Exists())
     whole = Listing(project_id=PROJECT, signal=SPANS, window=WINDOW, conditions=(condition,), limit=1)
-    assert not emit(whole).guarded
-    assert {"host", "resource.host"} == set(names("host"))
-    rare = emit(listing("host:a", frozenset(names("host"))))
-    assert rare.guarded
+    assert not emit(whole).needs_recheck
+    assert {"host", "resource.host"} == set(attribute_names("host"))
+    rare = emit(listing("host:a", frozenset(attribute_names("host"))))
+    assert rare.needs_recheck
     assert rare.sql.count("attributes[") == 1
     assert rare.sql.count("extract(resource") == 1
     assert emit(listing("host:a", frozenset({"host"}))).sql.count("extract(resource") == 0

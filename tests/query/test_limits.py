@@ -12,7 +12,7 @@ from chassis.serve import bind, listening
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from query.settings import QuerySettings
-from query.turns import Asker, Turns
+from query.turns import FairSemaphore, Requester
 from tests.query.conftest import (
     FOREIGN_PATH,
     HOUR,
@@ -105,16 +105,16 @@ async def test_one_user_cannot_take_all_answers_nor_the_whole_queue() -> None:
 async def test_a_client_that_goes_away_while_it_waits_leaves_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     began, left = asyncio.Semaphore(0), asyncio.Semaphore(0)
 
-    class Watched(Turns):
-        async def take(self, asker: Asker, amount: int = 1) -> int:
+    class Watched(FairSemaphore):
+        async def acquire(self, requester: Requester, amount: int = 1) -> int:
             began.release()
             try:
-                return await super().take(asker, amount)
+                return await super().acquire(requester, amount)
             except asyncio.CancelledError:
                 left.release()
                 raise
 
-    monkeypatch.setattr("query.answers.Turns", Watched)
+    monkeypatch.setattr("query.answers.FairSemaphore", Watched)
     settings, chassis, store = QuerySettings(max_answers=1, max_waiting=1), ChassisSettings(), Held(NOWHERE)
     app, listener = application(store, settings, [NOW]), bind("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}{PATH}/spans"

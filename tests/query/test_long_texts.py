@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from chassis.clickhouse import ClickHouse, QueryLimits
 from proto.otlp.policy import Policy
-from query.asking.bodies import MAX_BODY
+from query.asking.bodies import MAX_BODY_BYTES
 from query.asking.filters import MAX_VALUE, MAX_VALUES
 from query.settings import QuerySettings
 from query.sql.bindings import Bindings
@@ -47,7 +47,7 @@ async def test_the_engine_has_the_same_texts(clickhouse: ClickHouse) -> None:
     for some in ((), texts[:2], texts[6:7], texts):
         bindings = Bindings()
         sql = f"SELECT {bindings.texts(some)}, {', '.join(map(bindings.text, some)) or 1}"
-        rows = await clickhouse.query(sql, bindings.used(sql), limits=QueryLimits())
+        rows = await clickhouse.query(sql, bindings.used_parameters(sql), limits=QueryLimits())
         assert rows == [(list(some), *(some or (1,)))]
 
 
@@ -55,7 +55,7 @@ async def test_the_engine_has_the_same_texts(clickhouse: ClickHouse) -> None:
 async def test_filters_of_long_values(character: str, explore: Explore, loader: Loader) -> None:
     """As many as a body may have, of as many bytes as they may have; of a field, an attribute and a resource's."""
     values = [f"{n}".rjust(MAX_VALUE, character) for n in range(MAX_VALUES)]
-    fitting = values[: (MAX_BODY - 1000) // len(json.dumps(values[0], ensure_ascii=False).encode())]
+    fitting = values[: (MAX_BODY_BYTES - 1000) // len(json.dumps(values[0], ensure_ascii=False).encode())]
     fitting[0] = "op"
     await loader.spans(span(1, name="op", attributes={"v": fitting[-2]}), resource={"r": fitting[-3]})
     await loader.spans(span(2, name="other", attributes={"v": "other"}), resource={"r": "other"})

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from query.asking.instant import parse_instant
+from query.asking.instant import parse_timestamp
 from query.settings import QuerySettings
 from tests.query.conftest import HOUR, NOW, ONE_ENGINE, OTHER_PATH, SECOND, Loader, span
 from tests.query.under_load import Client, Counted, listened, until
@@ -169,7 +169,7 @@ async def test_until_now_is_until_the_next_second_and_of_full_length(
         status, body = await client.post(AGGREGATE, {"fn": "count", "hours": 1})
         answer = json.loads(body)
         assert (status, answer["scanned"]) == (200, 1)
-        shown = [parse_instant(answer["range"][end], 0) for end in ("from", "to")]
+        shown = [parse_timestamp(answer["range"][end], 0) for end in ("from", "to")]
         assert shown == [NOW - 2 * HOUR + SECOND, NOW - HOUR + SECOND]
 
 

@@ -16,30 +16,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chassis.clickhouse import ClickHouse, QueryLimits
-from chassis.clickhouse.target import open_client, parse
+from chassis.clickhouse.target import open_client, parse_url
 from chassis.validation import Issues
 from query import sql
 from query.asking.filters import Filter, Op, condition
 from query.asking.instant import HOUR, MAX_NANOS
 from query.asking.window import BUCKET, Window
-from query.fields import LOGS, SPANS, Signal
+from query.fields import LOGS, SPANS, TelemetryTable
 from query.tree import (
     Aggregation,
     Attribute,
     AttributeKeys,
-    CarriedLists,
+    DistinctAttributeSets,
     Fn,
     Listing,
-    NotFinite,
+    NonFiniteCounts,
     Position,
-    RolledUpKeys,
+    PresenceCounts,
+    RollupKeys,
     SpanRecords,
     Statement,
-    Tally,
     TraceAttributes,
     TraceBounds,
     TraceSize,
-    TraceSkeleton,
+    TraceSpansBrief,
 )
 from tests.query.analysis import aggregate_statements as aggregate
 from tests.query.analysis import compare_statements as compare
@@ -62,7 +62,7 @@ def logs(*filters: tuple[Any, ...], **parts: Any) -> Listing:
     return _listing(LOGS, filters, parts)
 
 
-def _listing(signal: Signal, filters: tuple[tuple[Any, ...], ...], parts: dict[str, Any]) -> Listing:
+def _listing(signal: TelemetryTable, filters: tuple[tuple[Any, ...], ...], parts: dict[str, Any]) -> Listing:
     issues = Issues()
     tests = [condition(Filter(key, op, tuple(values)), signal, NOW, "p", issues) for key, op, *values in filters]
     issues.raise_if_any()
@@ -151,15 +151,15 @@ SHAPES: dict[str, Statement] = {
         ("name", Op.EQ, "an attribute here"),
     ),
     "trace_bounds": TraceBounds(project_id=7, trace_id=TRACE),
-    "trace_skeleton": TraceSkeleton(project_id=7, trace_id=TRACE, window=WINDOW, limit=10_001),
+    "trace_skeleton": TraceSpansBrief(project_id=7, trace_id=TRACE, window=WINDOW, limit=10_001),
     "trace_size": TraceSize(project_id=7, trace_id=TRACE, window=WINDOW),
-    "trace_attributes": TraceAttributes(project_id=7, trace_id=TRACE, window=WINDOW, places=((1, 0), (2, 5))),
-    "trace_attributes_all": TraceAttributes(project_id=7, trace_id=TRACE, window=WINDOW, places=()),
+    "trace_attributes": TraceAttributes(project_id=7, trace_id=TRACE, window=WINDOW, row_ids=((1, 0), (2, 5))),
+    "trace_attributes_all": TraceAttributes(project_id=7, trace_id=TRACE, window=WINDOW, row_ids=()),
     "span_records": SpanRecords(project_id=7, trace_id=TRACE, span_id=SPAN, window=WINDOW, limit=20),
     "attribute_keys": AttributeKeys(
         project_id=7,
-        whole=Window(WINDOW.from_ns // BUCKET * BUCKET + BUCKET, WINDOW.to_ns // BUCKET * BUCKET),
-        edges=(
+        whole_buckets=Window(WINDOW.from_ns // BUCKET * BUCKET + BUCKET, WINDOW.to_ns // BUCKET * BUCKET),
+        partial_buckets=(
             Window(WINDOW.from_ns, WINDOW.from_ns // BUCKET * BUCKET + BUCKET),
             Window(WINDOW.to_ns // BUCKET * BUCKET, WINDOW.to_ns),
         ),
@@ -167,18 +167,21 @@ SHAPES: dict[str, Statement] = {
     ),
     "attribute_keys_of_many": AttributeKeys(
         project_id=7,
-        whole=Window(NOW // BUCKET * BUCKET - HOUR, NOW // BUCKET * BUCKET),
-        edges=(),
+        whole_buckets=Window(NOW // BUCKET * BUCKET - HOUR, NOW // BUCKET * BUCKET),
+        partial_buckets=(),
         limit=10_001,
-        of_many=True,
+        estimated=True,
     ),
     "attribute_keys_of_whole_buckets": AttributeKeys(
-        project_id=7, whole=Window(NOW // BUCKET * BUCKET - HOUR, NOW // BUCKET * BUCKET), edges=(), limit=10_001
+        project_id=7,
+        whole_buckets=Window(NOW // BUCKET * BUCKET - HOUR, NOW // BUCKET * BUCKET),
+        partial_buckets=(),
+        limit=10_001,
     ),
-    "rolled_up_keys": RolledUpKeys(project_id=7, whole=Window(NOW // BUCKET * BUCKET - HOUR, NOW), limit=10_001),
-    "carried_lists": CarriedLists(project_id=7, windows=(WINDOW, Window(NOW, NOW + 1))),
-    "not_finite": NotFinite(project_id=7, windows=(WINDOW,)),
-    "tally": Tally(
+    "rolled_up_keys": RollupKeys(project_id=7, whole_buckets=Window(NOW // BUCKET * BUCKET - HOUR, NOW), limit=10_001),
+    "carried_lists": DistinctAttributeSets(project_id=7, windows=(WINDOW, Window(NOW, NOW + 1))),
+    "not_finite": NonFiniteCounts(project_id=7, windows=(WINDOW,)),
+    "tally": PresenceCounts(
         project_id=7,
         window=WINDOW,
         present=(SPANS.fields["statusMessage"], SPANS.fields["parentSpanId"], Attribute("host")),
@@ -293,7 +296,7 @@ async def test_the_bucket_predicate_is_what_skips(
     )
     query = sql.emit(replace(statement, window=Window(noon + HOUR, noon + HOUR + HOUR // 4)))
     bare = "\n".join(line for line in query.sql.splitlines() if "toStartOfFiveMinutes" not in line)
-    engine = open_client(parse(clickhouse_url, database), 30)
+    engine = open_client(parse_url(clickhouse_url, database), 30)
     try:
         read, of = granules(engine, query.sql, query.parameters)
         read_bare, of_bare = granules(engine, bare, query.parameters)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from chassis.clickhouse import ClickHouse, QueryLimits
-from chassis.clickhouse.target import open_client, parse
+from chassis.clickhouse.target import open_client, parse_url
 from tests.query.conftest import HOUR, NOW, SECOND, Explore, Loader, record, span
 from tests.query.test_defects import MINUTE, aggregated, compared
 
@@ -69,7 +69,7 @@ class TestWhatTheEngineIsAsked:
         await compared(explore, spike=spike, baseline=baseline, keys=["k", "serviceName"])
 
     async def test_every_time_is_found_by_the_sort_key(self, asked: Asked, clickhouse_url: str, database: str) -> None:
-        engine = open_client(parse(clickhouse_url, database), 30)
+        engine = open_client(parse_url(clickhouse_url, database), 30)
         looked_at = 0
         try:
             for sql, parameters in asked:

@@ -16,9 +16,9 @@ from chassis.settings import ChassisSettings
 from control.settings import ControlSettings
 from gateway.settings import GatewaySettings
 from query.settings import QuerySettings
-from sluice.config import structures
-from sluice.doctor import examine
-from sluice.options import Options
+from sluice.config import settings_classes
+from sluice.doctor import run_checks
+from sluice.options import SettingsSources
 from tests.databases import REVISIONS
 
 from .conftest import DEADLINE_S, ROOT, Start, clean_environment, command, refusal, secrets_of, sluice
@@ -141,7 +141,7 @@ def test_the_documentation_has_the_settings_as_they_are() -> None:
 
 
 def test_every_number_says_its_unit_and_what_zero_means_where_zero_is_allowed() -> None:
-    for cls in structures():
+    for cls in settings_classes():
         for row in describe(cls()):
             number = row.default.replace(".", "", 1).isdigit()
             assert row.unit or not number or row.name.endswith("_PORT"), row.name
@@ -213,7 +213,9 @@ def test_doctor_tells_whether_there_is_a_journal_and_whether_it_can_be_written(
     (tmp_path / "file").write_text("", encoding="utf-8")
     stated = {name: value.format(data=tmp_path) for name, value in settings.items()}
     (found,) = (
-        each for each in examine(Options({"SLUICE_DATA": str(tmp_path), **stated}, None, {})) if each.name == "journal"
+        each
+        for each in run_checks(SettingsSources({"SLUICE_DATA": str(tmp_path), **stated}, None, {}))
+        if each.name == "journal"
     )
     assert (found.ok, detail.format(data=tmp_path) in found.detail) == (ok, True), found
     assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -18,7 +18,7 @@ from .conftest import DEADLINE_S
 
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
-    with bind("127.0.0.1", 0, share=True) as bound:
+    with bind("127.0.0.1", 0, reuse_port=True) as bound:
         bound.listen()
         yield bound
 
@@ -37,8 +37,8 @@ def descriptors() -> int:
 
 def gets(directory: Path, listener: socket.socket) -> list[int]:
     """The sockets, by inode, that one gets who begins now."""
-    with bind(*listener.getsockname(), share=True) as bound:
-        found = handover.taken(directory, bound, "control")
+    with bind(*listener.getsockname(), reuse_port=True) as bound:
+        found = handover.take_over_sockets(directory, bound, "control")
     numbers = [inode(each) for each in found]
     for each in found:
         each.close()
@@ -70,7 +70,7 @@ def test_sockets_are_offered_again_when_the_path_is_lost(
     (tmp_path / f"{path.name}.new").touch()  # of one that was killed
 
     async def run() -> None:
-        with handover.offered(tmp_path, [listener], "control"):
+        with handover.offer_sockets(tmp_path, [listener], "control"):
             assert stat.filemode(path.lstat().st_mode) == "srw-------"
             opened = descriptors()
             for _ in range(2):
@@ -91,19 +91,22 @@ def test_who_lives_keeps_the_path_and_it_goes_back_at_his_end(
 ) -> None:
     path = path_of(tmp_path, listener)
     looks: list[bool] = []
-    lives = handover._lives
+    lives = handover._is_served
 
     def looked(path: Path) -> bool:
         looks.append(lives(path))
         return looks[-1]
 
-    monkeypatch.setattr(handover, "_lives", looked)
-    monkeypatch.setattr(handover, "LOOK_S", 0.01)
+    monkeypatch.setattr(handover, "_is_served", looked)
+    monkeypatch.setattr(handover, "CHECK_INTERVAL_S", 0.01)
 
     async def run() -> None:
-        with bind(*listener.getsockname(), share=True) as another, handover.offered(tmp_path, [listener], "control"):
+        with (
+            bind(*listener.getsockname(), reuse_port=True) as another,
+            handover.offer_sockets(tmp_path, [listener], "control"),
+        ):
             before = path.lstat().st_ino
-            with handover.offered(tmp_path, [listener, another], "control"):
+            with handover.offer_sockets(tmp_path, [listener, another], "control"):
                 number = path.lstat().st_ino
                 assert number != before
                 async with asyncio.timeout(DEADLINE_S):
@@ -123,7 +126,7 @@ def test_one_who_does_not_get_the_path_goes_on_and_has_it_later(listener: socket
     path.mkdir()
 
     async def run() -> None:
-        with handover.offered(tmp_path, [listener], "control"):
+        with handover.offer_sockets(tmp_path, [listener], "control"):
             path.rmdir()
             assert await asyncio.to_thread(gets, tmp_path, listener) == [inode(listener)]
 
@@ -131,9 +134,9 @@ def test_one_who_does_not_get_the_path_goes_on_and_has_it_later(listener: socket
 
 
 def test_nobody_is_waited_for_where_nobody_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handover, "PATIENCE_S", float("inf"))
-    with bind("127.0.0.1", 0, share=True) as bound:
-        assert handover.taken(tmp_path, bound, "control") == []
+    monkeypatch.setattr(handover, "TAKEOVER_WAIT_S", float("inf"))
+    with bind("127.0.0.1", 0, reuse_port=True) as bound:
+        assert handover.take_over_sockets(tmp_path, bound, "control") == []
 
 
 def test_sockets_of_another_command_are_not_taken(listener: socket.socket, tmp_path: Path) -> None:
@@ -141,10 +144,10 @@ def test_sockets_of_another_command_are_not_taken(listener: socket.socket, tmp_p
 
     async def run() -> None:
         with (
-            handover.offered(tmp_path, [listener], "gateway"),
-            bind(*listener.getsockname(), share=True) as bound,
+            handover.offer_sockets(tmp_path, [listener], "gateway"),
+            bind(*listener.getsockname(), reuse_port=True) as bound,
             pytest.raises(StartupError, match=r"`sluice gateway`.*choose another port"),
         ):
-            await asyncio.to_thread(handover.taken, tmp_path, bound, "query")
+            await asyncio.to_thread(handover.take_over_sockets, tmp_path, bound, "query")
 
     asyncio.run(run())

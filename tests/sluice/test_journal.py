@@ -11,7 +11,7 @@ import structlog
 from crc32c import crc32c
 from prometheus_client import CollectorRegistry
 
-from gateway.journal import Batch, Journal, JournalLimits, JournalMetrics, Request, inspection
+from gateway.journal import Batch, Journal, JournaledRequest, JournalLimits, JournalMetrics, inspection
 from gateway.journal.files import RealFiles
 from gateway.journal.format import VERSION
 from proto.otlp.policy import Policy
@@ -29,8 +29,8 @@ def journal(directory: Path) -> Journal:
     return Journal(directory, LIMITS, JournalMetrics(CollectorRegistry()), structlog.get_logger("test"))
 
 
-def request(project_id: int) -> Request:
-    return Request(project_id, "traces", "protobuf", "gzip", 1_795_000_000 * 10**9, 5, Policy(), BODY)
+def request(project_id: int) -> JournaledRequest:
+    return JournaledRequest(project_id, "traces", "protobuf", "gzip", 1_795_000_000 * 10**9, 5, Policy(), BODY)
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ async def data(tmp_path: Path) -> AsyncIterator[Path]:
     for batch_id, sequence, reason in ((12, 3, BROKEN), (13, 4, "x" * 300)):
         batch = Batch(batch_id, 1_795_000_000_000, ((sequence, sequence),))
         await first.begin(batch)
-        await first.set_aside(batch, reason)
+        await first.quarantine(batch, reason)
     second = journal(directory)
     second.open()
     await second.append(request(7))
@@ -170,7 +170,7 @@ async def test_what_is_put_back_is_a_journal_that_the_next_process_takes(command
     assert shown(command("requeue", "--all")) == "The quarantine is empty.\n"
     again = journal(data / "journal" / "2")
     (batch,) = again.open().unfinished
-    ((_, taken),) = await again.members(batch)
+    ((_, taken),) = await again.read_batch(batch)
     await again.close()
     assert (batch.batch_id, taken) == (12, request(3))
 
@@ -216,5 +216,5 @@ async def test_what_a_running_gateway_removes_meanwhile_is_passed_over(data: Pat
     root, files = data / "journal", Vanishing()
     assert [facts.segments for facts in inspection.inspect(root, files)] == [[], []]
     assert list(inspection.verify(root, files)) == []
-    assert list(inspection.quarantined(root, files, verify=True)) == []
-    assert len(list(inspection.quarantined(root, files))) == 2
+    assert list(inspection.list_quarantined(root, files, verify=True)) == []
+    assert len(list(inspection.list_quarantined(root, files))) == 2

@@ -16,7 +16,7 @@ from chassis.migrations import migrate
 from chassis.relational import migration_engine
 from control.audit.tables import audit_events
 from sluice.main import main
-from sluice.shop import waiting
+from sluice.shop import retry_hint
 
 from .conftest import DEADLINE_S, Start, Up, refusal, sluice, wait_until
 
@@ -121,7 +121,7 @@ def export(up: Up, key: str, spans: int) -> tuple[int, Any, str | None]:
     ],
 )
 def test_when_to_come_back_is_said_in_a_unit_that_can_be_read(header: str | None, sentence: str) -> None:
-    assert waiting(header) == f"Try again {sentence}."
+    assert retry_hint(header) == f"Try again {sentence}."
 
 
 def test_a_running_gateway_goes_by_what_is_set(start: Start) -> None:

@@ -42,7 +42,7 @@ async def ada(url: str) -> None:
         user = await users.create_user(connection, "ada@example.org", "Ada", "hash")
         await registry.add_membership(connection, tenant.organization.id, user.id, Role.MEMBER)
         await sessions.start(connection, tenant.organization.id, user.id, ("pwd",), now)
-        await users.propose_factor(connection, user.id, b"sealed")
+        await users.enroll_factor(connection, user.id, b"sealed")
         await users.confirm_factor(connection, user.id, 1, now)
         await users.replace_recovery_codes(connection, user.id, [b"h" * 32])
     await database.close()

@@ -11,7 +11,7 @@ import pytest
 import structlog
 from prometheus_client import CollectorRegistry
 
-from gateway.journal import Batch, Journal, JournalLimits, JournalMetrics, Request
+from gateway.journal import Batch, Journal, JournaledRequest, JournalLimits, JournalMetrics
 from proto.otlp.policy import Policy
 from sluice.main import main
 from tests.engine.process import Engine
@@ -121,7 +121,7 @@ async def test_a_journal_with_half_a_batch_is_to_be_stored_first(tmp_path: Path)
         structlog.get_logger("test"),
     )
     left.open()
-    await left.append(Request(1, "traces", "protobuf", "identity", 0, 1, Policy(), b"body"))
+    await left.append(JournaledRequest(1, "traces", "protobuf", "identity", 0, 1, Policy(), b"body"))
     await left.begin(Batch(1, 0, ((1, 1),)))
     await left.close()
     first, _, last = days()

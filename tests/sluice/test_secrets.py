@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from chassis.identity import users
 from chassis.relational import Database, migration_engine
-from chassis.sealing import KeyFile, KeyRing, Sealer, kid_of
+from chassis.sealing import KeyFile, KeyRing, SecretBox, key_id_of
 from control.channels import store
 from control.channels.config import EmailConfig, Kind
 from control.channels.tables import notification_channels
@@ -32,7 +32,7 @@ def command(data: Path, url: str, action: str) -> subprocess.CompletedProcess[st
     )  # fmt: skip
 
 
-async def fill(url: str, sealer: Sealer) -> str:
+async def fill(url: str, sealer: SecretBox) -> str:
     """Many configs and the second factor of a user, whose id is the answer."""
     database = Database(url)
     await database.start()
@@ -44,34 +44,34 @@ async def fill(url: str, sealer: Sealer) -> str:
                 config=EmailConfig([f"a{number}@example.org"]), enabled=True, created_by=tenant.owner_id,
             )  # fmt: skip
         user = await users.create_user(connection, "ada@example.org", "Ada", "hash")
-        sealed = sealer.seal(b"totp", table="users", row=user.id, org="", column="totp_secret")
-        await users.propose_factor(connection, user.id, sealed)
+        sealed = sealer.encrypt(b"totp", table="users", row=user.id, org="", column="totp_secret")
+        await users.enroll_factor(connection, user.id, sealed)
     await database.close()
     return str(user.id)
 
 
-async def open_all(url: str, sealer: Sealer) -> set[str]:
+async def open_all(url: str, sealer: SecretBox) -> set[str]:
     """Every config opens; the keys that they are sealed with."""
     database = Database(url)
     await database.start()
     async with database.read() as connection:
         rows = (await connection.execute(notification_channels.select())).all()
     await database.close()
-    opened = [store.opened_config(sealer, row.org_id, row.id, Kind.EMAIL, bytes(row.config)) for row in rows]
+    opened = [store.decrypt_config(sealer, row.org_id, row.id, Kind.EMAIL, bytes(row.config)) for row in rows]
     assert len(rows) == CHANNELS
     assert len({config.to[0] for config in opened if isinstance(config, EmailConfig)}) == CHANNELS
-    return {kid_of(bytes(row.config)) for row in rows}
+    return {key_id_of(bytes(row.config)) for row in rows}
 
 
 @pytest.mark.both_stores
 def test_secrets_are_brought_to_a_new_key_and_the_old_one_goes(migrated_url: str, tmp_path: Path) -> None:
     ring = tmp_path / "sealing.keys"
-    old = KeyFile(ring).draw().current
-    sealer = Sealer(KeyFile(ring))
+    old = KeyFile(ring).generate().current_key_id
+    sealer = SecretBox(KeyFile(ring))
     asyncio.run(fill(migrated_url, sealer))
     assert command(tmp_path, migrated_url, "show").stdout == f"key {old}: {CHANNELS + 1} secrets, encrypts\n"
     rotated = command(tmp_path, migrated_url, "rotate")
-    new = KeyFile(ring).ring().current
+    new = KeyFile(ring).ring().current_key_id
     assert rotated.stdout.splitlines() == [
         f"{CHANNELS + 1} secrets were encrypted anew with the key {new}.",
         f"key {new}: {CHANNELS + 1} secrets, encrypts",
@@ -80,7 +80,7 @@ def test_secrets_are_brought_to_a_new_key_and_the_old_one_goes(migrated_url: str
     assert asyncio.run(open_all(migrated_url, sealer)) == {new} != {old}
     retired = command(tmp_path, migrated_url, "retire")
     assert retired.stdout.splitlines()[1:] == [f"key {new}: {CHANNELS + 1} secrets, encrypts"]
-    assert asyncio.run(open_all(migrated_url, Sealer(KeyFile(ring)))) == {new}
+    assert asyncio.run(open_all(migrated_url, SecretBox(KeyFile(ring)))) == {new}
     for done in (rotated, retired):
         assert (done.returncode, done.stderr) == (0, "")
 
@@ -88,8 +88,8 @@ def test_secrets_are_brought_to_a_new_key_and_the_old_one_goes(migrated_url: str
 @pytest.mark.parametrize("migrated_url", ["sqlite"], indirect=True)
 def test_a_ring_that_is_gone_is_told_of_and_not_made_anew(migrated_url: str, tmp_path: Path) -> None:
     ring = KeyFile(tmp_path / "sealing.keys")
-    old = ring.draw().current
-    asyncio.run(fill(migrated_url, Sealer(ring)))
+    old = ring.generate().current_key_id
+    asyncio.run(fill(migrated_url, SecretBox(ring)))
     ring.path.unlink()
     for action in ("show", "rotate", "retire"):
         done = command(tmp_path, migrated_url, action)
@@ -103,10 +103,10 @@ def test_a_ring_that_is_gone_is_told_of_and_not_made_anew(migrated_url: str, tmp
 @pytest.mark.parametrize("migrated_url", ["sqlite"], indirect=True)
 def test_a_secret_that_does_not_open_stops_the_rotation(migrated_url: str, tmp_path: Path) -> None:
     ring = KeyFile(tmp_path / "sealing.keys")
-    ring.draw()
-    asyncio.run(fill(migrated_url, Sealer(ring)))
+    ring.generate()
+    asyncio.run(fill(migrated_url, SecretBox(ring)))
     ring.path.unlink()
-    ring.draw()
+    ring.generate()
     assert "MISSING: they cannot be opened" in command(tmp_path, migrated_url, "show").stdout
     done = command(tmp_path, migrated_url, "rotate")
     assert done.returncode == 1
@@ -119,7 +119,7 @@ def test_the_ring_is_changed_by_one_at_a_time(
 ) -> None:
     """Whoever reads and replaces it has the store's turn to write: of two rotations neither loses the other's key."""
     ring, real = KeyFile(tmp_path / "sealing.keys"), KeyFile.replace
-    ring.draw()
+    ring.generate()
     changed: list[int] = []
 
     def replace(keys: KeyFile, other: KeyRing) -> None:

@@ -4,14 +4,14 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from chassis.identity.signing import Signer
-from chassis.identity.signing_keys import list_keys, publish_key
+from chassis.identity.signing import JwtSigner
+from chassis.identity.signing_keys import list_trusted_keys, publish_key
 from chassis.relational import Database
 
 from .conftest import refusal, sluice
 
 NOW = datetime.now(UTC).replace(microsecond=0)
-KEYS = [Signer.of(bytes([number]) * 32).public for number in range(3)]
+KEYS = [JwtSigner.from_seed(bytes([number]) * 32).public for number in range(3)]
 
 
 async def published(url: str) -> None:
@@ -28,7 +28,7 @@ async def believed(url: str) -> list[str]:
     database = Database(url)
     await database.start()
     async with database.read() as connection:
-        found = await list_keys(connection, datetime.now(UTC))
+        found = await list_trusted_keys(connection, datetime.now(UTC))
     await database.close()
     return [key.kid for key in found]
 

@@ -296,9 +296,9 @@ def test_who_takes_no_sockets_over_says_why_where_somebody_is_there(
     before = start("control", "--workers", "2")
     port = int(before.url.rpartition(":")[2])
     said = {"event": "no listening sockets taken over; opened new ones"}
-    with structlog.testing.capture_logs() as told, bind("127.0.0.2", port, share=True) as elsewhere:
-        assert handover.taken(tmp_path / "data", elsewhere, "control") == []
-        assert handover.taken(tmp_path, elsewhere, "control") == []
+    with structlog.testing.capture_logs() as told, bind("127.0.0.2", port, reuse_port=True) as elsewhere:
+        assert handover.take_over_sockets(tmp_path / "data", elsewhere, "control") == []
+        assert handover.take_over_sockets(tmp_path, elsewhere, "control") == []
     reason = f"process {before.process.pid} listens on 127.0.0.1"
     assert told == [{**said, "reason": reason, "log_level": "warning"}, {**said, "log_level": "info"}]
 

@@ -14,11 +14,11 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET
 
-from chassis.egress import Reply
+from chassis.egress import HttpReply
 from control.channels.config import ChatAConfig
-from control.deliveries.kinds.told import Request, Told, cut, one_line
+from control.deliveries.kinds.told import HttpRequest, OutgoingMessage, one_line, truncate
 from control.deliveries.message import Fact, Message
-from control.deliveries.outcome import Outcome, from_reply
+from control.deliveries.outcome import AttemptOutcome, from_reply
 
 POST_MESSAGE: Final = "/chat.postMessage"
 MAX_TEXT: Final = 4_000
@@ -26,14 +26,18 @@ MAX_HEADER: Final = 150
 MAX_SECTION: Final = 3_000
 MAX_FIELD: Final = 2_000
 MAX_FIELDS: Final = 10  # of a section
-MAX_SECTIONS_OF_FIELDS: Final = 4
+MAX_FIELD_SECTIONS: Final = 4
 _MAX_FACT_NAME: Final = 100
-_LIVE: Final = re.compile(r"[@#~\]]|:(?=\S)|www(?=\.)", re.IGNORECASE)  # what mentions and links of Markdown need
-_NO_WIDTH: Final = "\u200b"
+_MARKDOWN_TRIGGERS: Final = re.compile(
+    r"[@#~\]]|:(?=\S)|www(?=\.)", re.IGNORECASE
+)  # what mentions and links of Markdown need
+_ZERO_WIDTH_SPACE: Final = "\u200b"
 
 # What the platform answers a bot with a 200; anything else that is not ok is no fault that passes.
-_PASSING: Final = frozenset({"ratelimited", "service_unavailable", "internal_error", "fatal_error", "request_timeout"})
-_REASONS: Final[Mapping[str, str]] = MappingProxyType(
+_TRANSIENT_ERRORS: Final = frozenset(
+    {"ratelimited", "service_unavailable", "internal_error", "fatal_error", "request_timeout"}
+)
+_ERROR_DETAILS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "channel_not_found": "The platform knows no such channel, or the bot is not in it.",
         "not_in_channel": "The bot is not in the channel.",
@@ -47,66 +51,68 @@ _REASONS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-class _BotAnswer(msgspec.Struct):
+class _BotResponse(msgspec.Struct):
     ok: bool
     error: str = ""
 
 
-def request(config: ChatAConfig, told: Told, api_url: str) -> Request:
+def build_request(config: ChatAConfig, outgoing: OutgoingMessage, api_url: str) -> HttpRequest:
     """`api_url`: of the platform, for bots."""
-    body = card(told.message)
+    body = card(outgoing.message)
     headers = {"Content-Type": "application/json; charset=utf-8"}
     if config.webhook_url is not UNSET:
-        return Request(config.webhook_url, msgspec.json.encode(body), headers)
+        return HttpRequest(config.webhook_url, msgspec.json.encode(body), headers)
     headers["Authorization"] = f"Bearer {config.bot_token}"
     body |= {"channel": config.channel, "unfurl_links": False, "unfurl_media": False}
-    return Request(api_url + POST_MESSAGE, msgspec.json.encode(body), headers)
+    return HttpRequest(api_url + POST_MESSAGE, msgspec.json.encode(body), headers)
 
 
-def judge(config: ChatAConfig, reply: Reply, now: datetime) -> Outcome:
+def interpret_reply(config: ChatAConfig, reply: HttpReply, now: datetime) -> AttemptOutcome:
     """A bot is answered 200 whatever happened; the body tells."""
     outcome = from_reply(reply, now)
     if not outcome.ok or config.webhook_url is not UNSET:
         return outcome
     try:
-        answer = msgspec.json.decode(reply.body, type=_BotAnswer)
+        answer = msgspec.json.decode(reply.body, type=_BotResponse)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return Outcome(False, "The platform's answer cannot be understood.")
+        return AttemptOutcome(False, "The platform's answer cannot be understood.")
     if answer.ok:
         return outcome
-    if answer.error in _PASSING:
-        return Outcome(False, "The platform cannot take it now.")
-    return Outcome(False, _REASONS.get(answer.error, "The platform refuses it."), permanent=True)
+    if answer.error in _TRANSIENT_ERRORS:
+        return AttemptOutcome(False, "The platform cannot take it now.")
+    return AttemptOutcome(False, _ERROR_DETAILS.get(answer.error, "The platform refuses it."), permanent=True)
 
 
 def card(message: Message) -> dict[str, Any]:
     """`text` is what notifications show, `blocks` what the channel does."""
-    header = {"type": "header", "text": {"type": "plain_text", "text": cut(one_line(message.title), MAX_HEADER)}}
+    header = {"type": "header", "text": {"type": "plain_text", "text": truncate(one_line(message.title), MAX_HEADER)}}
     blocks: list[dict[str, Any]] = [header]
     if message.text:
-        blocks.append({"type": "section", "text": _markdown(cut(escaped(message.text), MAX_SECTION))})
-    facts = message.facts[: MAX_FIELDS * MAX_SECTIONS_OF_FIELDS]
+        blocks.append({"type": "section", "text": _markdown(truncate(escape_mrkdwn(message.text), MAX_SECTION))})
+    facts = message.facts[: MAX_FIELDS * MAX_FIELD_SECTIONS]
     for start in range(0, len(facts), MAX_FIELDS):
-        fields = [_markdown(_line(fact)) for fact in facts[start : start + MAX_FIELDS]]
+        fields = [_markdown(_format_fact(fact)) for fact in facts[start : start + MAX_FIELDS]]
         blocks.append({"type": "section", "fields": fields})
     if message.link is not None:
-        label = {"type": "plain_text", "text": cut(message.link_label, 75)}
+        label = {"type": "plain_text", "text": truncate(message.link_label, 75)}
         blocks.append({"type": "actions", "elements": [{"type": "button", "text": label, "url": message.link}]})
-    return {"text": cut(escaped(inert(one_line(message.title))), MAX_TEXT), "blocks": blocks}
+    return {"text": truncate(escape_mrkdwn(neutralize_markdown(one_line(message.title))), MAX_TEXT), "blocks": blocks}
 
 
-def escaped(text: str) -> str:
+def escape_mrkdwn(text: str) -> str:
     """Text that makes no link and no mention."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def inert(text: str) -> str:
+def neutralize_markdown(text: str) -> str:
     """The same to look at, and no mention and no link in Markdown."""
-    return _LIVE.sub(rf"\g<0>{_NO_WIDTH}", text)
+    return _MARKDOWN_TRIGGERS.sub(rf"\g<0>{_ZERO_WIDTH_SPACE}", text)
 
 
-def _line(fact: Fact) -> str:
-    return cut(f"*{cut(escaped(one_line(fact.name)), _MAX_FACT_NAME)}*\n{escaped(fact.value)}", MAX_FIELD)
+def _format_fact(fact: Fact) -> str:
+    return truncate(
+        f"*{truncate(escape_mrkdwn(one_line(fact.name)), _MAX_FACT_NAME)}*\n{escape_mrkdwn(fact.value)}", MAX_FIELD
+    )
 
 
 def _markdown(text: str) -> dict[str, Any]:

@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import msgspec
 
-from chassis.egress import Reply
+from chassis.egress import HttpReply
 from chassis.relational import format_time
 from control.channels.config import ChatBConfig
-from control.deliveries.kinds.told import Request, Told, cut, one_line
+from control.deliveries.kinds.told import HttpRequest, OutgoingMessage, one_line, truncate
 from control.deliveries.message import Message, Severity
-from control.deliveries.outcome import Outcome, clamped, from_reply
+from control.deliveries.outcome import AttemptOutcome, clamp_wait, from_reply
 
 MAX_CONTENT: Final = 2_000
 MAX_TITLE: Final = 256
@@ -31,53 +31,56 @@ _COLORS: Final = {
     Severity.ERROR: 0xEF4444,
     Severity.CRITICAL: 0x991B1B,
 }
-_RESOLVED: Final = 0x22C55E
+_RESOLVED_COLOR: Final = 0x22C55E
 _MARKUP: Final = re.compile(r"([\\`*_~|>#\[\]()<:-])")
-_BUSY: Final = 429
+_TOO_MANY_REQUESTS: Final = 429
 
 
-class _Busy(msgspec.Struct):
+class _RateLimitBody(msgspec.Struct):
     retry_after: float
 
 
-def request(config: ChatBConfig, told: Told) -> Request:
+def build_request(config: ChatBConfig, outgoing: OutgoingMessage) -> HttpRequest:
     """The title is also the content, which is what notifications show."""
-    message = told.message
+    message = outgoing.message
     body = {
-        "content": cut(escaped(one_line(message.title)), MAX_CONTENT),
-        "embeds": [embed(message) | {"timestamp": format_time(told.created_at)}],
+        "content": truncate(escape_markdown(one_line(message.title)), MAX_CONTENT),
+        "embeds": [embed(message) | {"timestamp": format_time(outgoing.created_at)}],
         "allowed_mentions": {"parse": []},
     }
-    return Request(config.webhook_url, msgspec.json.encode(body), {"Content-Type": "application/json"})
+    return HttpRequest(config.webhook_url, msgspec.json.encode(body), {"Content-Type": "application/json"})
 
 
-def judge(_config: ChatBConfig, reply: Reply, now: datetime) -> Outcome:
+def interpret_reply(_config: ChatBConfig, reply: HttpReply, now: datetime) -> AttemptOutcome:
     """A 429 tells the wait in its body, more exactly than in its header."""
     outcome = from_reply(reply, now)
-    if reply.status != _BUSY:
+    if reply.status != _TOO_MANY_REQUESTS:
         return outcome
     try:
-        wait = msgspec.json.decode(reply.body, type=_Busy).retry_after
+        wait = msgspec.json.decode(reply.body, type=_RateLimitBody).retry_after
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return outcome
-    seconds = clamped(wait) if math.isfinite(wait) else None
-    return Outcome(False, outcome.detail, retry_after_s=seconds)
+    seconds = clamp_wait(wait) if math.isfinite(wait) else None
+    return AttemptOutcome(False, outcome.detail, retry_after_s=seconds)
 
 
 def embed(message: Message) -> dict[str, Any]:
     """Within the limit of all its texts together: what does not fit any more is left out from the end."""
     made: dict[str, Any] = {
-        "title": cut(escaped(one_line(message.title)), MAX_TITLE),
-        "color": _RESOLVED if message.resolved else _COLORS[message.severity],
+        "title": truncate(escape_markdown(one_line(message.title)), MAX_TITLE),
+        "color": _RESOLVED_COLOR if message.resolved else _COLORS[message.severity],
         "fields": [],
     }
     if message.text:
-        made["description"] = cut(escaped(message.text), MAX_DESCRIPTION)
+        made["description"] = truncate(escape_markdown(message.text), MAX_DESCRIPTION)
     if message.link is not None:
         made["url"] = message.link
     left = MAX_EMBED - len(made["title"]) - len(made.get("description", ""))
     for fact in message.facts[:MAX_FIELDS]:
-        name, value = cut(escaped(one_line(fact.name)), MAX_NAME) or "-", cut(escaped(fact.value), MAX_VALUE) or "-"
+        name, value = (
+            truncate(escape_markdown(one_line(fact.name)), MAX_NAME) or "-",
+            truncate(escape_markdown(fact.value), MAX_VALUE) or "-",
+        )
         left -= len(name) + len(value)
         if left < 0:
             break
@@ -85,6 +88,6 @@ def embed(message: Message) -> dict[str, Any]:
     return made
 
 
-def escaped(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Text without formatting of its own."""
     return _MARKUP.sub(r"\\\1", text)

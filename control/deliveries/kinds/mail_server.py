@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-_FORM: Final = "must be smtp://user:password@host:port or smtps://user:password@host:port"
-_PORTS: Final = {"smtp": 587, "smtps": 465}
+_URL_FORMAT: Final = "must be smtp://user:password@host:port or smtps://user:password@host:port"
+_DEFAULT_PORTS: Final = {"smtp": 587, "smtps": 465}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +27,11 @@ class MailServer:
         """ValueError, without quoting the URL: it may hold a password."""
         try:
             parts = urlsplit(url)
-            port = parts.port or _PORTS[parts.scheme]
+            port = parts.port or _DEFAULT_PORTS[parts.scheme]
         except (KeyError, ValueError):
-            raise ValueError(_FORM) from None
+            raise ValueError(_URL_FORMAT) from None
         if not parts.hostname or parts.path not in ("", "/") or parts.query or parts.fragment:
-            raise ValueError(_FORM)
+            raise ValueError(_URL_FORMAT)
         user = None if parts.username is None else unquote(parts.username)
         password = None if parts.password is None else unquote(parts.password)
         return cls(parts.hostname, port, parts.scheme == "smtps", user, password, sender)

@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from chassis.relational import format_time
 from control.channels.config import PagerConfig
-from control.deliveries.kinds.told import Request, Told, cut, one_line
+from control.deliveries.kinds.told import HttpRequest, OutgoingMessage, one_line, truncate
 
 MAX_SUMMARY: Final = 1_024
 MAX_DETAIL: Final = 4_000
@@ -19,28 +19,28 @@ MAX_FACTS: Final = 50
 SOURCE: Final = "sluice"
 
 
-def request(config: PagerConfig, told: Told, url: str) -> Request:
+def build_request(config: PagerConfig, outgoing: OutgoingMessage, url: str) -> HttpRequest:
     """What is about the same subject is about the same incident."""
-    message = told.message
+    message = outgoing.message
     body: dict[str, Any] = {
         "routing_key": config.routing_key,
         "event_action": "resolve" if message.resolved else "trigger",
         "dedup_key": f"sluice:{message.subject}",
         "client": "Sluice",
         "payload": {
-            "summary": cut(one_line(message.title), MAX_SUMMARY),
+            "summary": truncate(one_line(message.title), MAX_SUMMARY),
             "source": SOURCE,
             "severity": message.severity if config.severity is UNSET else config.severity,
-            "timestamp": format_time(told.created_at),
+            "timestamp": format_time(outgoing.created_at),
             "class": message.type,
-            "custom_details": _details(told),
+            "custom_details": _details(outgoing),
         },
     }
     if message.link is not None:
         body |= {"client_url": message.link, "links": [{"href": message.link, "text": message.link_label}]}
-    return Request(url, msgspec.json.encode(body), {"Content-Type": "application/json"})
+    return HttpRequest(url, msgspec.json.encode(body), {"Content-Type": "application/json"})
 
 
-def _details(told: Told) -> dict[str, str]:
-    facts = {one_line(fact.name): cut(fact.value, MAX_DETAIL) for fact in told.message.facts[:MAX_FACTS]}
-    return ({"text": cut(told.message.text, MAX_DETAIL)} if told.message.text else {}) | facts
+def _details(outgoing: OutgoingMessage) -> dict[str, str]:
+    facts = {one_line(fact.name): truncate(fact.value, MAX_DETAIL) for fact in outgoing.message.facts[:MAX_FACTS]}
+    return ({"text": truncate(outgoing.message.text, MAX_DETAIL)} if outgoing.message.text else {}) | facts

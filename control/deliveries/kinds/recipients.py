@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from control.deliveries.outcome import Outcome
+from control.deliveries.outcome import AttemptOutcome
 
-FOR_GOOD: Final = 500  # SMTP codes from here on
-_MARK: Final = 16  # characters; with its sign, of 20 recipients, they fit `taken` of the delivery
+MIN_PERMANENT_CODE: Final = 500  # SMTP codes from here on
+_MARK_LENGTH: Final = 16  # characters; with its sign, of 20 recipients, they fit `taken` of the delivery
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,48 +19,48 @@ class Recipients:
     """`all` as the config has them; `codes`: what was said to those who are put off."""
 
     delivery_id: str
-    all: Sequence[str]
-    having: frozenset[str] = frozenset()
+    addresses: Sequence[str]
+    delivered: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
     codes: tuple[int, ...] = ()
 
     @classmethod
-    def remembered(cls, delivery_id: str, addresses: Sequence[str], taken: str) -> "Recipients":
+    def restore(cls, delivery_id: str, addresses: Sequence[str], recipient_progress: str) -> "Recipients":
         """`taken` as an outcome before this attempt had it; what it has of others than `addresses` is forgotten."""
-        marks = set(taken.split())
+        marks = set(recipient_progress.split())
         having = frozenset(one for one in addresses if "+" + _mark(delivery_id, one) in marks)
         refused = frozenset(one for one in addresses if "-" + _mark(delivery_id, one) in marks)
         return cls(delivery_id, addresses, having, refused)
 
     @property
-    def left(self) -> list[str]:
+    def pending(self) -> list[str]:
         """Who is still to get it."""
-        return [one for one in self.all if one not in self.having | self.refused]
+        return [one for one in self.addresses if one not in self.delivered | self.refused]
 
-    def after(self, codes: Mapping[str, int]) -> "Recipients":
+    def with_results(self, codes: Mapping[str, int]) -> "Recipients":
         """After an attempt for those left, of whom these were refused."""
-        having = self.having | frozenset(one for one in self.left if one not in codes)
-        refused = self.refused | frozenset(one for one, code in codes.items() if code >= FOR_GOOD)
-        return replace(self, having=having, refused=refused, codes=tuple(codes.values()))
+        having = self.delivered | frozenset(one for one in self.pending if one not in codes)
+        refused = self.refused | frozenset(one for one, code in codes.items() if code >= MIN_PERMANENT_CODE)
+        return replace(self, delivered=having, refused=refused, codes=tuple(codes.values()))
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> AttemptOutcome:
         """Of all attempts so far."""
         code = f" (SMTP {min(self.codes)})" if self.codes else ""
-        some = f"Delivered to {len(self.having)} of {len(self.all)} recipients"
-        if self.left:
-            detail = f"{some}; the others are tried again{code}." if self.having else self._refusal(code)
-            return Outcome(False, detail, taken=self._marks())
-        if not self.having:
-            return Outcome(False, self._refusal(code), permanent=True, taken=self._marks())
-        return Outcome(True, "Delivered." if not self.refused else f"{some}.", taken=self._marks())
+        some = f"Delivered to {len(self.delivered)} of {len(self.addresses)} recipients"
+        if self.pending:
+            detail = f"{some}; the others are tried again{code}." if self.delivered else self._refusal_detail(code)
+            return AttemptOutcome(False, detail, recipient_progress=self._marks())
+        if not self.delivered:
+            return AttemptOutcome(False, self._refusal_detail(code), permanent=True, recipient_progress=self._marks())
+        return AttemptOutcome(True, "Delivered." if not self.refused else f"{some}.", recipient_progress=self._marks())
 
-    def _refusal(self, code: str) -> str:
+    def _refusal_detail(self, code: str) -> str:
         return f"The mail server refuses every recipient{code}."
 
     def _marks(self) -> str:
-        signs = {one: "+" if one in self.having else "-" for one in self.having | self.refused}
+        signs = {one: "+" if one in self.delivered else "-" for one in self.delivered | self.refused}
         return " ".join(sign + _mark(self.delivery_id, one) for one, sign in sorted(signs.items()))
 
 
 def _mark(delivery_id: str, address: str) -> str:
-    return hashlib.sha256(f"{delivery_id}\0{address}".encode()).hexdigest()[:_MARK]
+    return hashlib.sha256(f"{delivery_id}\0{address}".encode()).hexdigest()[:_MARK_LENGTH]

@@ -8,16 +8,16 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from chassis.egress import Egress, Reply, Unreached
+from chassis.egress import Egress, EgressError, HttpReply
 from control.channels.config import Config, EmailConfig, Kind
 from control.deliveries.kinds import chat_a, chat_b, email, pager, teams, webhook
 from control.deliveries.kinds.mail_server import MailServer
-from control.deliveries.kinds.told import Request, Told
-from control.deliveries.outcome import Outcome, from_failure, from_reply
+from control.deliveries.kinds.told import HttpRequest, OutgoingMessage
+from control.deliveries.outcome import AttemptOutcome, from_failure, from_reply
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class Transports:
     """Out of the process: the guarded client for what tenants name, one for the mail server, and the platforms."""
 
     egress: Egress
@@ -27,41 +27,49 @@ class Ways:
     pager_url: str
 
 
-class _Kind(NamedTuple):
-    request: Callable[[Any, Told, Ways], Request]
-    judge: Callable[[Any, Reply, datetime], Outcome]
+class _HttpPlatform(NamedTuple):
+    build_request: Callable[[Any, OutgoingMessage, Transports], HttpRequest]
+    interpret_reply: Callable[[Any, HttpReply, datetime], AttemptOutcome]
 
 
-async def send(kind: Kind, config: Config, told: Told, ways: Ways) -> Outcome:
+async def send(kind: Kind, config: Config, outgoing: OutgoingMessage, transports: Transports) -> AttemptOutcome:
     """One attempt. It ends within the limits of `chassis.egress` and raises nothing for what the other end does."""
     if isinstance(config, EmailConfig):
-        return await email.send(config, told, ways.mail_egress, ways.mail)
-    outcome = await _post(_HTTP[kind], config, told, ways)
-    if kind is Kind.PAGER and told.message.passing and outcome.ok:
-        over = msgspec.structs.replace(told.message, resolved=True)
-        return await _post(_HTTP[kind], config, replace(told, message=over), ways)
+        return await email.send(config, outgoing, transports.mail_egress, transports.mail)
+    outcome = await _post(_HTTP_PLATFORMS[kind], config, outgoing, transports)
+    if kind is Kind.PAGER and outgoing.message.passing and outcome.ok:
+        over = msgspec.structs.replace(outgoing.message, resolved=True)
+        return await _post(_HTTP_PLATFORMS[kind], config, replace(outgoing, message=over), transports)
     return outcome
 
 
-async def _post(rules: _Kind, config: Config, told: Told, ways: Ways) -> Outcome:
-    made = rules.request(config, told, ways)
+async def _post(
+    platform: _HttpPlatform, config: Config, outgoing: OutgoingMessage, transports: Transports
+) -> AttemptOutcome:
+    made = platform.build_request(config, outgoing, transports)
     try:
-        reply = await ways.egress.post(made.url, made.body, made.headers, account=told.org_id)
-    except Unreached as failure:
+        reply = await transports.egress.post(made.url, made.body, made.headers, account=outgoing.org_id)
+    except EgressError as failure:
         return from_failure(failure)
-    return rules.judge(config, reply, datetime.now(UTC))
+    return platform.interpret_reply(config, reply, datetime.now(UTC))
 
 
-def _by_status(_config: Any, reply: Reply, now: datetime) -> Outcome:
+def _interpret_status(_config: Any, reply: HttpReply, now: datetime) -> AttemptOutcome:
     return from_reply(reply, now)
 
 
-_HTTP: Final[Mapping[Kind, _Kind]] = MappingProxyType(
+_HTTP_PLATFORMS: Final[Mapping[Kind, _HttpPlatform]] = MappingProxyType(
     {
-        Kind.CHAT_A: _Kind(lambda config, told, ways: chat_a.request(config, told, ways.chat_a_api), chat_a.judge),
-        Kind.CHAT_B: _Kind(lambda config, told, _ways: chat_b.request(config, told), chat_b.judge),
-        Kind.WEBHOOK: _Kind(lambda config, told, _ways: webhook.request(config, told), _by_status),
-        Kind.PAGER: _Kind(lambda config, told, ways: pager.request(config, told, ways.pager_url), _by_status),
-        Kind.TEAMS: _Kind(lambda config, told, _ways: teams.request(config, told), _by_status),
+        Kind.CHAT_A: _HttpPlatform(
+            lambda config, told, ways: chat_a.build_request(config, told, ways.chat_a_api), chat_a.interpret_reply
+        ),
+        Kind.CHAT_B: _HttpPlatform(
+            lambda config, told, _ways: chat_b.build_request(config, told), chat_b.interpret_reply
+        ),
+        Kind.WEBHOOK: _HttpPlatform(lambda config, told, _ways: webhook.build_request(config, told), _interpret_status),
+        Kind.PAGER: _HttpPlatform(
+            lambda config, told, ways: pager.build_request(config, told, ways.pager_url), _interpret_status
+        ),
+        Kind.TEAMS: _HttpPlatform(lambda config, told, _ways: teams.build_request(config, told), _interpret_status),
     }
 )

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from control.channels.config import TeamsConfig
-from control.deliveries.kinds.told import Request, Told, cut, one_line
+from control.deliveries.kinds.told import HttpRequest, OutgoingMessage, one_line, truncate
 from control.deliveries.message import Message, Severity
 
 MAX_BYTES: Final = 28_000
@@ -27,13 +27,13 @@ _STYLES: Final = {
 _MARKUP: Final = re.compile(r"([\\`*_~>#\[\]()<|-])")
 
 
-def request(config: TeamsConfig, told: Told) -> Request:
+def build_request(config: TeamsConfig, outgoing: OutgoingMessage) -> HttpRequest:
     """Shortened further where texts of many bytes would be too much for the platform."""
-    body = msgspec.json.encode(envelope(told.message))
+    body = msgspec.json.encode(envelope(outgoing.message))
     for shrink in (4, 16):
         if len(body) > MAX_BYTES:
-            body = msgspec.json.encode(envelope(told.message, shrink))
-    return Request(config.workflow_url, body, {"Content-Type": "application/json"})
+            body = msgspec.json.encode(envelope(outgoing.message, shrink))
+    return HttpRequest(config.workflow_url, body, {"Content-Type": "application/json"})
 
 
 def envelope(message: Message, shrink: int = 1) -> dict[str, Any]:
@@ -43,33 +43,42 @@ def envelope(message: Message, shrink: int = 1) -> dict[str, Any]:
         "type": "AdaptiveCard",
         "version": "1.4",
         "body": _body(message, shrink),
-        "actions": [] if message.link is None else [_open(message.link, message.link_label)],
+        "actions": [] if message.link is None else [_open_url_action(message.link, message.link_label)],
     }
     attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": None, "content": card}
     return {"type": "message", "attachments": [attachment]}
 
 
 def _body(message: Message, shrink: int) -> list[dict[str, Any]]:
-    title = {"type": "TextBlock", "text": escaped(cut(one_line(message.title), MAX_TITLE)), "weight": "bolder"}
+    title = {
+        "type": "TextBlock",
+        "text": escape_markdown(truncate(one_line(message.title), MAX_TITLE)),
+        "weight": "bolder",
+    }
     style = "good" if message.resolved else _STYLES[message.severity]
     body: list[dict[str, Any]] = [
         {"type": "Container", "style": style, "items": [title | {"size": "medium", "wrap": True}]}
     ]
     if message.text:
-        body.append({"type": "TextBlock", "text": escaped(cut(message.text, MAX_TEXT // shrink)), "wrap": True})
+        body.append(
+            {"type": "TextBlock", "text": escape_markdown(truncate(message.text, MAX_TEXT // shrink)), "wrap": True}
+        )
     if message.facts:
         facts = [
-            {"title": cut(one_line(fact.name), 100), "value": escaped(cut(fact.value, MAX_VALUE // shrink))}
+            {
+                "title": truncate(one_line(fact.name), 100),
+                "value": escape_markdown(truncate(fact.value, MAX_VALUE // shrink)),
+            }
             for fact in message.facts[:MAX_FACTS]
         ]
         body.append({"type": "FactSet", "facts": facts})
     return body
 
 
-def _open(link: str, label: str) -> dict[str, Any]:
-    return {"type": "Action.OpenUrl", "title": cut(label, 75), "url": link}
+def _open_url_action(link: str, label: str) -> dict[str, Any]:
+    return {"type": "Action.OpenUrl", "title": truncate(label, 75), "url": link}
 
 
-def escaped(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Text without formatting of its own."""
     return _MARKUP.sub(r"\\\1", text)

@@ -10,7 +10,7 @@ _ELLIPSIS: Final = "…"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class OutgoingMessage:
     """A message on its way: the id of its delivery (the same over all attempts), when it came to be, now, which of
     several recipients need it no more (as `Outcome.taken` said), and whose it is.
     """
@@ -19,12 +19,12 @@ class Told:
     message: Message
     created_at: datetime
     now: datetime
-    taken: str = ""
+    recipient_progress: str = ""
     org_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HttpRequest:
     """What is posted."""
 
     url: str
@@ -32,7 +32,7 @@ class Request:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-def cut(text: str, length: int) -> str:
+def truncate(text: str, length: int) -> str:
     """At most `length` characters; what was cut ends with an ellipsis."""
     return text if len(text) <= length else text[: length - len(_ELLIPSIS)].rstrip() + _ELLIPSIS
 

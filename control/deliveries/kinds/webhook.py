@@ -15,31 +15,31 @@ from msgspec import UNSET
 
 from chassis.relational import format_time
 from control.channels.config import WebhookConfig, secret_bytes
-from control.deliveries.kinds.told import Request, Told, cut
+from control.deliveries.kinds.told import HttpRequest, OutgoingMessage, truncate
 from control.deliveries.message import Fact, Message
 
 MAX_BYTES: Final = 20_000  # Standard Webhooks recommends it; more only where what is for programs takes it
 MAX_FACTS: Final = 20  # where it is shortened
-_SHORTER: Final = (500, 50)  # characters of a text, the second where the first is not enough
-_VERSION: Final = "v1"
+_TEXT_LIMITS: Final = (500, 50)  # characters of a text, the second where the first is not enough
+_SIGNATURE_VERSION: Final = "v1"
 
 
-def request(config: WebhookConfig, told: Told) -> Request:
+def build_request(config: WebhookConfig, outgoing: OutgoingMessage) -> HttpRequest:
     """Where the body would be too large, what it shows people is shortened; what it has for programs is whole."""
-    body = _body(told, told.message)
-    for length in _SHORTER:
+    body = _body(outgoing, outgoing.message)
+    for length in _TEXT_LIMITS:
         if len(body) > MAX_BYTES:
-            body = _body(told, _shortened(told.message, length))
+            body = _body(outgoing, _shorten(outgoing.message, length))
     ours = {
         "Content-Type": "application/json",
-        "webhook-id": told.id,
-        "webhook-timestamp": str(int(told.now.timestamp())),
-        "webhook-signature": signatures(config, told.id, told.now, body),
+        "webhook-id": outgoing.id,
+        "webhook-timestamp": str(int(outgoing.now.timestamp())),
+        "webhook-signature": signatures(config, outgoing.id, outgoing.now, body),
     }
-    return Request(config.url, body, {**config.headers, **ours})
+    return HttpRequest(config.url, body, {**config.headers, **ours})
 
 
-def _body(told: Told, shown: Message) -> bytes:
+def _body(outgoing: OutgoingMessage, shown: Message) -> bytes:
     """`{"type", "timestamp", "data"}`; `data` is the message, and what it has for programs."""
     people = {
         "subject": shown.subject,
@@ -51,22 +51,22 @@ def _body(told: Told, shown: Message) -> bytes:
         "link": shown.link,
     }
     return msgspec.json.encode(
-        {"type": shown.type, "timestamp": format_time(told.created_at), "data": shown.data | {"message": people}}
+        {"type": shown.type, "timestamp": format_time(outgoing.created_at), "data": shown.data | {"message": people}}
     )
 
 
-def _shortened(message: Message, length: int) -> Message:
+def _shorten(message: Message, length: int) -> Message:
     """Each of its texts."""
-    facts = tuple(Fact(cut(fact.name, length), cut(fact.value, length)) for fact in message.facts[:MAX_FACTS])
-    title, text = cut(message.title, length), cut(message.text, length)
+    facts = tuple(Fact(truncate(fact.name, length), truncate(fact.value, length)) for fact in message.facts[:MAX_FACTS])
+    title, text = truncate(message.title, length), truncate(message.text, length)
     return msgspec.structs.replace(message, title=title, text=text, facts=facts)
 
 
-def signatures(config: WebhookConfig, id_: str, at: datetime, body: bytes) -> str:
+def signatures(config: WebhookConfig, id_: str, timestamp: datetime, body: bytes) -> str:
     """One by the secret, and one by the secret before it while there is one, separated by a space."""
     secrets = [config.secret] if config.previous_secret is UNSET else [config.secret, config.previous_secret]
-    signed = b"%s.%d.%s" % (id_.encode(), int(at.timestamp()), body)
-    return " ".join(f"{_VERSION},{_signature(secret_bytes(secret), signed)}" for secret in secrets)
+    signed = b"%s.%d.%s" % (id_.encode(), int(timestamp.timestamp()), body)
+    return " ".join(f"{_SIGNATURE_VERSION},{_signature(secret_bytes(secret), signed)}" for secret in secrets)
 
 
 def _signature(key: bytes, signed: bytes) -> str:

@@ -12,40 +12,48 @@ import msgspec
 
 from proto.otlp.json import shapes
 from proto.otlp.json.encode import Encoder
-from proto.otlp.json.limits import elements, limit_objects
-from proto.otlp.json.reading import NAMES, FieldError, IllFormedError, ItemReader, encoded, not_json, typed
+from proto.otlp.json.limits import check_object_count, read_elements
+from proto.otlp.json.reading import (
+    FIELD_NAMES,
+    FieldError,
+    IllFormedError,
+    ItemReader,
+    decode_typed,
+    encode_message,
+    invalid_json_error,
+)
 from proto.otlp.json.repair import repair
-from proto.otlp.json.shapes import present
-from proto.otlp.policy import Faults, Policy, Reason, Refusal, Signal, refusal
+from proto.otlp.json.shapes import enumerate_present
+from proto.otlp.policy import FieldFaults, ItemRejection, Policy, RequestRejection, Signal, decode_error
 from proto.otlp.wire import bytes_field
 
-__all__ = ["Converted", "FieldError", "ItemReader", "to_protobuf"]
+__all__ = ["ConvertedRequest", "FieldError", "ItemReader", "to_protobuf"]
 
 
-class Converted(NamedTuple):
+class ConvertedRequest(NamedTuple):
     """A request as protobuf, without the items that are rejected already."""
 
     body: bytes
-    faults: Faults
+    faults: FieldFaults
 
 
-def to_protobuf(signal: Signal, body: bytes, policy: Policy) -> Converted:
+def to_protobuf(signal: Signal, body: bytes, policy: Policy) -> ConvertedRequest:
     """The protobuf encoding of the request whose OTLP/JSON encoding is `body`.
 
     Raises DecodeError: `malformed` for what is not JSON or where it cannot be told which items there are (a FieldError
     then), `too_deep`, `too_many_items`, `too_many_parts`.
     """
-    limit_objects(body, policy)
+    check_object_count(body, policy)
     try:
-        return _Request(signal, policy, repaired=False).converted(body)
+        return _RequestConverter(signal, policy, repaired=False).convert(body)
     except IllFormedError as error:
         repaired = repair(body)
         if repaired == body:
-            raise not_json(error) from error
+            raise invalid_json_error(error) from error
     try:
-        return _Request(signal, policy, repaired=True).converted(repaired)
+        return _RequestConverter(signal, policy, repaired=True).convert(repaired)
     except IllFormedError as error:
-        raise not_json(error) from error
+        raise invalid_json_error(error) from error
 
 
 _REQUESTS: Final[dict[Signal, msgspec.json.Decoder[Any]]] = {
@@ -53,7 +61,7 @@ _REQUESTS: Final[dict[Signal, msgspec.json.Decoder[Any]]] = {
     "logs": msgspec.json.Decoder(shapes.LogsRequest),
 }
 _RESOURCE: Final = msgspec.json.Decoder(shapes.Resource | None)
-_SCOPE: Final = msgspec.json.Decoder(shapes.Scope | None)
+_SCOPE: Final = msgspec.json.Decoder(shapes.InstrumentationScope | None)
 _TEXT: Final = msgspec.json.Decoder(str | None)
 
 
@@ -61,21 +69,21 @@ def _is_null(raw: msgspec.Raw) -> bool:
     return memoryview(raw).nbytes == 4 and bytes(raw) == b"null"
 
 
-class _Request:
+class _RequestConverter:
     def __init__(self, signal: Signal, policy: Policy, *, repaired: bool) -> None:
         self._request = _REQUESTS[signal]
-        self._names = NAMES[signal]
+        self._names = FIELD_NAMES[signal]
         self._policy = policy
         self._items = 0
         self._encoder = Encoder(repaired=repaired)
-        self._item = ItemReader(signal, repaired=repaired)
+        self._item_reader = ItemReader(signal, repaired=repaired)
 
-    def converted(self, body: bytes) -> Converted:
-        request = typed(self._request, body, "")
+    def convert(self, body: bytes) -> ConvertedRequest:
+        request = decode_typed(self._request, body, "")
         out = bytearray()
-        for place, sent in present(request.resources):
+        for place, sent in enumerate_present(request.resources):
             self._append_resource(place, sent, out)
-        return Converted(bytes(out), self._item.faults)
+        return ConvertedRequest(bytes(out), self._item_reader.faults)
 
     def _append_resource(self, place: int, sent: Any, out: bytearray) -> None:
         resources, scopes, _ = self._names
@@ -83,52 +91,52 @@ class _Request:
         fault = None
         inner = bytearray()
         try:
-            inner += self._origin(f"{path}.resource", _RESOURCE, self._encoder.resource, sent.resource)
+            inner += self._resource_or_scope(f"{path}.resource", _RESOURCE, self._encoder.resource, sent.resource)
             inner += self._schema_url(path, sent.schema_url)
         except FieldError as error:
             fault = error
-        for scope_place, scoped in present(sent.scopes):
+        for scope_place, scoped in enumerate_present(sent.scopes):
             here = f"{path}.{scopes}[{scope_place}]"
             if fault is not None:
-                self._reject(Reason.INVALID_RESOURCE, fault, self._elements(here, scoped.items))
+                self._reject(ItemRejection.INVALID_RESOURCE, fault, self._read_items(here, scoped.items))
             else:
                 self._append_scope((place, scope_place), here, scoped, inner)
         if fault is None:
             out += bytes_field(1, inner)
 
     def _append_scope(self, places: tuple[int, int], path: str, scoped: Any, out: bytearray) -> None:
-        items = self._elements(path, scoped.items)
+        items = self._read_items(path, scoped.items)
         try:
-            inner = bytearray(self._origin(f"{path}.scope", _SCOPE, self._encoder.scope, scoped.scope))
+            inner = bytearray(self._resource_or_scope(f"{path}.scope", _SCOPE, self._encoder.scope, scoped.scope))
             inner += self._schema_url(path, scoped.schema_url)
         except FieldError as error:
-            self._reject(Reason.INVALID_SCOPE, error, items)
+            self._reject(ItemRejection.INVALID_SCOPE, error, items)
             return
         self._append_items(places, items, inner)
         out += bytes_field(2, inner)
 
     def _append_items(self, places: tuple[int, int], items: Sequence[msgspec.Raw], out: bytearray) -> None:
         for place, raw in enumerate(items):
-            item = None if _is_null(raw) else self._item(raw, *places, place)
+            item = None if _is_null(raw) else self._item_reader(raw, *places, place)
             if item is not None:
                 out += bytes_field(2, item)
 
-    def _origin(
+    def _resource_or_scope(
         self, path: str, decoder: msgspec.json.Decoder[Any], encode: Callable[[Any], bytes], raw: msgspec.Raw
     ) -> bytes:
-        origin = typed(decoder, raw, path) if memoryview(raw).nbytes else None
-        return b"" if origin is None else bytes_field(1, encoded(encode, origin, path))
+        origin = decode_typed(decoder, raw, path) if memoryview(raw).nbytes else None
+        return b"" if origin is None else bytes_field(1, encode_message(encode, origin, path))
 
     def _schema_url(self, path: str, raw: msgspec.Raw) -> bytes:
-        return self._encoder.text(3, typed(_TEXT, raw, f"{path}.schemaUrl") if memoryview(raw).nbytes else None)
+        return self._encoder.text(3, decode_typed(_TEXT, raw, f"{path}.schemaUrl") if memoryview(raw).nbytes else None)
 
-    def _elements(self, path: str, raw: msgspec.Raw) -> Sequence[msgspec.Raw]:
+    def _read_items(self, path: str, raw: msgspec.Raw) -> Sequence[msgspec.Raw]:
         """The items of a scope, which count whatever becomes of them."""
-        found = elements(raw, f"{path}.{self._names[2]}", self._policy.max_items - self._items)
+        found = read_elements(raw, f"{path}.{self._names[2]}", self._policy.max_items - self._items)
         if found is None:
-            raise refusal(Refusal.TOO_MANY_ITEMS, self._policy)
+            raise decode_error(RequestRejection.TOO_MANY_ITEMS, self._policy)
         self._items += len(found)
         return found
 
-    def _reject(self, reason: Reason, fault: FieldError, items: Sequence[msgspec.Raw]) -> None:
-        self._item.faults.add(reason, sum(not _is_null(raw) for raw in items), fault.message)
+    def _reject(self, reason: ItemRejection, fault: FieldError, items: Sequence[msgspec.Raw]) -> None:
+        self._item_reader.faults.add(reason, sum(not _is_null(raw) for raw in items), fault.message)

@@ -9,22 +9,22 @@ from typing import Final, Never, TypeVar
 
 from proto.otlp.json import shapes
 from proto.otlp.json.repair import restore
-from proto.otlp.json.shapes import Number, present
-from proto.otlp.policy import VALUE_DEPTH, DecodeError, Refusal
+from proto.otlp.json.shapes import Number, enumerate_present
+from proto.otlp.policy import VALUE_DEPTH, DecodeError, RequestRejection
 from proto.otlp.wire import bytes_field, double_field, fixed32_field, fixed64_field, varint_field
 
-_LEAST: Final = -(2**63)
-_MOST: Final = 2**63 - 1
+_INT64_MIN: Final = -(2**63)
+_INT64_MAX: Final = 2**63 - 1
 _INTEGER: Final = re.compile(r"-?[0-9]{1,20}")
 _DECIMAL: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _NON_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _URL_SAFE: Final = str.maketrans("-_", "+/")
-_NEVER_AN_ID: Final = b"\x00"  # of a length that no id has: the rule for items decides
+_INVALID_ID: Final = b"\x00"  # of a length that no id has: the rule for items decides
 
 T = TypeVar("T")
 
 
-class Fault(Exception):
+class FieldFault(Exception):
     """A value that its field cannot hold; gathers the path to it on the way up."""
 
     def __init__(self, field: str, fault: str) -> None:
@@ -33,8 +33,8 @@ class Fault(Exception):
         self.fault = fault
 
 
-def _refuse(field: str, fault: str) -> Never:
-    raise Fault(field, fault)
+def _fail(field: str, fault: str) -> Never:
+    raise FieldFault(field, fault)
 
 
 class Encoder:
@@ -50,7 +50,7 @@ class Encoder:
             + self._messages(3, "entityRefs", resource.entity_refs, self._entity_ref)
         )
 
-    def scope(self, scope: shapes.Scope) -> bytes:
+    def scope(self, scope: shapes.InstrumentationScope) -> bytes:
         return (
             self.text(1, scope.name)
             + self.text(2, scope.version)
@@ -86,7 +86,7 @@ class Encoder:
                 _fixed64(1, "timeUnixNano", log.time_unix_nano),
                 _enum(2, "severityNumber", log.severity_number),
                 self.text(3, log.severity_text),
-                bytes_field(5, _at("body", self._any_value, log.body, 1)) if log.body is not None else b"",
+                bytes_field(5, _encode_at("body", self._any_value, log.body, 1)) if log.body is not None else b"",
                 self._attributes(6, log.attributes),
                 _uint32(7, "droppedAttributesCount", log.dropped_attributes_count),
                 _fixed32(8, "flags", log.flags),
@@ -146,8 +146,8 @@ class Encoder:
 
     def _messages(self, number: int, field: str, messages: list[T | None] | None, one: Callable[[T], bytes]) -> bytes:
         out = bytearray()
-        for place, message in present(messages):
-            out += bytes_field(number, _at(f"{field}[{place}]", one, message))
+        for place, message in enumerate_present(messages):
+            out += bytes_field(number, _encode_at(f"{field}[{place}]", one, message))
         return bytes(out)
 
     def _attributes(self, number: int, attributes: shapes.KeyValues | None, depth: int = 1) -> bytes:
@@ -158,7 +158,7 @@ class Encoder:
             for place, attribute in enumerate(attributes or ()):  # noqa: B007 - for the path of a fault
                 if attribute is not None:
                     out += bytes_field(number, self._key_value(attribute, depth))
-        except Fault as fault:
+        except FieldFault as fault:
             fault.path = f"{'attributes' if depth == 1 else 'values'}[{place}].value.{fault.path}"
             raise
         return bytes(out)
@@ -172,20 +172,20 @@ class Encoder:
     def _any_value(self, value: shapes.AnyValue, depth: int) -> bytes:
         """The members that are there, in field order: of several the last counts."""
         if depth > VALUE_DEPTH:
-            raise DecodeError(Refusal.TOO_DEEP, f"A value is nested more than {VALUE_DEPTH} deep.")
+            raise DecodeError(RequestRejection.TOO_DEEP, f"A value is nested more than {VALUE_DEPTH} deep.")
         out = b""
         if value.string_value is not None:
             out = bytes_field(1, self._utf8(value.string_value))
         if value.bool_value is not None:
             out += varint_field(2, value.bool_value)
         if value.int_value is not None:
-            out += _whole(value.int_value)
+            out += _int_value(value.int_value)
         if value.double_value is not None:
             out += double_field(4, _double(value.double_value))
         if value.array_value is not None:
-            out += bytes_field(5, _at("arrayValue", self._array, value.array_value, depth))
+            out += bytes_field(5, _encode_at("arrayValue", self._array, value.array_value, depth))
         if value.kvlist_value is not None:
-            out += bytes_field(6, _at("kvlistValue", self._attributes_of, value.kvlist_value, depth))
+            out += bytes_field(6, _encode_at("kvlistValue", self._kvlist, value.kvlist_value, depth))
         if value.bytes_value is not None:
             out += bytes_field(7, _base64(value.bytes_value))
         if value.string_value_strindex is not None:
@@ -195,18 +195,18 @@ class Encoder:
     def _array(self, array: shapes.ArrayValue, depth: int) -> bytes:
         out = bytearray()
         for place, element in enumerate(array.values or ()):
-            encoded = b"" if element is None else _at(f"values[{place}]", self._any_value, element, depth + 1)
+            encoded = b"" if element is None else _encode_at(f"values[{place}]", self._any_value, element, depth + 1)
             out += bytes_field(1, encoded)
         return bytes(out)
 
-    def _attributes_of(self, entries: shapes.KeyValueList, depth: int) -> bytes:
+    def _kvlist(self, entries: shapes.KeyValueList, depth: int) -> bytes:
         return self._attributes(1, entries.values, depth + 1)
 
 
-def _at(path: str, encode: Callable[..., bytes], *arguments: object) -> bytes:
+def _encode_at(path: str, encode: Callable[..., bytes], *arguments: object) -> bytes:
     try:
         return encode(*arguments)
-    except Fault as fault:
+    except FieldFault as fault:
         fault.path = f"{path}.{fault.path}"
         raise
 
@@ -217,7 +217,7 @@ def _id(number: int, text: str | None) -> bytes:
     try:
         return bytes_field(number, binascii.unhexlify(text))
     except ValueError:  # not ASCII, not hex, or half a byte
-        return bytes_field(number, _NEVER_AN_ID)
+        return bytes_field(number, _INVALID_ID)
 
 
 def _fixed64(number: int, field: str, value: Number | None) -> bytes:
@@ -239,24 +239,24 @@ def _enum(number: int, field: str, value: int | None) -> bytes:
 def _integer(field: str, value: Number, low: int, high: int) -> int:
     if isinstance(value, str):
         if not _INTEGER.fullmatch(value):
-            _refuse(field, "not an integer")
+            _fail(field, "not an integer")
         value = int(value)
     elif isinstance(value, float):
         if not value.is_integer():
-            _refuse(field, "not an integer")
+            _fail(field, "not an integer")
         value = int(value)
     if not low <= value <= high:
-        _refuse(field, f"not between {low} and {high}")
+        _fail(field, f"not between {low} and {high}")
     return value
 
 
-def _whole(value: Number) -> bytes:
+def _int_value(value: Number) -> bytes:
     """An `intValue`; as a double when it is a JSON number beyond 64 bits, however large: the SDK for JavaScript writes
     every number without a fraction so (in protobuf it writes a double), and refusing it would cost the whole request.
     """
-    if not isinstance(value, str) and not _LEAST <= value <= _MOST:
+    if not isinstance(value, str) and not _INT64_MIN <= value <= _INT64_MAX:
         return double_field(4, _double(value, "intValue"))
-    return varint_field(3, _integer("intValue", value, _LEAST, _MOST))
+    return varint_field(3, _integer("intValue", value, _INT64_MIN, _INT64_MAX))
 
 
 def _double(value: Number, field: str = "doubleValue") -> float:
@@ -264,13 +264,13 @@ def _double(value: Number, field: str = "doubleValue") -> float:
         if value in _NON_FINITE:
             return _NON_FINITE[value]
         if not _DECIMAL.fullmatch(value):
-            _refuse(field, "not a number")
+            _fail(field, "not a number")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if math.isinf(number):
-        _refuse(field, "beyond the range of a double")
+        _fail(field, "beyond the range of a double")
     return number
 
 
@@ -280,4 +280,4 @@ def _base64(text: str) -> bytes:
     try:
         return base64.b64decode(digits + "=" * (-len(digits) % 4), validate=True)
     except ValueError:
-        _refuse("bytesValue", "not base64")
+        _fail("bytesValue", "not base64")

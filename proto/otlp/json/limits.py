@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import msgspec
 
-from proto.otlp.json.reading import FieldError, typed
+from proto.otlp.json.reading import FieldError, decode_typed
 from proto.otlp.json.shapes import AnyObject
-from proto.otlp.policy import Policy, Refusal, refusal
+from proto.otlp.policy import Policy, RequestRejection, decode_error
 
 _TO_BRACE: Final = rb'(?:[^"{]++|"(?:[^"\\]++|\\.)*+"?)*+\{'  # past strings, whatever is in them
 _STEP: Final = 1_000  # braces: a step of Python for each would take seconds, and all of them at once the interpreter
@@ -19,10 +19,10 @@ _OBJECTS: Final = msgspec.json.Decoder(list[AnyObject | None] | None)
 _ELEMENTS: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
 
 
-def limit_objects(body: bytes, policy: Policy) -> None:
+def check_object_count(body: bytes, policy: Policy) -> None:
     """Every part is an object, so there are no more parts than opening braces outside of strings."""
     if body.count(b"{") > policy.max_parts and _has_braces(body, policy.max_parts + 1):
-        raise refusal(Refusal.TOO_MANY_PARTS, policy)
+        raise decode_error(RequestRejection.TOO_MANY_PARTS, policy)
 
 
 def _has_braces(body: bytes, count: int) -> bool:
@@ -37,23 +37,23 @@ def _has_braces(body: bytes, count: int) -> bool:
     return True
 
 
-def elements(raw: msgspec.Raw, path: str, most: int) -> list[msgspec.Raw] | None:
+def read_elements(raw: msgspec.Raw, path: str, max_elements: int) -> list[msgspec.Raw] | None:
     """The elements of a list, whatever they are; none where it is absent, None where they are more than `most`."""
     if not memoryview(raw).nbytes:
         return []
     try:
-        count = len(typed(_OBJECTS, raw, path) or ())
+        count = len(decode_typed(_OBJECTS, raw, path) or ())
     except FieldError:
         if memoryview(raw)[0] != ord("["):
             raise
-        count = _count(raw, most)  # not all of them are objects
-    if count > most:
+        count = _count_elements(raw, max_elements)  # not all of them are objects
+    if count > max_elements:
         return None
-    found: list[msgspec.Raw] = typed(_ELEMENTS, raw, path) or []
+    found: list[msgspec.Raw] = decode_typed(_ELEMENTS, raw, path) or []
     return found
 
 
-def _count(raw: Any, most: int) -> int:
+def _count_elements(raw: Any, most: int) -> int:
     """How many elements a list has that is not empty; counted up to one more than `most`, and nothing of it is kept."""
     text = memoryview(raw)
     depth, count = 0, 1

@@ -7,18 +7,18 @@ from typing import Any, Final
 import msgspec
 
 from proto.otlp.json import shapes
-from proto.otlp.json.encode import Encoder, Fault
+from proto.otlp.json.encode import Encoder, FieldFault
 from proto.otlp.json.repair import repair
-from proto.otlp.policy import DecodeError, Faults, Reason, Refusal, Signal
+from proto.otlp.policy import DecodeError, FieldFaults, ItemRejection, RequestRejection, Signal
 
-_AT: Final = re.compile(r"(?P<fault>.*) - at `\$\.?(?P<path>.*)`", re.DOTALL)
+_ERROR_LOCATION: Final = re.compile(r"(?P<fault>.*) - at `\$\.?(?P<path>.*)`", re.DOTALL)
 
 
 class FieldError(DecodeError):
     """A value that its field cannot hold, anywhere in the request; `path` says where, `fault` what is wrong there."""
 
     def __init__(self, path: str, fault: str) -> None:
-        super().__init__(Refusal.MALFORMED, f"{path}: {fault}" if path else fault)
+        super().__init__(RequestRejection.MALFORMED, f"{path}: {fault}" if path else fault)
         self.path = path
         self.fault = fault
 
@@ -27,34 +27,34 @@ class IllFormedError(Exception):
     """Not JSON, or text in it is not Unicode."""
 
 
-def not_json(error: IllFormedError) -> DecodeError:
+def invalid_json_error(error: IllFormedError) -> DecodeError:
     """Refuses the body for what is no JSON even after it was repaired."""
-    return DecodeError(Refusal.MALFORMED, f"The body is not JSON: {error}.")
+    return DecodeError(RequestRejection.MALFORMED, f"The body is not JSON: {error}.")
 
 
-def typed(decoder: msgspec.json.Decoder[Any], raw: bytes | msgspec.Raw, path: str) -> Any:
+def decode_typed(decoder: msgspec.json.Decoder[Any], raw: bytes | msgspec.Raw, path: str) -> Any:
     """What `decoder` makes of the JSON at `path`; FieldError, IllFormedError, or DecodeError `too_deep`."""
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:
-        found = _AT.fullmatch(str(error))
+        found = _ERROR_LOCATION.fullmatch(str(error))
         where = ".".join(filter(None, (path, found["path"] if found else "")))
         raise FieldError(where.replace(".[", "["), found["fault"] if found else str(error)) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise IllFormedError(str(error).removeprefix("JSON is malformed: ")) from error
     except RecursionError as error:
-        raise DecodeError(Refusal.TOO_DEEP, "The JSON is nested too deep.") from error
+        raise DecodeError(RequestRejection.TOO_DEEP, "The JSON is nested too deep.") from error
 
 
-def encoded(encode: Callable[[Any], bytes], message: Any, path: str) -> bytes:
+def encode_message(encode: Callable[[Any], bytes], message: Any, path: str) -> bytes:
     """`message`, which stands at `path`, as protobuf; FieldError where a field cannot hold its value."""
     try:
         return encode(message)
-    except Fault as fault:
+    except FieldFault as fault:
         raise FieldError(f"{path}.{fault.path}" if path else fault.path, fault.fault) from fault
 
 
-NAMES: Final[Mapping[Signal, tuple[str, str, str]]] = {
+FIELD_NAMES: Final[Mapping[Signal, tuple[str, str, str]]] = {
     "traces": ("resourceSpans", "scopeSpans", "spans"),
     "logs": ("resourceLogs", "scopeLogs", "logRecords"),
 }
@@ -69,7 +69,7 @@ class ItemReader:
 
     def __init__(self, signal: Signal, *, repaired: bool = False) -> None:
         """`repaired`: the body was, so that what is still ill-formed is no JSON."""
-        self.faults = Faults()
+        self.faults = FieldFaults()
         self._signal = signal
         self._repaired = repaired
         self._encode = self._encoder(repaired=repaired)
@@ -90,13 +90,13 @@ class ItemReader:
                     raise
             return self._read(repair(bytes(raw)), self._encoder(repaired=True))
         except FieldError as error:
-            path = ".".join(f"{name}[{place}]" for name, place in zip(NAMES[self._signal], places, strict=True))
+            path = ".".join(f"{name}[{place}]" for name, place in zip(FIELD_NAMES[self._signal], places, strict=True))
             self.faults.add(
-                Reason.INVALID_FIELD, 1, f"{path}.{error.message}" if error.path else f"{path}: {error.fault}"
+                ItemRejection.INVALID_FIELD, 1, f"{path}.{error.message}" if error.path else f"{path}: {error.fault}"
             )
             return None
         except IllFormedError as error:
-            raise not_json(error) from error
+            raise invalid_json_error(error) from error
 
     def _read(self, raw: bytes | msgspec.Raw, encode: Callable[[Any], bytes]) -> bytes:
-        return encoded(encode, typed(_ITEMS[self._signal], raw, ""), "")
+        return encode_message(encode, decode_typed(_ITEMS[self._signal], raw, ""), "")

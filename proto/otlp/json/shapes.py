@@ -56,7 +56,7 @@ class Resource(_Message):
     entity_refs: list[EntityRef | None] | None = None
 
 
-class Scope(_Message):
+class InstrumentationScope(_Message):
     name: str | None = None
     version: str | None = None
     attributes: KeyValues | None = None
@@ -159,42 +159,42 @@ class AnyObject(_Message):
 T = TypeVar("T")
 
 
-def present(elements: list[T | None] | None) -> list[tuple[int, T]]:
+def enumerate_present(elements: list[T | None] | None) -> list[tuple[int, T]]:
     """The elements of a list that are there, with their places."""
     return [(place, element) for place, element in enumerate(elements or ()) if element is not None]
 
 
-class _WholeScopeSpans(_Message):
-    scope: Scope | None = None
+class _FullScopeSpans(_Message):
+    scope: InstrumentationScope | None = None
     items: list[Span | None] | None = msgspec.field(name="spans", default=None)
     schema_url: str | None = None
 
 
-class _WholeScopeLogs(_Message):
-    scope: Scope | None = None
+class _FullScopeLogs(_Message):
+    scope: InstrumentationScope | None = None
     items: list[LogRecord | None] | None = msgspec.field(name="logRecords", default=None)
     schema_url: str | None = None
 
 
-class _WholeResourceSpans(_Message):
+class _FullResourceSpans(_Message):
     resource: Resource | None = None
-    scopes: list[_WholeScopeSpans | None] | None = msgspec.field(name="scopeSpans", default=None)
+    scopes: list[_FullScopeSpans | None] | None = msgspec.field(name="scopeSpans", default=None)
     schema_url: str | None = None
 
 
-class _WholeResourceLogs(_Message):
+class _FullResourceLogs(_Message):
     resource: Resource | None = None
-    scopes: list[_WholeScopeLogs | None] | None = msgspec.field(name="scopeLogs", default=None)
+    scopes: list[_FullScopeLogs | None] | None = msgspec.field(name="scopeLogs", default=None)
     schema_url: str | None = None
 
 
-class WholeTracesRequest(_Message):
+class FullTracesRequest(_Message):
     """A request down to its items, for whoever looks for all that is wrong with a small one."""
 
-    resources: list[_WholeResourceSpans | None] | None = msgspec.field(name="resourceSpans", default=None)
+    resources: list[_FullResourceSpans | None] | None = msgspec.field(name="resourceSpans", default=None)
 
 
-class WholeLogsRequest(_Message):
+class FullLogsRequest(_Message):
     """The same of log records."""
 
-    resources: list[_WholeResourceLogs | None] | None = msgspec.field(name="resourceLogs", default=None)
+    resources: list[_FullResourceLogs | None] | None = msgspec.field(name="resourceLogs", default=None)

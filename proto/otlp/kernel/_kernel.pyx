@@ -64,7 +64,7 @@ include "bytes.pxi"
 include "text.pxi"
 include "scrub.pxi"
 include "symbols.pxi"
-include "survey.pxi"
+include "prevalidate.pxi"
 include "values.pxi"
 include "items.pxi"
 include "spans.pxi"
@@ -76,31 +76,31 @@ include "json_text.pxi"
 include "json.pxi"
 
 REASON_NAMES = (
-    _policy.Reason.INVALID_TRACE_ID,
-    _policy.Reason.INVALID_SPAN_ID,
-    _policy.Reason.MISSING_START_TIME,
-    _policy.Reason.START_TIME_IN_FUTURE,
-    _policy.Reason.START_TIME_TOO_OLD,
-    _policy.Reason.TIME_IN_FUTURE,
-    _policy.Reason.TIME_TOO_OLD,
-    _policy.Reason.INVALID_FIELD,
-    _policy.Reason.INVALID_RESOURCE,
-    _policy.Reason.INVALID_SCOPE,
+    _policy.ItemRejection.INVALID_TRACE_ID,
+    _policy.ItemRejection.INVALID_SPAN_ID,
+    _policy.ItemRejection.MISSING_START_TIME,
+    _policy.ItemRejection.START_TIME_IN_FUTURE,
+    _policy.ItemRejection.START_TIME_TOO_OLD,
+    _policy.ItemRejection.TIME_IN_FUTURE,
+    _policy.ItemRejection.TIME_TOO_OLD,
+    _policy.ItemRejection.INVALID_FIELD,
+    _policy.ItemRejection.INVALID_RESOURCE,
+    _policy.ItemRejection.INVALID_SCOPE,
 )
 MODIFICATION_NAMES = (
-    _policy.Modification.TRUNCATED,
-    _policy.Modification.REPAIRED,
-    _policy.Modification.CLAMPED,
-    _policy.Modification.SCRUBBED,
-    _policy.Modification.DEDUPLICATED,
-    _policy.Modification.REVERSED,
+    _policy.ItemModification.TRUNCATED,
+    _policy.ItemModification.REPAIRED,
+    _policy.ItemModification.CLAMPED,
+    _policy.ItemModification.SCRUBBED,
+    _policy.ItemModification.DEDUPLICATED,
+    _policy.ItemModification.REVERSED,
 )
 
 
 cdef class Lexicon:
     """The sensitive words of a policy, laid out for the kernel; kept between requests of the same policy."""
 
-    cdef Words words
+    cdef SensitiveWords words
 
     def __cinit__(self, tuple listed):
         load_words(&self.words, listed)
@@ -122,7 +122,7 @@ cdef bint _has_spare_work = False
 
 
 cdef class Segment:
-    """One decoded request (`proto.otlp.policy.Decoded`): its columns, until they are assembled."""
+    """One decoded request (`proto.otlp.policy.DecodedPayload`): its columns, until they are assembled."""
 
     cdef Columns columns
     cdef str fault
@@ -312,7 +312,7 @@ cdef Segment decode_chunk(bint traces, Chunk chunk, uint64_t project_id, policy,
     cdef Columns* columns = &segment.columns
     cdef Lexicon lexicon = lexicon_of(policy.sensitive_words)
     cdef Work work
-    cdef Survey survey
+    cdef Prevalidation survey
     cdef int status, i
     take_work(&work)
     load_limits(&work.limits, policy)
@@ -329,7 +329,7 @@ cdef Segment decode_chunk(bint traces, Chunk chunk, uint64_t project_id, policy,
     try:
         with nogil:
             clear_upper_halves()
-            status = look_through(&survey, REQUEST, chunk, 0)
+            status = prevalidate(&survey, REQUEST, chunk, 0)
             if status == 0:
                 start_symbols(&columns.symbols)
                 know(columns)
@@ -416,13 +416,13 @@ cdef Lexicon lexicon_of(tuple words):
 
 
 cdef object refusal(int status, policy):
-    return _policy.refusal(
+    return _policy.decode_error(
         {
-            MALFORMED: _policy.Refusal.MALFORMED,
-            TOO_DEEP: _policy.Refusal.TOO_DEEP,
-            TOO_MANY_ITEMS: _policy.Refusal.TOO_MANY_ITEMS,
-            TOO_MANY_PARTS: _policy.Refusal.TOO_MANY_PARTS,
-            RESOURCES_TOO_LARGE: _policy.Refusal.RESOURCES_TOO_LARGE,
+            MALFORMED: _policy.RequestRejection.MALFORMED,
+            TOO_DEEP: _policy.RequestRejection.TOO_DEEP,
+            TOO_MANY_ITEMS: _policy.RequestRejection.TOO_MANY_ITEMS,
+            TOO_MANY_PARTS: _policy.RequestRejection.TOO_MANY_PARTS,
+            RESOURCES_TOO_LARGE: _policy.RequestRejection.RESOURCES_TOO_LARGE,
         }[status],
         policy,
     )
@@ -578,7 +578,7 @@ cdef class Assembly:
         return blocks
 
 
-def assemble(decoded, uint64_t batch_id, NamedKeys named=None):
+def build_blocks(decoded, uint64_t batch_id, NamedKeys named=None):
     """The blocks of one batch, in the order of docs/codec.md section 5. `decoded` are segments of this kernel."""
     cdef Segment segment
     cdef Assembly assembly = _idle.pop() if _idle else Assembly()

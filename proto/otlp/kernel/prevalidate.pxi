@@ -27,7 +27,7 @@ cdef struct Member:
     bint singular       # not repeated: counted as a part from the second occurrence on
     bint counted        # counted as a part at every occurrence
 
-cdef struct Survey:
+cdef struct Prevalidation:
     Member members[KINDS][FIELDS]
     uint64_t items
     uint64_t parts
@@ -35,15 +35,15 @@ cdef struct Survey:
     uint64_t max_parts
 
 
-cdef void member(Survey* survey, Kind kind, int field, Kind child, bint counted) noexcept nogil:
+cdef void member(Prevalidation* survey, Kind kind, int field, Kind child, bint counted) noexcept nogil:
     survey.members[<int> kind][field].kind = <uint8_t> child
     survey.members[<int> kind][field].counted = counted
     survey.members[<int> kind][field].singular = not counted
 
 
-cdef void describe(Survey* survey, bint traces) noexcept nogil:
+cdef void describe(Prevalidation* survey, bint traces) noexcept nogil:
     # The message fields of OTLP 1.11, by number.
-    memset(survey, 0, sizeof(Survey))
+    memset(survey, 0, sizeof(Prevalidation))
     member(survey, REQUEST, 1, RESOURCE_ITEMS, True)
     member(survey, RESOURCE_ITEMS, 1, RESOURCE_KIND, False)
     member(survey, RESOURCE_ITEMS, 2, SCOPE_ITEMS, True)
@@ -87,7 +87,7 @@ cdef inline bint is_short_attribute(Chunk message) noexcept nogil:
     return (value[0] == 0x10 or value[0] == 0x18) and value_size == 2 and value[1] < 128
 
 
-cdef inline int pass_short_attributes(Survey* survey, Cursor* c, uint32_t number) noexcept nogil:
+cdef inline int pass_short_attributes(Prevalidation* survey, Cursor* c, uint32_t number) noexcept nogil:
     # Attributes come in rows: those of the same field that follow and are usual.
     cdef Chunk message
     cdef size_t left
@@ -105,7 +105,7 @@ cdef inline int pass_short_attributes(Survey* survey, Cursor* c, uint32_t number
         c.at += message.size + 2
 
 
-cdef int look_through(Survey* survey, int kind, Chunk message, int depth) noexcept nogil:
+cdef int prevalidate(Prevalidation* survey, int kind, Chunk message, int depth) noexcept nogil:
     # 0, or why the request is refused. `depth` counts the values around this one.
     cdef Cursor c = cursor(message)
     cdef Field field
@@ -139,6 +139,6 @@ cdef int look_through(Survey* survey, int kind, Chunk message, int depth) noexce
             if status < 0:
                 return status
             continue
-        status = look_through(survey, member.kind, field.chunk, depth)
+        status = prevalidate(survey, member.kind, field.chunk, depth)
         if status < 0:
             return status

@@ -1,6 +1,6 @@
 # Sensitive keys and card or social security numbers in text. docs/codec.md section 4.
 
-cdef struct Words:
+cdef struct SensitiveWords:
     # The listed words, normalised, ordered by first byte; `first[b]` is where those that begin with b start.
     Buf text
     Buf chunks
@@ -27,7 +27,7 @@ cdef inline uint8_t normalised(uint8_t c) noexcept nogil:
     return c
 
 
-cdef int load_words(Words* words, tuple listed) except -1:
+cdef int load_words(SensitiveWords* words, tuple listed) except -1:
     cdef Chunk chunk
     cdef size_t start, i
     cdef int byte
@@ -61,7 +61,7 @@ cdef inline bint word_at(Chunk word, Bytes at, size_t size) noexcept nogil:
     return True
 
 
-cdef bint is_sensitive(Words* words, Chunk key) noexcept nogil:
+cdef bint is_sensitive(SensitiveWords* words, Chunk key) noexcept nogil:
     cdef size_t i, w
     cdef uint8_t c
     cdef bint piece_starts = True

@@ -108,7 +108,7 @@ cdef bint begins_with(Chunk text, const char* prefix) noexcept nogil:
     return text.size >= size and memcmp(text.at, prefix, size) == 0
 
 
-cdef inline uint8_t key_state(Symbols* symbols, Words* words, uint32_t symbol) noexcept nogil:
+cdef inline uint8_t key_state(Symbols* symbols, SensitiveWords* words, uint32_t symbol) noexcept nogil:
     cdef uint8_t state = symbols.states.data[symbol]
     cdef Chunk key
     if state == 0:

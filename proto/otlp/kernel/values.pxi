@@ -84,7 +84,7 @@ cdef struct Work:
     Buf caught_message
     Buf caught_stack
     Limits limits
-    Words* words
+    SensitiveWords* words
     Symbols* symbols
     uint32_t expected[EXPECTED_KEYS]    # symbols of the keys of the list before
     uint32_t types_before

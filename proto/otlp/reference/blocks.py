@@ -24,7 +24,7 @@ _BUCKET_S: Final = 300
 _NANOS_PER_BUCKET: Final = _BUCKET_S * 10**9
 _SECONDS_PER_DAY: Final = 86_400
 _NO_TRACE: Final = bytes(16)
-_ORIGINS: Final[Mapping[Signal, tuple[int, int]]] = {
+_RESOURCE_SCOPE_INDEXES: Final[Mapping[Signal, tuple[int, int]]] = {
     "traces": (SPANS.column_names.index("resource"), SPANS.column_names.index("scope")),
     "logs": (LOGS.column_names.index("resource"), LOGS.column_names.index("scope")),
 }
@@ -62,7 +62,9 @@ class DecodedRequest:
         return len({key for attributes in lists for key in attributes})
 
     def large_origins(self, over: int) -> dict[int, int]:
-        texts: Iterable[Any] = (row.cells[column] for row in self.rows for column in _ORIGINS[self.signal])
+        texts: Iterable[Any] = (
+            row.cells[column] for row in self.rows for column in _RESOURCE_SCOPE_INDEXES[self.signal]
+        )
         return {hash(text): len(text) for text in dict.fromkeys(texts) if len(text) > over}
 
     @property
@@ -70,9 +72,9 @@ class DecodedRequest:
         return sorted({row.time_ns // NANOS_PER_DAY for row in self.rows})
 
 
-def assemble(decoded: Sequence[Any], batch_id: int, named: NamedKeys | None = None) -> list[Block]:
+def build_blocks(decoded: Sequence[Any], batch_id: int, named: NamedKeys | None = None) -> list[Block]:
     """The blocks of one batch: spans, logs, trace index, attribute keys; each by day, days ascending, none empty."""
-    requests = [_own(request) for request in decoded]
+    requests = [_require_own(request) for request in decoded]
     spans = [row for request in requests if request.signal == "traces" for row in request.rows]
     logs = [row for request in requests if request.signal == "logs" for row in request.rows]
     return [
@@ -83,7 +85,7 @@ def assemble(decoded: Sequence[Any], batch_id: int, named: NamedKeys | None = No
     ]
 
 
-def _own(request: Any) -> DecodedRequest:
+def _require_own(request: Any) -> DecodedRequest:
     if not isinstance(request, DecodedRequest):
         raise TypeError(f"not decoded by this decoder: {type(request).__name__}")
     return request
@@ -137,17 +139,17 @@ def _attribute_keys(spans: Sequence[Row], named: NamedKeys | None) -> Mapping[in
             counts[0] += 1
             counts[1] += numeric
     by_day = defaultdict(list)
-    for (project_id, bucket, key), counts in sorted((found if named is None else _limited(found, named)).items()):
+    for (project_id, bucket, key), counts in sorted((found if named is None else _limit_keys(found, named)).items()):
         by_day[bucket // _SECONDS_PER_DAY].append([project_id, bucket, key, *counts])
     return by_day
 
 
-def _limited(found: "_Counts", named: NamedKeys) -> "_Counts":
+def _limit_keys(found: "_Counts", named: NamedKeys) -> "_Counts":
     """Of keys that are not named one row a bucket."""
     spans: dict[tuple[int, Any], Counter[bytes]] = defaultdict(Counter)
     for (project_id, bucket, key), (carried, _) in found.items():
         spans[bucket // _SECONDS_PER_DAY, project_id][key] += carried
-    kept = {of: named.name(of[1], of[0], spans[of]) for of in sorted(spans)}
+    kept = {of: named.select(of[1], of[0], spans[of]) for of in sorted(spans)}
     limited: _Counts = defaultdict(lambda: [0, 0])
     for (project_id, bucket, key), (carried, numbers) in found.items():
         known = key in kept[bucket // _SECONDS_PER_DAY, project_id]

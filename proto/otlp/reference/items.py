@@ -6,28 +6,28 @@ from typing import Any, Final, NamedTuple
 
 from proto.otlp.policy import (
     MAX_NANOS,
-    Modification,
+    ItemModification,
+    ItemRejection,
     Policy,
     RaisedException,
-    Reason,
-    Refusal,
+    RequestRejection,
     Signal,
-    refusal,
+    decode_error,
 )
 from proto.otlp.reference.origin import (
     Attributes,
-    Resource,
-    Scope,
+    ResourceColumns,
+    ScopeColumns,
     dropped_count,
     numeric_names,
-    origin_bytes,
-    origin_cells,
     read_resource,
     read_scope,
+    resource_scope_bytes,
+    resource_scope_cells,
 )
-from proto.otlp.reference.schema import merged
+from proto.otlp.reference.schema import merge_occurrences
 from proto.otlp.reference.text import clean, compact_json
-from proto.otlp.reference.values import NO_VALUE, Flags, Values
+from proto.otlp.reference.values import NO_VALUE, Flags, ValueReader
 
 _NO_TRACE: Final = bytes(16)
 _NO_SPAN: Final = bytes(8)
@@ -42,7 +42,7 @@ class Row(NamedTuple):
     names: Mapping[bytes, bool]  # of its attributes, and whether each is a number; for spans
 
 
-class Reader:
+class ItemDecoder:
     """Reads the items of one request, after the survey; what it finds is in its public attributes."""
 
     def __init__(self, project_id: int, policy: Policy, now_ns: int) -> None:
@@ -57,35 +57,35 @@ class Reader:
         self._now_ns = now_ns
         self._earliest_ns = policy.min_time_ns(now_ns)
         self._latest_ns = now_ns + policy.max_future_ns
-        self._values = Values(policy)
+        self._values = ValueReader(policy)
 
     def read(self, signal: Signal, request: Any) -> None:
         for sent in request.resource_spans if signal == "traces" else request.resource_logs:
             resource = read_resource(sent.resource, sent.schema_url, self._values, self._policy)
             for scoped in sent.scope_spans if signal == "traces" else sent.scope_logs:
                 scope = read_scope(scoped.scope, scoped.schema_url, self._values, self._policy)
-                repeated = origin_bytes(resource, scope)
+                repeated = resource_scope_bytes(resource, scope)
                 for item in scoped.spans if signal == "traces" else scoped.log_records:
                     flags = resource.flags | scope.flags
                     read = self._span if signal == "traces" else self._log
                     row = read(item, resource, scope, flags)
-                    if isinstance(row, Reason):
+                    if isinstance(row, ItemRejection):
                         self.rejected[row] += 1
                     else:
                         self.rows.append(row)
                         self.modified.update(flags)
                         self._repeated_bytes += repeated
         if self._policy.max_repeated_bytes and self._repeated_bytes > self._policy.max_repeated_bytes:
-            raise refusal(Refusal.RESOURCES_TOO_LARGE, self._policy)
+            raise decode_error(RequestRejection.RESOURCES_TOO_LARGE, self._policy)
 
-    def _span(self, span: Any, resource: Resource, scope: Scope, flags: Flags) -> Row | Reason:
+    def _span(self, span: Any, resource: ResourceColumns, scope: ScopeColumns, flags: Flags) -> Row | ItemRejection:
         if reason := self._span_fault(span):
             return reason
         policy = self._policy
         start_ns = span.start_time_unix_nano
-        duration = clamp(span.end_time_unix_nano, flags) - start_ns
+        duration = clamp_time(span.end_time_unix_nano, flags) - start_ns
         if duration < 0:
-            flags.add(Modification.REVERSED)
+            flags.add(ItemModification.REVERSED)
         attributes, over_limit = self._values.attributes(span.attributes, flags)
         events = [self._event(event, flags) for event in span.events[: policy.max_events]]
         links = [self._link(link, flags) for link in span.links[: policy.max_links]]
@@ -95,41 +95,43 @@ class Reader:
             duration,
             span.trace_id,
             span.span_id,
-            _own_id(span.parent_span_id, _NO_SPAN, flags),
+            _id_or_default(span.parent_span_id, _NO_SPAN, flags),
             clean(span.trace_state, policy.max_value_bytes, flags),
             span.flags,
             clean(span.name, policy.max_name_bytes, flags),
-            _within(span.kind, 5, flags),
-            _within(span.status.code, 2, flags),
+            _known_enum(span.kind, 5, flags),
+            _known_enum(span.status.code, 2, flags),
             clean(span.status.message, policy.max_value_bytes, flags),
             compact_json([data for data, _ in events]) if events else b"",
             dropped_count(span.dropped_events_count, len(span.events) - len(events)),
             compact_json(links) if links else b"",
             dropped_count(span.dropped_links_count, len(span.links) - len(links)),
-            *origin_cells(attributes, dropped_count(span.dropped_attributes_count, over_limit), resource, scope),
+            *resource_scope_cells(
+                attributes, dropped_count(span.dropped_attributes_count, over_limit), resource, scope
+            ),
         )
         for data, raised in events:
             if data["name"] == "exception":
-                self._raised(start_ns, span.trace_id, span.span_id, raised, resource)
+                self._add_exception(start_ns, span.trace_id, span.span_id, raised, resource)
         return Row(start_ns, cells, numeric_names(attributes, resource, scope))
 
-    def _span_fault(self, span: Any) -> Reason | None:
+    def _span_fault(self, span: Any) -> ItemRejection | None:
         if len(span.trace_id) != 16 or span.trace_id == _NO_TRACE:
-            return Reason.INVALID_TRACE_ID
+            return ItemRejection.INVALID_TRACE_ID
         if len(span.span_id) != 8 or span.span_id == _NO_SPAN:
-            return Reason.INVALID_SPAN_ID
+            return ItemRejection.INVALID_SPAN_ID
         if span.start_time_unix_nano == 0:
-            return Reason.MISSING_START_TIME
+            return ItemRejection.MISSING_START_TIME
         if span.start_time_unix_nano > self._latest_ns:
-            return Reason.START_TIME_IN_FUTURE
+            return ItemRejection.START_TIME_IN_FUTURE
         if span.start_time_unix_nano < self._earliest_ns:
-            return Reason.START_TIME_TOO_OLD
+            return ItemRejection.START_TIME_TOO_OLD
         return None
 
     def _event(self, event: Any, flags: Flags) -> tuple[dict[str, object], Attributes]:
         attributes, over_limit = self._values.attributes(event.attributes, flags)
         data: dict[str, object] = {
-            "timeUnixNano": clamp(event.time_unix_nano, flags),
+            "timeUnixNano": clamp_time(event.time_unix_nano, flags),
             "name": clean(event.name, self._policy.max_name_bytes, flags).decode(),
             "attributes": _json_data(attributes),
             "droppedAttributesCount": dropped_count(event.dropped_attributes_count, over_limit),
@@ -139,32 +141,32 @@ class Reader:
     def _link(self, link: Any, flags: Flags) -> dict[str, object]:
         attributes, over_limit = self._values.attributes(link.attributes, flags)
         return {
-            "traceId": _own_id(link.trace_id, _NO_TRACE, flags, b"").hex(),
-            "spanId": _own_id(link.span_id, _NO_SPAN, flags, b"").hex(),
+            "traceId": _id_or_default(link.trace_id, _NO_TRACE, flags, b"").hex(),
+            "spanId": _id_or_default(link.span_id, _NO_SPAN, flags, b"").hex(),
             "traceState": clean(link.trace_state, self._policy.max_value_bytes, flags).decode(),
             "attributes": _json_data(attributes),
             "droppedAttributesCount": dropped_count(link.dropped_attributes_count, over_limit),
             "flags": link.flags,
         }
 
-    def _log(self, log: Any, resource: Resource, scope: Scope, flags: Flags) -> Row | Reason:
+    def _log(self, log: Any, resource: ResourceColumns, scope: ScopeColumns, flags: Flags) -> Row | ItemRejection:
         policy = self._policy
         times = (log.time_unix_nano, log.observed_time_unix_nano, self._now_ns)
         time_source, time_ns = next((source, time) for source, time in enumerate(times) if time or source == 2)
         if time_ns > self._latest_ns:
-            return Reason.TIME_IN_FUTURE
+            return ItemRejection.TIME_IN_FUTURE
         if time_ns < self._earliest_ns:
-            return Reason.TIME_TOO_OLD
-        trace_id = _own_id(log.trace_id, _NO_TRACE, flags)
-        span_id = _own_id(log.span_id, _NO_SPAN, flags)
-        severity = _within(log.severity_number, 24, flags)
+            return ItemRejection.TIME_TOO_OLD
+        trace_id = _id_or_default(log.trace_id, _NO_TRACE, flags)
+        span_id = _id_or_default(log.span_id, _NO_SPAN, flags)
+        severity = _known_enum(log.severity_number, 24, flags)
         attributes, over_limit = self._values.attributes(log.attributes, flags)
-        body = self._values.read(merged(log.body), policy.max_body_bytes, flags) if log.body else NO_VALUE
+        body = self._values.read(merge_occurrences(log.body), policy.max_body_bytes, flags) if log.body else NO_VALUE
         cells = (
             self._project_id,
             time_ns,
             time_source,
-            clamp(log.observed_time_unix_nano, flags),
+            clamp_time(log.observed_time_unix_nano, flags),
             trace_id,
             span_id,
             log.flags,
@@ -172,14 +174,16 @@ class Reader:
             clean(log.severity_text, policy.max_name_bytes, flags),
             clean(log.event_name, policy.max_name_bytes, flags),
             body.text,
-            body.letter,
-            *origin_cells(attributes, dropped_count(log.dropped_attributes_count, over_limit), resource, scope),
+            body.type_tag,
+            *resource_scope_cells(attributes, dropped_count(log.dropped_attributes_count, over_limit), resource, scope),
         )
         if severity >= _SEVERITY_ERROR and any(_exception_texts(attributes)[:2]):
-            self._raised(time_ns, trace_id, span_id, attributes, resource)
+            self._add_exception(time_ns, trace_id, span_id, attributes, resource)
         return Row(time_ns, cells, {})
 
-    def _raised(self, time_ns: int, trace_id: bytes, span_id: bytes, attributes: Attributes, origin: Resource) -> None:
+    def _add_exception(
+        self, time_ns: int, trace_id: bytes, span_id: bytes, attributes: Attributes, origin: ResourceColumns
+    ) -> None:
         if len(self.exceptions) >= self._policy.max_exceptions:
             self.exceptions_over_limit += 1
             return
@@ -187,33 +191,33 @@ class Reader:
         self.exceptions.append(RaisedException(time_ns, trace_id, span_id, *(text.decode() for text in texts)))
 
 
-def clamp(time_ns: int, flags: Flags) -> int:
+def clamp_time(time_ns: int, flags: Flags) -> int:
     """`time_ns`, or the last nanosecond that DateTime64(9) holds."""
     if time_ns > MAX_NANOS:
-        flags.add(Modification.CLAMPED)
+        flags.add(ItemModification.CLAMPED)
         return MAX_NANOS
     return time_ns
 
 
-def _own_id(sent: bytes, none: bytes, flags: Flags, absent: bytes | None = None) -> bytes:
+def _id_or_default(sent: bytes, none: bytes, flags: Flags, absent: bytes | None = None) -> bytes:
     """An id of the length of `none`; else `absent`, which is `none` unless given. Empty is no fault."""
     if len(sent) == len(none):
         return sent
     if sent:
-        flags.add(Modification.REPAIRED)
+        flags.add(ItemModification.REPAIRED)
     return none if absent is None else absent
 
 
-def _within(number: int, most: int, flags: Flags) -> int:
+def _known_enum(number: int, most: int, flags: Flags) -> int:
     """An enum's number, 0 when it is not one of those that OTLP names."""
     if 0 <= number <= most:
         return number
-    flags.add(Modification.REPAIRED)
+    flags.add(ItemModification.REPAIRED)
     return 0
 
 
 def _json_data(attributes: Attributes) -> dict[str, object]:
-    return {key.decode(): value.data for key, value in attributes.items()}
+    return {key.decode(): value.json_value for key, value in attributes.items()}
 
 
 def _exception_texts(attributes: Attributes) -> Sequence[bytes]:

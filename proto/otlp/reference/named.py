@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import Final
 
-REMEMBERED: Final = 1_000_000  # keys in all
+MAX_REMEMBERED_KEYS: Final = 1_000_000  # keys in all
 
 
 class NamedKeys:
@@ -15,31 +15,31 @@ class NamedKeys:
     It forgets the day that was not met for longest when it remembers more than `most` keys. Any thread may use it.
     """
 
-    def __init__(self, per_batch: int, per_day: int, most: int = REMEMBERED) -> None:
+    def __init__(self, per_batch: int, per_day: int, most: int = MAX_REMEMBERED_KEYS) -> None:
         self._per_batch = per_batch
         self._per_day = per_day
-        self._most = most
+        self._max_remembered = most
         self._days: OrderedDict[tuple[int, int], set[bytes]] = OrderedDict()
-        self._held = 0
+        self._remembered = 0
         self._lock = Lock()
 
-    def name(self, project_id: int, day: int, spans: Mapping[bytes, int]) -> frozenset[bytes]:
+    def select(self, project_id: int, day: int, spans: Mapping[bytes, int]) -> frozenset[bytes]:
         """Those keys of a batch that are named; `spans` have them."""
         if not self._per_batch and not self._per_day:
             return frozenset(spans)
         with self._lock:
             named = self._days.get((project_id, day), set())
             fresh = sorted((key for key in spans if key not in named), key=lambda key: (-spans[key], key))
-            added = fresh[: self._room(len(named))]
+            added = fresh[: self._remaining(len(named))]
             if self._per_day:
                 named.update(added)
                 self._days[project_id, day] = named
                 self._days.move_to_end((project_id, day))
-                self._held += len(added)
-                self._forget()
+                self._remembered += len(added)
+                self._evict()
             return frozenset(named.intersection(spans).union(added))
 
-    def _room(self, held: int) -> int | None:
+    def _remaining(self, held: int) -> int | None:
         limits = []
         if self._per_batch:
             limits.append(self._per_batch)
@@ -47,7 +47,7 @@ class NamedKeys:
             limits.append(max(self._per_day - held, 0))
         return min(limits)
 
-    def _forget(self) -> None:
-        while self._held > self._most and len(self._days) > 1:
+    def _evict(self) -> None:
+        while self._remembered > self._max_remembered and len(self._days) > 1:
             _, oldest = self._days.popitem(last=False)
-            self._held -= len(oldest)
+            self._remembered -= len(oldest)

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from proto.otlp.policy import Modification, Policy
+from proto.otlp.policy import ItemModification, Policy
 from proto.otlp.reference.text import clean, compact_json, repair, truncate
-from proto.otlp.reference.values import Flags, Value, Values
+from proto.otlp.reference.values import Flags, Value, ValueReader
 
 MAX_UINT32: Final = 2**32 - 1
 
@@ -14,7 +14,7 @@ Attributes = Mapping[bytes, Value]
 
 
 @dataclass(frozen=True)
-class Resource:
+class ResourceColumns:
     """What describes the entity that sent the items."""
 
     attributes: Attributes
@@ -28,7 +28,7 @@ class Resource:
 
 
 @dataclass(frozen=True)
-class Scope:
+class ScopeColumns:
     """What describes the code that made the items."""
 
     name: bytes
@@ -39,9 +39,11 @@ class Scope:
     flags: Flags
 
 
-def read_resource(resource: Any, schema_url: bytes, values: Values, policy: Policy) -> Resource:
+def read_resource(resource: Any, schema_url: bytes, values: ValueReader, policy: Policy) -> ResourceColumns:
     flags: Flags = set()
-    attributes, over_limit = _within(policy.max_resource_bytes, *values.attributes(resource.attributes, flags), flags)
+    attributes, over_limit = _limit_attributes(
+        policy.max_resource_bytes, *values.attributes(resource.attributes, flags), flags
+    )
 
     def text(key: bytes) -> bytes:
         return attributes[key].text if key in attributes else b""
@@ -50,7 +52,7 @@ def read_resource(resource: Any, schema_url: bytes, values: Values, policy: Poli
         return truncate(text, policy.max_name_bytes, set())
 
     environment = text(b"deployment.environment.name") or text(b"deployment.environment") or b"unknown"
-    return Resource(
+    return ResourceColumns(
         attributes=attributes,
         dropped=dropped_count(resource.dropped_attributes_count, over_limit),
         schema_url=clean(schema_url, policy.max_name_bytes, flags),
@@ -62,10 +64,12 @@ def read_resource(resource: Any, schema_url: bytes, values: Values, policy: Poli
     )
 
 
-def read_scope(scope: Any, schema_url: bytes, values: Values, policy: Policy) -> Scope:
+def read_scope(scope: Any, schema_url: bytes, values: ValueReader, policy: Policy) -> ScopeColumns:
     flags: Flags = set()
-    attributes, over_limit = _within(policy.max_scope_bytes, *values.attributes(scope.attributes, flags), flags)
-    return Scope(
+    attributes, over_limit = _limit_attributes(
+        policy.max_scope_bytes, *values.attributes(scope.attributes, flags), flags
+    )
+    return ScopeColumns(
         name=clean(scope.name, policy.max_name_bytes, flags),
         version=clean(scope.version, policy.max_name_bytes, flags),
         attributes=attributes,
@@ -75,76 +79,78 @@ def read_scope(scope: Any, schema_url: bytes, values: Values, policy: Policy) ->
     )
 
 
-def _within(limit: int, attributes: Attributes, dropped: int, flags: Flags) -> tuple[Attributes, int]:
+def _limit_attributes(limit: int, attributes: Attributes, dropped: int, flags: Flags) -> tuple[Attributes, int]:
     """The attributes that fit into a text of `limit` bytes (0: any number) in their order, and how many are dropped."""
     kept, size = {}, 0
     for key, value in attributes.items():
-        more = 3 + len(mark(key)) + len(mark(value.text))
+        more = 3 + len(escape(key)) + len(escape(value.text))
         if limit and size + more > limit:
             continue
         kept[key] = value
         size += more
     if len(kept) < len(attributes):
-        flags.add(Modification.TRUNCATED)
+        flags.add(ItemModification.TRUNCATED)
     return kept, dropped + len(attributes) - len(kept)
 
 
-def origin_bytes(resource: Resource, scope: Scope) -> int:
+def resource_scope_bytes(resource: ResourceColumns, scope: ScopeColumns) -> int:
     """Bytes of the columns `resource` and `scope` of an item."""
-    return len(list_text(resource.attributes)) + len(list_text(scope.attributes))
+    return len(encode_attributes(resource.attributes)) + len(encode_attributes(scope.attributes))
 
 
-def origin_cells(item: Attributes, dropped: int, resource: Resource, scope: Scope) -> tuple[object, ...]:
+def resource_scope_cells(
+    item: Attributes, dropped: int, resource: ResourceColumns, scope: ScopeColumns
+) -> tuple[object, ...]:
     """The cells of the columns that spans and logs share, from `service_name` to `scope_schema_url`."""
     return (
         resource.service_name,
         resource.environment,
         resource.release,
         [(key, value.text) for key, value in item.items()],
-        _list_text((key, value.letter.encode()) for key, value in item.items()),
+        _join_entries((key, value.type_tag.encode()) for key, value in item.items()),
         dropped,
-        list_text(resource.attributes),
+        encode_attributes(resource.attributes),
         resource.dropped,
         resource.schema_url,
         resource.entity_refs,
         scope.name,
         scope.version,
-        list_text(scope.attributes),
+        encode_attributes(scope.attributes),
         scope.dropped,
         scope.schema_url,
     )
 
 
-def list_text(attributes: Attributes) -> bytes:
+def encode_attributes(attributes: Attributes) -> bytes:
     """A whole attribute list, with types and texts, as one text."""
-    return _list_text((key, value.letter.encode() + mark(value.text)) for key, value in attributes.items())
+    return _join_entries((key, value.type_tag.encode() + escape(value.text)) for key, value in attributes.items())
 
 
-def _list_text(entries: Iterable[tuple[bytes, bytes]]) -> bytes:
-    text = b"".join(b"\1" + mark(key) + b"\2" + rest for key, rest in entries)
+def _join_entries(entries: Iterable[tuple[bytes, bytes]]) -> bytes:
+    text = b"".join(b"\1" + escape(key) + b"\2" + rest for key, rest in entries)
     return text and text + b"\1"
 
 
-def mark(text: bytes) -> bytes:
+def escape(text: bytes) -> bytes:
     """`text` without the bytes that separate keys and texts of a list."""
     return text.replace(b"\3", b"\3C").replace(b"\1", b"\3A").replace(b"\2", b"\3B")
 
 
-def numeric_names(item: Attributes, resource: Resource, scope: Scope) -> dict[bytes, bool]:
+def numeric_names(item: Attributes, resource: ResourceColumns, scope: ScopeColumns) -> dict[bytes, bool]:
     """Every name that the item's attributes are known by, and whether it is a finite number; the item's own first."""
-    names = {key: value.numeric for key, value in item.items()}
+    names = {key: value.is_finite_number for key, value in item.items()}
     for prefix, attributes in ((b"resource.", resource.attributes), (b"scope.", scope.attributes)):
         for key, value in attributes.items():
-            names.setdefault(prefix + key, value.numeric)
+            names.setdefault(prefix + key, value.is_finite_number)
     for name, text in ((b"scope.name", scope.name), (b"scope.version", scope.version)):
         if text:
             names.setdefault(name, False)
     return names
 
 
-def dropped_count(told: int, dropped_here: int) -> int:
+def dropped_count(sent: int, dropped_here: int) -> int:
     """What the sender dropped and what we did, as far as UInt32 counts."""
-    return min(told + dropped_here, MAX_UINT32)
+    return min(sent + dropped_here, MAX_UINT32)
 
 
 def _entity_refs(refs: Any, policy: Policy, flags: Flags) -> bytes:
@@ -165,6 +171,6 @@ def _entity_refs(refs: Any, policy: Policy, flags: Flags) -> bytes:
     ]
     json = compact_json(data)
     if len(json) > policy.max_value_bytes:
-        flags.add(Modification.TRUNCATED)
+        flags.add(ItemModification.TRUNCATED)
         return b""
     return json

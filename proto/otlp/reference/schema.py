@@ -61,6 +61,6 @@ def _mirror(field: FieldDescriptorProto) -> None:
         field.ClearField("type_name")
 
 
-def merged(occurrences: Any) -> bytes:
+def merge_occurrences(occurrences: Any) -> bytes:
     """The one message that these occurrences of a field stand for: reading them one after the other merges them."""
     return b"".join(occurrences)

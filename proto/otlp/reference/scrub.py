@@ -7,9 +7,9 @@ from typing import Final
 SCRUBBED: Final = b"[scrubbed]"
 
 _NINE_DIGITS: Final = re.compile(rb"[0-9](?:[ -]?[0-9]){8}")
-_MAX_KNOWN: Final = 1024
+_MAX_CACHED_KEYS: Final = 1024
 _GROUP: Final = re.compile(rb"[0-9]+")
-_SOCIAL_SECURITY: Final = (3, 2, 4)
+_SSN_GROUPS: Final = (3, 2, 4)
 _CARD_DIGITS: Final = range(13, 20)
 # First and last issuer prefix, and how many digits such a card number has.
 _ISSUERS: Final = (
@@ -32,21 +32,21 @@ _ISSUERS: Final = (
 )
 
 
-class Words:
+class SensitiveWords:
     """The listed words, ready to be looked for in keys."""
 
     def __init__(self, words: tuple[str, ...]) -> None:
-        self._words = frozenset(_normal(word.encode()) for word in words if word)
-        self._known: dict[bytes, bool] = {}  # by key: keys come again and again; at most _MAX_KNOWN
+        self._words = frozenset(_normalize(word.encode()) for word in words if word)
+        self._cache: dict[bytes, bool] = {}  # by key: keys come again and again; at most _MAX_KNOWN
         self._longest = max((word.count(b"_") + 1 for word in self._words), default=0)  # in pieces
 
-    def in_key(self, key: bytes) -> bool:
+    def matches_key(self, key: bytes) -> bool:
         """Whether a run of neighbouring pieces of `key` is a listed word."""
-        known = self._known.get(key)
+        known = self._cache.get(key)
         if known is None:
-            if len(self._known) >= _MAX_KNOWN:
-                self._known.clear()
-            known = self._known[key] = self._has_word(_normal(key).split(b"_"))
+            if len(self._cache) >= _MAX_CACHED_KEYS:
+                self._cache.clear()
+            known = self._cache[key] = self._has_word(_normalize(key).split(b"_"))
         return known
 
     def _has_word(self, pieces: list[bytes]) -> bool:
@@ -57,7 +57,7 @@ class Words:
         )
 
 
-def _normal(name: bytes) -> bytes:
+def _normalize(name: bytes) -> bytes:
     return name.lower().replace(b".", b"_").replace(b"-", b"_")
 
 
@@ -70,7 +70,7 @@ def scrub(text: bytes) -> bytes:
     done = 0
     first = 0
     while first < len(groups):
-        taken = _card(text, groups, first) or _social_security(text, groups, first)
+        taken = _match_card(text, groups, first) or _match_ssn(text, groups, first)
         if taken:
             out += (text[done : groups[first][0]], SCRUBBED)
             done = groups[first + taken - 1][1]
@@ -78,36 +78,36 @@ def scrub(text: bytes) -> bytes:
     return b"".join((*out, text[done:]))
 
 
-def _card(text: bytes, groups: list[tuple[int, int]], first: int) -> int:
+def _match_card(text: bytes, groups: list[tuple[int, int]], first: int) -> int:
     """How many groups from `first` on make up the longest card number; 0 for none."""
     digits = ""
     taken = 0
     for at in range(first, len(groups)):
         start, end = groups[at]
-        if at > first and not _joined(text, groups[at - 1], groups[at], b" -"):
+        if at > first and not _are_joined(text, groups[at - 1], groups[at], b" -"):
             break
         if len(digits) + end - start > _CARD_DIGITS[-1]:
             break
         digits += text[start:end].decode()
-        if len(digits) in _CARD_DIGITS and _issued(digits) and _luhn(digits):
+        if len(digits) in _CARD_DIGITS and _has_valid_issuer(digits) and _luhn(digits):
             taken = at - first + 1
     return taken
 
 
-def _social_security(text: bytes, groups: list[tuple[int, int]], first: int) -> int:
+def _match_ssn(text: bytes, groups: list[tuple[int, int]], first: int) -> int:
     three = groups[first : first + 3]
-    if tuple(end - start for start, end in three) != _SOCIAL_SECURITY:
+    if tuple(end - start for start, end in three) != _SSN_GROUPS:
         return 0
-    if not all(_joined(text, left, right, b"-") for left, right in itertools.pairwise(three)):
+    if not all(_are_joined(text, left, right, b"-") for left, right in itertools.pairwise(three)):
         return 0
     return 3
 
 
-def _joined(text: bytes, left: tuple[int, int], right: tuple[int, int], by: bytes) -> bool:
+def _are_joined(text: bytes, left: tuple[int, int], right: tuple[int, int], by: bytes) -> bool:
     return right[0] - left[1] == 1 and text[left[1]] in by
 
 
-def _issued(digits: str) -> bool:
+def _has_valid_issuer(digits: str) -> bool:
     return any(low <= digits[: len(low)] <= high and len(digits) in lengths for low, high, lengths in _ISSUERS)
 
 

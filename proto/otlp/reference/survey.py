@@ -3,55 +3,55 @@
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from proto.otlp.policy import GROUP_DEPTH, VALUE_DEPTH, DecodeError, Policy, Refusal, Signal, refusal
+from proto.otlp.policy import GROUP_DEPTH, VALUE_DEPTH, DecodeError, Policy, RequestRejection, Signal, decode_error
 
 _VARINT, _FIXED64, _LENGTH, _GROUP, _GROUP_END, _FIXED32 = range(6)
 
 
 @dataclass
-class _Message:
+class _MessageType:
     """A message type, as far as the survey cares: which of its fields are messages, repeated or not."""
 
     repeated: dict[int, Self] = field(default_factory=dict)
     single: dict[int, Self] = field(default_factory=dict)
 
 
-_LEAF: Final = _Message()  # Status, EntityRef: no messages inside
-_ANY: Final = _Message()
-_KEY_VALUE: Final = _Message(single={2: _ANY})
-_ANY.single = {5: _Message(repeated={1: _ANY}), 6: _Message(repeated={1: _KEY_VALUE})}
-_RESOURCE: Final = _Message(repeated={1: _KEY_VALUE, 3: _LEAF})
-_SCOPE: Final = _Message(repeated={3: _KEY_VALUE})
-_EVENT: Final = _Message(repeated={3: _KEY_VALUE})
-_LINK: Final = _Message(repeated={4: _KEY_VALUE})
-_SPAN: Final = _Message(repeated={9: _KEY_VALUE, 11: _EVENT, 13: _LINK}, single={15: _LEAF})
-_LOG: Final = _Message(repeated={6: _KEY_VALUE}, single={5: _ANY})
+_LEAF: Final = _MessageType()  # Status, EntityRef: no messages inside
+_ANY: Final = _MessageType()
+_KEY_VALUE: Final = _MessageType(single={2: _ANY})
+_ANY.single = {5: _MessageType(repeated={1: _ANY}), 6: _MessageType(repeated={1: _KEY_VALUE})}
+_RESOURCE: Final = _MessageType(repeated={1: _KEY_VALUE, 3: _LEAF})
+_SCOPE: Final = _MessageType(repeated={3: _KEY_VALUE})
+_EVENT: Final = _MessageType(repeated={3: _KEY_VALUE})
+_LINK: Final = _MessageType(repeated={4: _KEY_VALUE})
+_SPAN: Final = _MessageType(repeated={9: _KEY_VALUE, 11: _EVENT, 13: _LINK}, single={15: _LEAF})
+_LOG: Final = _MessageType(repeated={6: _KEY_VALUE}, single={5: _ANY})
 
 
-def _request(item: _Message) -> _Message:
-    scoped = _Message(repeated={2: item}, single={1: _SCOPE})
-    return _Message(repeated={1: _Message(repeated={2: scoped}, single={1: _RESOURCE})})
+def _request(item: _MessageType) -> _MessageType:
+    scoped = _MessageType(repeated={2: item}, single={1: _SCOPE})
+    return _MessageType(repeated={1: _MessageType(repeated={2: scoped}, single={1: _RESOURCE})})
 
 
-_REQUESTS: Final[dict[Signal, _Message]] = {"traces": _request(_SPAN), "logs": _request(_LOG)}
+_REQUESTS: Final[dict[Signal, _MessageType]] = {"traces": _request(_SPAN), "logs": _request(_LOG)}
 
 
-def survey(signal: Signal, body: bytes, policy: Policy) -> None:
+def prevalidate(signal: Signal, body: bytes, policy: Policy) -> None:
     """Raises DecodeError for the first offence in wire order: malformed, too deep, too many items or parts."""
-    _Survey(body, policy).message(_REQUESTS[signal], 0, len(body), 0)
+    _Prevalidator(body, policy).message(_REQUESTS[signal], 0, len(body), 0)
 
 
-class _Survey:
+class _Prevalidator:
     def __init__(self, body: bytes, policy: Policy) -> None:
         self.body = body
         self.policy = policy
         self.items = 0
         self.parts = 0
 
-    def refused(self, reason: Refusal) -> DecodeError:
-        return refusal(reason, self.policy)
+    def error(self, reason: RequestRejection) -> DecodeError:
+        return decode_error(reason, self.policy)
 
-    def message(self, message: _Message, at: int, end: int, depth: int) -> None:
+    def message(self, message: _MessageType, at: int, end: int, depth: int) -> None:
         """Walks the fields of `message` in body[at:end]; `depth` is that of the innermost value around it."""
         seen: set[int] = set()
         while at < end:
@@ -69,54 +69,54 @@ class _Survey:
                     self.count(inner)
                 seen.add(number)
             if inner is not None:
-                self.message(inner, at, at + size, self.deeper(depth) if inner is _ANY else depth)
+                self.message(inner, at, at + size, self.enter_value(depth) if inner is _ANY else depth)
             at += size
 
-    def count(self, message: _Message) -> None:
+    def count(self, message: _MessageType) -> None:
         if message is _SPAN or message is _LOG:
             self.items += 1
             if self.items > self.policy.max_items:
-                raise self.refused(Refusal.TOO_MANY_ITEMS)
+                raise self.error(RequestRejection.TOO_MANY_ITEMS)
         self.parts += 1
         if self.parts > self.policy.max_parts:
-            raise self.refused(Refusal.TOO_MANY_PARTS)
+            raise self.error(RequestRejection.TOO_MANY_PARTS)
 
-    def deeper(self, depth: int) -> int:
+    def enter_value(self, depth: int) -> int:
         if depth == VALUE_DEPTH:
-            raise self.refused(Refusal.TOO_DEEP)
+            raise self.error(RequestRejection.TOO_DEEP)
         return depth + 1
 
     def tag(self, at: int, end: int) -> tuple[int, int, int]:
         tag, after = self.varint(at, end, 5)
         if tag > 0xFFFFFFFF:
-            raise self.refused(Refusal.MALFORMED)  # a tag of more than 32 bits
+            raise self.error(RequestRejection.MALFORMED)  # a tag of more than 32 bits
         if tag >> 3 == 0:
-            raise self.refused(Refusal.MALFORMED)  # field number 0
+            raise self.error(RequestRejection.MALFORMED)  # field number 0
         return tag >> 3, tag & 7, after
 
     def length(self, at: int, end: int) -> tuple[int, int]:
         size, after = self.varint(at, end, 5)
         if size > end - after:
-            raise self.refused(Refusal.MALFORMED)  # a length beyond the end of its message
+            raise self.error(RequestRejection.MALFORMED)  # a length beyond the end of its message
         return size, after
 
     def varint(self, at: int, end: int, longest: int) -> tuple[int, int]:
         value = 0
         for place in range(longest):
             if at + place >= end:
-                raise self.refused(Refusal.MALFORMED)  # a number that does not end
+                raise self.error(RequestRejection.MALFORMED)  # a number that does not end
             byte = self.body[at + place]
             value |= (byte & 0x7F) << 7 * place
             if byte < 0x80:
                 return value, at + place + 1
-        raise self.refused(Refusal.MALFORMED)  # too many bytes
+        raise self.error(RequestRejection.MALFORMED)  # too many bytes
 
     def skip(self, number: int, wire: int, at: int, end: int, groups: int) -> int:
         """Where the field ends whose tag ended at `at`, inside so many groups."""
         if wire == _VARINT:
             value, after = self.varint(at, end, 10)
             if value >= 1 << 64:
-                raise self.refused(Refusal.MALFORMED)  # a number of more than 64 bits
+                raise self.error(RequestRejection.MALFORMED)  # a number of more than 64 bits
             return after
         if wire == _LENGTH:
             size, at = self.length(at, end)
@@ -124,18 +124,18 @@ class _Survey:
         if wire in (_FIXED64, _FIXED32):
             at += 8 if wire == _FIXED64 else 4
             if at > end:
-                raise self.refused(Refusal.MALFORMED)  # a fixed-width number that does not end
+                raise self.error(RequestRejection.MALFORMED)  # a fixed-width number that does not end
             return at
         if wire == _GROUP:
             return self.group(number, at, end, groups + 1)
-        raise self.refused(Refusal.MALFORMED)  # wire types 6 and 7, and the end of a group that was not begun
+        raise self.error(RequestRejection.MALFORMED)  # wire types 6 and 7, and the end of a group that was not begun
 
     def group(self, number: int, at: int, end: int, groups: int) -> int:
         if groups > GROUP_DEPTH:
-            raise self.refused(Refusal.TOO_DEEP)
+            raise self.error(RequestRejection.TOO_DEEP)
         while at < end:
             inner, wire, at = self.tag(at, end)
             if wire == _GROUP_END and inner == number:
                 return at
             at = self.skip(inner, wire, at, end, groups)
-        raise self.refused(Refusal.MALFORMED)  # a group that does not end
+        raise self.error(RequestRejection.MALFORMED)  # a group that does not end

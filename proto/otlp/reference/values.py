@@ -5,49 +5,49 @@ import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from proto.otlp.policy import Modification, Policy
-from proto.otlp.reference.schema import merged, schema
-from proto.otlp.reference.scrub import SCRUBBED, Words, scrub
+from proto.otlp.policy import ItemModification, Policy
+from proto.otlp.reference.schema import merge_occurrences, schema
+from proto.otlp.reference.scrub import SCRUBBED, SensitiveWords, scrub
 from proto.otlp.reference.text import compact_json, repair, truncate
 
-Flags = set[Modification]
+Flags = set[ItemModification]
 
 
 class Value(NamedTuple):
     """A value as it is stored: its type letter, its text, and what stands for it inside JSON."""
 
-    letter: str
+    type_tag: str
     text: bytes
-    data: object
+    json_value: object
 
     @property
-    def numeric(self) -> bool:
+    def is_finite_number(self) -> bool:
         """Whether it is a finite number."""
-        return self.letter == "i" or (self.letter == "d" and isinstance(self.data, float))
+        return self.type_tag == "i" or (self.type_tag == "d" and isinstance(self.json_value, float))
 
 
 NO_VALUE = Value("n", b"", None)
 SCRUBBED_VALUE = Value("s", SCRUBBED, SCRUBBED.decode())
 
 
-class Chosen(NamedTuple):
+class AttributeEntry(NamedTuple):
     """What counts of an attribute's occurrences: the key before it was truncated, and the encoding of the value."""
 
-    whole_key: bytes
+    full_key: bytes
     raw: bytes
 
 
-class Values:
+class ValueReader:
     """Reads values and attribute lists under one policy."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._words = Words(policy.sensitive_words)
+        self._words = SensitiveWords(policy.sensitive_words)
         self._any_value = schema().any_value
 
     def attributes(self, pairs: Iterable[Any], flags: Flags) -> tuple[dict[bytes, Value], int]:
         """An attribute list by key in stored order, and how many were dropped for being beyond the limit."""
-        chosen, dropped = self._choose(pairs, self._policy.max_attributes, flags)
+        chosen, dropped = self._collect_entries(pairs, self._policy.max_attributes, flags)
         return {key: self._attribute(whole, raw, flags) for key, (whole, raw) in chosen.items()}, dropped
 
     def read(self, raw: bytes, limit: int, flags: Flags) -> Value:
@@ -59,7 +59,7 @@ class Values:
             return Value("s", text, text.decode())
         if kind == "bytes_value":
             if len(value.bytes_value) > limit:
-                flags.add(Modification.TRUNCATED)
+                flags.add(ItemModification.TRUNCATED)
             return _bytes(value.bytes_value[:limit])
         if kind in ("array_value", "kvlist_value"):
             data = self._nested(value, kind, flags)
@@ -70,27 +70,29 @@ class Values:
             return Value("a" if kind == "array_value" else "m", text, data)
         return _scalar(value, kind)
 
-    def _choose(self, pairs: Iterable[Any], most: int | None, flags: Flags) -> tuple[dict[bytes, Chosen], int]:
+    def _collect_entries(
+        self, pairs: Iterable[Any], most: int | None, flags: Flags
+    ) -> tuple[dict[bytes, AttributeEntry], int]:
         """Keys in order of first appearance with the whole key and the encoding of their last value."""
-        chosen: dict[bytes, Chosen] = {}
+        chosen: dict[bytes, AttributeEntry] = {}
         dropped = 0
         for pair in pairs:
             key_flags: Flags = set()
             whole = repair(pair.key, key_flags)
             key = truncate(whole, self._policy.max_key_bytes, key_flags)
             if key in chosen:
-                flags.add(Modification.DEDUPLICATED)
+                flags.add(ItemModification.DEDUPLICATED)
             elif most is not None and len(chosen) >= most:
                 dropped += 1
                 continue
             else:
                 flags |= key_flags
-            chosen[key] = Chosen(whole, merged(pair.value))
+            chosen[key] = AttributeEntry(whole, merge_occurrences(pair.value))
         return chosen, dropped
 
     def _attribute(self, key: bytes, raw: bytes, flags: Flags) -> Value:
-        if self._words.in_key(key):
-            flags.add(Modification.SCRUBBED)
+        if self._words.matches_key(key):
+            flags.add(ItemModification.SCRUBBED)
             return SCRUBBED_VALUE
         return self.read(raw, self._policy.max_value_bytes, flags)
 
@@ -98,20 +100,20 @@ class Values:
         text = repair(raw, flags)
         scrubbed = scrub(text)
         if scrubbed != text:
-            flags.add(Modification.SCRUBBED)
+            flags.add(ItemModification.SCRUBBED)
         return scrubbed
 
     def _nested(self, value: Any, kind: str, flags: Flags) -> object:
         """An array or map as JSON data, nothing in it truncated but keys."""
         if kind == "array_value":
             return [self._element(raw, flags) for raw in value.array_value.values]
-        chosen, _ = self._choose(value.kvlist_value.values, None, flags)
+        chosen, _ = self._collect_entries(value.kvlist_value.values, None, flags)
         return {key.decode(): self._entry(whole, raw, flags) for key, (whole, raw) in chosen.items()}
 
     def _entry(self, key: bytes, raw: bytes, flags: Flags) -> object:
-        if self._words.in_key(key):
-            flags.add(Modification.SCRUBBED)
-            return SCRUBBED_VALUE.data
+        if self._words.matches_key(key):
+            flags.add(ItemModification.SCRUBBED)
+            return SCRUBBED_VALUE.json_value
         return self._element(raw, flags)
 
     def _element(self, raw: bytes, flags: Flags) -> object:
@@ -120,10 +122,10 @@ class Values:
         if kind == "string_value":
             return self._string(value.string_value, flags).decode()
         if kind == "bytes_value":
-            return _bytes(value.bytes_value).data
+            return _bytes(value.bytes_value).json_value
         if kind in ("array_value", "kvlist_value"):
             return self._nested(value, kind, flags)
-        return _scalar(value, kind).data
+        return _scalar(value, kind).json_value
 
 
 def _bytes(raw: bytes) -> Value:

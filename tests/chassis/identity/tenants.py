@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from chassis.identity import registry, telemetry_keys
-from chassis.identity.registry import NewToken, Organization, Project
-from chassis.identity.telemetry_keys import NewProjectKey
+from chassis.identity.registry import IssuedToken, StoredOrganization, StoredProject
+from chassis.identity.telemetry_keys import IssuedProjectKey
 from chassis.relational import Database
 from proto.identity import PrincipalKind, Role, Scope
 
@@ -28,11 +28,11 @@ class Clock:
 class Tenant:
     """One organization, its project `web` with a key, and its owner's token."""
 
-    organization: Organization
-    project: Project
-    key: NewProjectKey
+    organization: StoredOrganization
+    project: StoredProject
+    key: IssuedProjectKey
     owner_id: str
-    token: NewToken
+    token: IssuedToken
 
 
 async def new_tenant(database: Database, slug: str, words: tuple[str, ...] = ()) -> Tenant:

@@ -12,7 +12,7 @@ from chassis.errors import ApiError, Forbidden, NotFound, ServiceUnavailable, Un
 from chassis.identity import registry
 from chassis.identity.bearer import BearerGuard
 from chassis.identity.minting import new_token
-from chassis.identity.model import Reach
+from chassis.identity.model import AuthorizationContext
 from chassis.identity.tables import access_tokens
 from chassis.relational import Database, to_milliseconds
 from proto.identity import ROLE_SCOPES, PrincipalKind, Role, Scope
@@ -20,7 +20,9 @@ from tests.chassis.identity.tenants import Clock, Tenant, new_member_token
 from tests.selection import scaled
 
 
-async def check(guard: BearerGuard, authorization: str | None, org: str, project: str | None, scope: str) -> Reach:
+async def check(
+    guard: BearerGuard, authorization: str | None, org: str, project: str | None, scope: str
+) -> AuthorizationContext:
     """Both steps, as a request takes them."""
     return await guard.authorize(await guard.authenticate(authorization), org, project, [scope])
 
@@ -175,7 +177,7 @@ async def test_a_change_made_in_this_process_counts_at_once(
     assert await outcome(bearer, acme.token.secret) == 200
     async with database.write() as connection:
         await registry.revoke_token(connection, acme.organization.id, acme.token.id)
-    bearer.forget(acme.organization.id)
+    bearer.invalidate(acme.organization.id)
     assert await outcome(bearer, acme.token.secret) == 401
 
 
@@ -183,10 +185,10 @@ async def test_a_change_in_one_organization_costs_others_nothing(
     bearer: BearerGuard, acme: Tenant, globex: Tenant, database: Database
 ) -> None:
     assert await outcome(bearer, acme.token.secret, project="web") == 200
-    bearer.forget(globex.organization.id)
+    bearer.invalidate(globex.organization.id)
     await database.close()
     assert await outcome(bearer, acme.token.secret, project="web") == 200, "it is remembered still"
-    bearer.forget(acme.organization.id)
+    bearer.invalidate(acme.organization.id)
     assert await outcome(bearer, acme.token.secret, project="web") == 503
 
 
@@ -265,7 +267,7 @@ async def test_a_new_project_is_seen_once_the_guard_is_told(
     assert await outcome(bearer, acme.token.secret, project="api") == 404
     async with database.write() as connection:
         await registry.create_project(connection, acme.organization.id, "api", "API")
-    bearer.forget(acme.organization.id)
+    bearer.invalidate(acme.organization.id)
     assert await outcome(bearer, acme.token.secret, project="api") == 200
 
 

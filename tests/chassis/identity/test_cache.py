@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from chassis.errors import ServiceUnavailable
-from chassis.identity.cache import MAX_FETCHES, MAX_UNKNOWN_FETCHES, RETRY_S, CacheMetrics, Limits, LookupCache
+from chassis.identity.cache import MAX_FETCHES, MAX_UNKNOWN_FETCHES, RETRY_S, CacheLimits, CacheMetrics, LookupCache
 
 
 class Source:
@@ -38,7 +38,7 @@ class Source:
 
 async def test_a_key_never_seen_is_found_as_soon_as_the_source_is_tried_again() -> None:
     source = Source()
-    cache: LookupCache[str, str] = LookupCache("test", source.fetch, Limits(), source.clock, CacheMetrics(None))
+    cache: LookupCache[str, str] = LookupCache("test", source.fetch, CacheLimits(), source.clock, CacheMetrics(None))
     source.away = True
     with pytest.raises(ServiceUnavailable):
         await cache.get("a")
@@ -52,7 +52,7 @@ async def test_a_key_never_seen_is_found_as_soon_as_the_source_is_tried_again() 
 
 
 def cache_over(source: Source, **limits: float) -> LookupCache[str, str]:
-    return LookupCache("test", source.fetch, Limits()._replace(**limits), source.clock, CacheMetrics(None))  # type: ignore[arg-type]
+    return LookupCache("test", source.fetch, CacheLimits()._replace(**limits), source.clock, CacheMetrics(None))  # type: ignore[arg-type]
 
 
 async def test_what_was_changed_is_asked_for_again_and_the_rest_is_not() -> None:
@@ -61,12 +61,12 @@ async def test_what_was_changed_is_asked_for_again_and_the_rest_is_not() -> None
     for key in ("a1", "a2", "b1", "no1"):
         await cache.get(key)
     source.asked.clear()
-    cache.forget_where(lambda _, value: value is not None and value.startswith("A"))
-    assert [cache.recall(key) for key in ("a1", "a2", "b1")] == [None, None, "B1"]
-    assert all(cache.knows(key) for key in ("a1", "a2", "b1"))
+    cache.invalidate_where(lambda _, value: value is not None and value.startswith("A"))
+    assert [cache.peek(key) for key in ("a1", "a2", "b1")] == [None, None, "B1"]
+    assert all(cache.contains(key) for key in ("a1", "a2", "b1"))
     assert [await cache.get(key) for key in ("a1", "a2", "b1", "no1")] == ["A1", "A2", "B1", None]
     assert source.asked == ["a1", "a2"]
-    cache.forget_where(lambda _, value: value is None)
+    cache.invalidate_where(lambda _, value: value is None)
     await cache.get("no1")
     assert source.asked == ["a1", "a2", "no1"]
     await cache.close()
@@ -79,7 +79,7 @@ async def test_everything_may_be_changed_at_once_while_all_that_is_known_is_in_u
     keys = [f"k{number}" for number in range(10 * MAX_FETCHES)]
     for key in keys:
         await cache.get(key)
-    cache.forget_all()
+    cache.invalidate_all()
     source.most = 0
     found = await asyncio.gather(*map(cache.get, keys))
     assert found == [key.upper() for key in keys]
@@ -94,11 +94,11 @@ async def test_what_was_changed_while_the_source_is_away_is_served_as_it_was_whe
         await cache.get("a")
     source.away = True
     for cache in (lenient, strict):
-        cache.forget_all()
+        cache.invalidate_all()
     assert await lenient.get("a") == "A"
     with pytest.raises(ServiceUnavailable):
         await strict.get("a")
-    lenient.forget("a")
+    lenient.invalidate("a")
     with pytest.raises(ServiceUnavailable):
         await lenient.get("a")  # this one was ended
     source.away = False
@@ -114,13 +114,13 @@ async def test_a_look_up_that_a_change_has_overtaken_is_neither_joined_nor_kept(
     source.let.clear()
     before = asyncio.ensure_future(cache.get("a"))
     await asyncio.sleep(0.01)
-    cache.forget_where(lambda _, value: value is None)
+    cache.invalidate_where(lambda _, value: value is None)
     after = asyncio.ensure_future(cache.get("a"))
     await asyncio.sleep(0.01)
     assert source.asked == ["a", "a"]
     source.let.set()
     assert (await before, await after) == ("A", "A")
-    assert cache.recall("a") == "A"
+    assert cache.peek("a") == "A"
     await cache.close()
 
 
@@ -132,10 +132,10 @@ async def test_one_of_another_goes_on_and_is_kept() -> None:
     source.let.clear()
     refreshed = asyncio.ensure_future(cache.get("b"))
     await asyncio.sleep(0.01)
-    cache.forget_where(lambda _, value: value is None or value.startswith("A"))
+    cache.invalidate_where(lambda _, value: value is None or value.startswith("A"))
     source.let.set()
     await refreshed
-    assert cache.recall("b") == "B"
+    assert cache.peek("b") == "B"
     await cache.close()
 
 
@@ -147,7 +147,7 @@ async def test_changes_do_not_let_more_made_up_keys_in() -> None:
     for number in range(MAX_UNKNOWN_FETCHES):
         strangers.append(asyncio.ensure_future(cache.get(f"no{number}")))
         await asyncio.sleep(0)
-        cache.forget_all()
+        cache.invalidate_all()
     with pytest.raises(ServiceUnavailable):
         await cache.get("one too many")
     source.let.set()

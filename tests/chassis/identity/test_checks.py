@@ -10,7 +10,7 @@ from aiohttp import web
 from chassis.errors import ApiError
 from chassis.identity import registry, telemetry_keys
 from chassis.identity.bearer import BearerGuard
-from chassis.identity.checks import Checks, _Hearing
+from chassis.identity.checks import AuthGuards, _InvalidationListener
 from chassis.identity.project_keys import ProjectKeyGuard
 from chassis.redis import open_redis
 from chassis.relational import Database
@@ -23,10 +23,10 @@ DEADLINE_S = 20.0
 
 
 @asynccontextmanager
-async def process(url: str, redis_url: str) -> AsyncIterator[Checks]:
+async def process(url: str, redis_url: str) -> AsyncIterator[AuthGuards]:
     """Guards as a process has them, which would go by what they remember for a day."""
     redis = open_redis(redis_url, 10.0)
-    checks = Checks.over(Database(url, max_wait_s=WAIT_S), None, redis)
+    checks = AuthGuards.create(Database(url, max_wait_s=WAIT_S), None, redis)
     remembering(checks)
     app = web.Application()
     broadcast = checks.broadcast
@@ -38,8 +38,8 @@ async def process(url: str, redis_url: str) -> AsyncIterator[Checks]:
     await runner.cleanup()
 
 
-def remembering(checks: Checks) -> None:
-    for cache in (checks.bearer._grants, checks.bearer._projects, checks.project_keys._cache):
+def remembering(checks: AuthGuards) -> None:
+    for cache in (checks.bearer._tokens, checks.bearer._projects, checks.project_keys._cache):
         cache._limits = cache._limits._replace(fresh_s=86_400.0)
 
 
@@ -49,7 +49,7 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.005)
 
 
-async def outcome(checks: Checks, token: str) -> int:
+async def outcome(checks: AuthGuards, token: str) -> int:
     try:
         grant = await checks.bearer.authenticate(f"Bearer {token}")
         await checks.bearer.authorize(grant, "acme", "web", ["projects:read"])
@@ -58,7 +58,7 @@ async def outcome(checks: Checks, token: str) -> int:
     return 200
 
 
-async def key_works(checks: Checks, secret: str) -> bool:
+async def key_works(checks: AuthGuards, secret: str) -> bool:
     try:
         await checks.project_keys.check(legacy_key=secret)
     except ApiError:
@@ -77,13 +77,13 @@ async def test_others_forget_what_one_has_changed(
             key_hash = await telemetry_keys.revoke_project_key(connection, acme.project.id, acme.key.key.id)
         assert key_hash is not None
         assert await key_works(two, acme.key.secret), "it remembers"
-        one.forget_key(key_hash)
+        one.invalidate_key(key_hash)
         assert not await key_works(one, acme.key.secret)
         await until(lambda: negated(key_works(two, acme.key.secret)))
         async with database.write() as connection:
             await registry.revoke_token(connection, acme.organization.id, acme.token.id)
         assert await outcome(two, acme.token.secret) == 200, "it remembers"
-        one.forget_bearers(acme.organization.id)
+        one.invalidate_bearers(acme.organization.id)
         assert await outcome(one, acme.token.secret) == 401
 
         async def is_out() -> bool:
@@ -122,7 +122,7 @@ async def test_what_is_heard_is_asked_for_again_and_no_more(
     key_hash = hash_secret(acme.key.secret)
     grant = await bearer.authenticate(f"Bearer {acme.token.secret}")
     await bearer.authorize(grant, "acme", "web", ["projects:read"])
-    bearer._sessions._keep("ses", bearer._grants._known[hash_secret(acme.token.secret)])
+    bearer._sessions._store("ses", bearer._tokens._known[hash_secret(acme.token.secret)])
     await keys.check(legacy_key=acme.key.secret)
     for name, value in (
         ("ORG", acme.organization.id),
@@ -131,11 +131,11 @@ async def test_what_is_heard_is_asked_for_again_and_no_more(
         ("HASH", key_hash.hex()),
     ):
         message = message.replace(name, value)
-    _Hearing(bearer, keys).heard(message)
+    _InvalidationListener(bearer, keys).on_message(message)
     fresh = {
-        "token": bearer._grants.recall(hash_secret(acme.token.secret)),
-        "session": bearer._sessions.recall("ses"),
-        "project": bearer._projects.recall((acme.organization.id, "web")),
-        "key": keys._cache.recall(key_hash),
+        "token": bearer._tokens.peek(hash_secret(acme.token.secret)),
+        "session": bearer._sessions.peek("ses"),
+        "project": bearer._projects.peek((acme.organization.id, "web")),
+        "key": keys._cache.peek(key_hash),
     }
     assert {name for name, value in fresh.items() if value is None} == forgotten

@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from chassis.errors import BadRequest, Forbidden, RateLimited, ServiceUnavailable, Unauthorized
 from chassis.identity import registry, telemetry_keys
-from chassis.identity.cache import CacheMetrics, Limits
+from chassis.identity.cache import CacheLimits, CacheMetrics
 from chassis.identity.minting import new_project_key
 from chassis.identity.model import ProjectIdentity
 from chassis.identity.project_keys import FRESH_S, STALE_S, ProjectKeyGuard
@@ -209,7 +209,7 @@ async def test_a_key_ended_here_stops_at_once_and_a_switched_on_one_works_at_onc
         async with database.write() as connection:
             key_hash = await telemetry_keys.enable_project_key(connection, acme.project.id, acme.key.key.id, enabled)
         assert key_hash == hash_secret(acme.key.secret)
-        keys.forget(key_hash)
+        keys.invalidate(key_hash)
         if enabled:
             assert (await keys.check(legacy_key=acme.key.secret)).org_slug == "acme"
         else:
@@ -222,7 +222,7 @@ async def test_a_look_up_overtaken_by_a_change_is_not_remembered(
 ) -> None:
     under_way = asyncio.ensure_future(keys.check(legacy_key=acme.key.secret))
     await asyncio.sleep(0)
-    keys.forget(hash_secret(acme.key.secret))
+    keys.invalidate(hash_secret(acme.key.secret))
     await under_way
     await keys.check(legacy_key=acme.key.secret)
     assert count(metrics, "fetched") == 2
@@ -233,14 +233,14 @@ async def test_a_key_whose_project_was_changed_is_looked_up_and_works_on_without
 ) -> None:
     for tenant in (acme, globex):
         await keys.check(legacy_key=tenant.key.secret)
-    keys.forget_project(acme.project.id)
+    keys.invalidate_project(acme.project.id)
     for tenant in (acme, globex):
         await keys.check(legacy_key=tenant.key.secret)
     assert (count(metrics, "fetched"), count(metrics, "hit")) == (3, 1)
     await database.close()
-    keys.forget_all()
+    keys.invalidate_all()
     for tenant in (acme, globex):
-        await keys.check(legacy_key=tenant.key.secret, admit=refused)
+        await keys.check(legacy_key=tenant.key.secret, before_lookup=refused)
 
 
 async def refused() -> None:
@@ -320,7 +320,7 @@ async def test_made_up_keys_are_remembered_within_bounds_and_push_out_no_real_on
     database: Database, acme: Tenant, metrics: CollectorRegistry, clock: Clock
 ) -> None:
     guard = ProjectKeyGuard(
-        database, CacheMetrics(metrics), limits=Limits(5.0, STALE_S, max_known=3, max_unknown=4), clock=clock
+        database, CacheMetrics(metrics), limits=CacheLimits(5.0, STALE_S, max_known=3, max_unknown=4), clock=clock
     )
     await guard.check(legacy_key=acme.key.secret)
     made_up = [new_project_key() for _ in range(20)]
@@ -392,10 +392,12 @@ async def test_only_a_key_that_nobody_knows_asks_to_be_looked_up(
 
     await keys.check(legacy_key=acme.key.secret)
     clock.seconds += FRESH_S
-    assert (await keys.check(legacy_key=acme.key.secret, admit=refuse)).org_slug == "acme", "known, though not fresh"
+    assert (await keys.check(legacy_key=acme.key.secret, before_lookup=refuse)).org_slug == "acme", (
+        "known, though not fresh"
+    )
     for secret in (globex.key.secret, new_project_key()):
         with pytest.raises(RateLimited):
-            await keys.check(legacy_key=secret, admit=refuse)
+            await keys.check(legacy_key=secret, before_lookup=refuse)
 
 
 async def test_a_good_key_is_told_of_before_its_project_is_compared(keys: ProjectKeyGuard, acme: Tenant) -> None:
@@ -403,6 +405,6 @@ async def test_a_good_key_is_told_of_before_its_project_is_compared(keys: Projec
         raise RateLimited(found.key_id, 1)
 
     with pytest.raises(RateLimited, match=acme.key.key.id):
-        await keys.check(legacy_key=acme.key.secret, project_id="1", found=over_its_rate)
+        await keys.check(legacy_key=acme.key.secret, project_id="1", on_authenticated=over_its_rate)
     with pytest.raises(Unauthorized):
-        await keys.check(legacy_key=new_project_key(), project_id="1", found=over_its_rate)
+        await keys.check(legacy_key=new_project_key(), project_id="1", on_authenticated=over_its_rate)

@@ -44,15 +44,15 @@ async def test_what_is_no_quota_and_no_rate_is_refused(database: Database, acme:
 async def test_keys_with_a_rate_of_their_own_are_listed(database: Database, acme: Tenant, globex: Tenant) -> None:
     org, key = acme.organization.id, acme.key.key.id
     async with database.write() as connection:
-        assert await telemetry_keys.list_rated_keys(connection, org, 10) == []
+        assert await telemetry_keys.list_keys_with_rate(connection, org, 10) == []
         assert await telemetry_keys.set_key_rate(connection, globex.organization.id, key, 5) is None, (
             "of another organization"
         )
         for rate in (5, 0):
             await telemetry_keys.set_key_rate(connection, org, key, rate)
-            assert [one.rate for one in await telemetry_keys.list_rated_keys(connection, org, 10)] == [rate]
+            assert [one.rate for one in await telemetry_keys.list_keys_with_rate(connection, org, 10)] == [rate]
         await telemetry_keys.set_key_rate(connection, org, key, None)
-        assert await telemetry_keys.list_rated_keys(connection, org, 10) == []
+        assert await telemetry_keys.list_keys_with_rate(connection, org, 10) == []
 
 
 @pytest.mark.both_stores
@@ -61,8 +61,8 @@ async def test_usage_is_added_up_by_organization_and_month(database: Database, a
     async with database.write() as connection:
         assert [await usage.add_usage(connection, MONTH, org, items) for items in (3, 0, 10**12)] == [3, 3, 3 + 10**12]
         assert await usage.add_usage(connection, "2026-12", org, 1) == 1
-        assert await usage.raise_usage(connection, MONTH, other, 8) == 8
-        assert [await usage.raise_usage(connection, MONTH, other, items) for items in (7, 9)] == [8, 9]
+        assert await usage.set_usage_at_least(connection, MONTH, other, 8) == 8
+        assert [await usage.set_usage_at_least(connection, MONTH, other, items) for items in (7, 9)] == [8, 9]
     async with database.read() as connection:
         assert await usage.read_usage(connection, MONTH, [org, other, "org_none"]) == {org: 3 + 10**12, other: 9}
         assert await usage.read_usage(connection, "2026-10", [org]) == {}
@@ -84,7 +84,7 @@ async def test_of_many_one_is_told_to_count_and_again_when_that_is_long_ago(data
 
     async def claim(later: timedelta) -> bool:
         async with database.write() as connection:
-            return await usage.claim_count(connection, MONTH, acme.organization.id, now + later, QUARTER)
+            return await usage.claim_recount(connection, MONTH, acme.organization.id, now + later, QUARTER)
 
     assert sorted(await asyncio.gather(*(claim(timedelta()) for _ in range(5)))) == [False] * 4 + [True]
     assert [await claim(QUARTER * part) for part in (0.99, 1, 1.99, 2)] == [False, True, False, True]
@@ -131,7 +131,7 @@ def test_a_store_of_the_first_schema_is_brought_up_with_its_rows(database_url: s
 
 
 def migrate_to_the_first(url: str) -> None:
-    with migrations._connection(url) as connection:
+    with migrations._connect(url) as connection:
         config = migrations._config()
         config.attributes["connection"] = connection
         command.upgrade(config, "0001")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from chassis.access import Guards, bearer, project_key, public, visitor
+from chassis.access import Guards, anonymous, bearer, project_key, public
 from chassis.body import read_body
 from chassis.errors import (
     ApiError,
@@ -20,7 +20,7 @@ from chassis.errors import (
     Unauthorized,
     UnsupportedMediaType,
 )
-from chassis.identity.model import Grant, ProjectIdentity, Reach
+from chassis.identity.model import AuthenticatedCredential, AuthorizationContext, ProjectIdentity
 from chassis.limits.gcra import SECOND_NS
 from chassis.limits.limiter import LimitClass
 from chassis.limits.local import LocalLimiter
@@ -42,7 +42,7 @@ class Guard:
         self.authenticated = 0
         self.together: asyncio.Barrier | None = None
 
-    async def authenticate(self, authorization: str | None) -> Grant:
+    async def authenticate(self, authorization: str | None) -> AuthenticatedCredential:
         self.authenticated += 1
         if self.together is not None:
             await self.together.wait()
@@ -52,14 +52,18 @@ class Guard:
         if org not in ("acme", "globex"):
             raise Unauthorized
         scopes = frozenset[Scope]() if principal == "blind" else frozenset({Scope.EXPLORE_READ})
-        return Grant("t", principal, org, org, Role.MEMBER, scopes)
+        return AuthenticatedCredential("t", principal, org, org, Role.MEMBER, scopes)
 
-    async def authorize(self, grant: Grant, org_slug: str, project_slug: str | None, scopes: Collection[str]) -> Reach:
+    async def authorize(
+        self, grant: AuthenticatedCredential, org_slug: str, project_slug: str | None, scopes: Collection[str]
+    ) -> AuthorizationContext:
         if grant.org_slug != org_slug:
             raise NotFound
         if grant.scopes.isdisjoint(scopes):
             raise Forbidden
-        return Reach(grant.principal_id, "t", grant.org_id, org_slug, Role.MEMBER, grant.scopes, None, project_slug)
+        return AuthorizationContext(
+            grant.principal_id, "t", grant.org_id, org_slug, Role.MEMBER, grant.scopes, None, project_slug
+        )
 
 
 class Keys:
@@ -74,15 +78,15 @@ class Keys:
         *,
         legacy_auth: str | None,
         project_id: str | None,
-        admit: Callable[[], Awaitable[None]],
-        found: Callable[[ProjectIdentity], Awaitable[None]],
+        before_lookup: Callable[[], Awaitable[None]],
+        on_authenticated: Callable[[ProjectIdentity], Awaitable[None]],
         **_elsewhere: str | None,
     ) -> ProjectIdentity:
         key = (legacy_auth or "").removeprefix("Legacy legacy_key=")
         if not key:
             raise Unauthorized("A project key is required.")
         if key not in self.used:
-            await admit()
+            await before_lookup()
             self.looked_up += 1
         if key == "away":
             raise ServiceUnavailable("The credential cannot be checked now.")
@@ -91,7 +95,7 @@ class Keys:
         self.used.add(key)
         name, _, rate = key.partition("/")
         identity = ProjectIdentity(7, "shop", "o1", "acme", name, rate=int(rate) if rate else None)
-        await found(identity)
+        await on_authenticated(identity)
         if project_id == "8":
             raise Forbidden
         return identity
@@ -129,7 +133,7 @@ ROUTES = [
     Route("GET", "/orgs/{orgSlug}/503", refusing(ServiceUnavailable("later")), READ),
     Route("GET", "/open", ok, public()),
     Route("POST", "/orgs/{orgSlug}/questions", ok, READ, limit=LimitClass.APPROVAL),
-    Route("POST", "/auth/session", sized, visitor()),
+    Route("POST", "/auth/session", sized, anonymous()),
     Route("POST", "/v1/x", sized, project_key()),
     Route("POST", "/v1/503", refusing(ServiceUnavailable("later")), project_key()),
 ]

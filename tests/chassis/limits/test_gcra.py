@@ -43,7 +43,7 @@ def test_it_is_a_bucket_of_tokens(rule: Rule, waits: list[Fraction]) -> None:
     for wait in times(rule, waits):
         now += wait
         tokens.wait(wait)
-        before = gcra.look(full_at, now, rule)
+        before = gcra.peek(full_at, now, rule)
         level = gcra.take(full_at, now, rule)
         assert (level.wait_ns == 0) is (before.wait_ns == 0) is tokens.take()
         assert level.remaining == int(tokens.held)
@@ -74,7 +74,7 @@ def test_after_the_wait_it_names_a_request_passes_and_not_before(rule: Rule, wai
         if refused_for:
             assert gcra.take(full_at, now + refused_for - 1, rule).wait_ns == 1
             assert gcra.take(full_at, now + refused_for, rule).wait_ns == 0
-        assert gcra.look(full_at, full_at, rule) == (full_at, rule.burst, 0)
+        assert gcra.peek(full_at, full_at, rule) == (full_at, rule.burst, 0)
 
 
 def test_a_refused_request_costs_nothing() -> None:

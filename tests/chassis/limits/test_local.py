@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chassis.limits.gcra import SECOND_NS, Rule
-from chassis.limits.limiter import Bucket, LimitClass, Verdict
+from chassis.limits.limiter import Bucket, LimitClass, LimitResult
 from chassis.limits.local import LocalLimiter
 
 EPOCH = 1_800_000_000
@@ -40,14 +40,16 @@ def limiter(time: Time) -> LocalLimiter:
 
 
 async def test_a_verdict_tells_burst_rest_and_when_it_is_full(limiter: LocalLimiter, time: Time) -> None:
-    assert await limiter.look(MINE, RULE) == Verdict(3, 3, EPOCH, 0)
-    assert await limiter.take(MINE, RULE) == Verdict(3, 2, EPOCH + 1, 0)
+    assert await limiter.peek(MINE, RULE) == LimitResult(3, 3, EPOCH, 0)
+    assert await limiter.take(MINE, RULE) == LimitResult(3, 2, EPOCH + 1, 0)
     time.ns = SECOND_NS // 2
-    assert await limiter.take(MINE, RULE) == Verdict(3, 1, EPOCH + 2, 0)
-    assert await limiter.take(MINE, RULE) == Verdict(3, 0, EPOCH + 3, 0)
-    assert await limiter.look(MINE, RULE) == await limiter.take(MINE, RULE) == Verdict(3, 0, EPOCH + 3, SECOND_NS // 2)
+    assert await limiter.take(MINE, RULE) == LimitResult(3, 1, EPOCH + 2, 0)
+    assert await limiter.take(MINE, RULE) == LimitResult(3, 0, EPOCH + 3, 0)
+    assert (
+        await limiter.peek(MINE, RULE) == await limiter.take(MINE, RULE) == LimitResult(3, 0, EPOCH + 3, SECOND_NS // 2)
+    )
     time.ns = SECOND_NS
-    assert await limiter.take(MINE, RULE) == Verdict(3, 0, EPOCH + 4, 0)
+    assert await limiter.take(MINE, RULE) == LimitResult(3, 0, EPOCH + 4, 0)
 
 
 @pytest.mark.parametrize("turned_s", [-86_400, 86_400])
@@ -55,7 +57,7 @@ async def test_a_turned_clock_neither_locks_out_nor_lets_in(limiter: LocalLimite
     for _ in range(3):
         await limiter.take(MINE, RULE)
     time.turned_ns = turned_s * SECOND_NS
-    assert await limiter.take(MINE, RULE) == Verdict(3, 0, EPOCH + turned_s + 3, SECOND_NS)
+    assert await limiter.take(MINE, RULE) == LimitResult(3, 0, EPOCH + turned_s + 3, SECOND_NS)
 
 
 @given(st.lists(st.integers(0, 3 * SECOND_NS), max_size=40))
@@ -70,13 +72,13 @@ async def test_what_a_verdict_promises_holds(waits: list[int]) -> None:
         later = Time(time.ns + left)
         again = LocalLimiter(monotonic=later.monotonic, clock=later.wall)
         again._full_at = limiter._full_at
-        assert (await again.look(MINE, RULE)).remaining == verdict.limit == RULE.burst
+        assert (await again.peek(MINE, RULE)).remaining == verdict.limit == RULE.burst
         assert (verdict.remaining == 0) or verdict.retry_after == 0
         later.ns = time.ns + verdict.retry_after * SECOND_NS
         if verdict.retry_after:
-            assert (await again.look(MINE, RULE)).retry_after == 0
+            assert (await again.peek(MINE, RULE)).retry_after == 0
             later.ns -= SECOND_NS
-            assert (await again.look(MINE, RULE)).retry_after > 0
+            assert (await again.peek(MINE, RULE)).retry_after > 0
 
 
 async def test_buckets_are_apart_by_class_and_holder(limiter: LocalLimiter) -> None:
@@ -92,14 +94,14 @@ async def test_a_stranger_cannot_grow_its_memory_nor_push_out_others(limiter: Lo
         await limiter.take(MINE, RULE)
     for address in range(1_000):
         await limiter.take(Bucket(LimitClass.FAILED_BEARER, str(address)), RULE)
-    assert limiter.held == 4 + 1
+    assert limiter.bucket_count == 4 + 1
     assert (await limiter.take(MINE, RULE)).retry_after
 
 
 async def test_looking_keeps_nothing(limiter: LocalLimiter) -> None:
     for address in range(10):
-        await limiter.look(Bucket(LimitClass.FAILED_BEARER, str(address)), RULE)
-    assert limiter.held == 0
+        await limiter.peek(Bucket(LimitClass.FAILED_BEARER, str(address)), RULE)
+    assert limiter.bucket_count == 0
 
 
 async def test_over_the_bound_the_bucket_longest_unused_goes(limiter: LocalLimiter) -> None:
@@ -107,7 +109,7 @@ async def test_over_the_bound_the_bucket_longest_unused_goes(limiter: LocalLimit
         await limiter.take(Bucket(LimitClass.API, holder), RULE)
     await limiter.take(Bucket(LimitClass.API, "a"), RULE)
     await limiter.take(Bucket(LimitClass.API, "e"), RULE)
-    assert [(await limiter.look(Bucket(LimitClass.API, holder), RULE)).remaining for holder in "abcde"] == [
+    assert [(await limiter.peek(Bucket(LimitClass.API, holder), RULE)).remaining for holder in "abcde"] == [
         1,
         3,
         2,
@@ -121,4 +123,4 @@ async def test_full_buckets_are_dropped(limiter: LocalLimiter, time: Time) -> No
         await limiter.take(Bucket(LimitClass.API, holder), RULE)
     time.ns = SECOND_NS
     await limiter.take(MINE, RULE)
-    assert limiter.held == 1
+    assert limiter.bucket_count == 1

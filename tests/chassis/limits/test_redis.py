@@ -14,9 +14,9 @@ from prometheus_client import CollectorRegistry
 from chassis.errors import ServiceUnavailable
 from chassis.limits import redis as shared
 from chassis.limits.gcra import SECOND_NS, Rule
-from chassis.limits.limiter import WHEN_AWAY, Bucket, LimitClass, Verdict, WhenAway
+from chassis.limits.limiter import UNAVAILABLE_POLICIES, Bucket, LimitClass, LimitResult, UnavailablePolicy
 from chassis.limits.local import LocalLimiter
-from chassis.limits.redis import HOLD_NS, TAKE, RedisLimiter
+from chassis.limits.redis import LEASE_NS, TAKE_SCRIPT, RedisLimiter
 from chassis.redis import Redis, Script, open_redis
 from tests.redis_server import RedisServer, slow
 
@@ -24,7 +24,7 @@ EPOCH = 1_800_000_000
 MICROSECOND = 1_000
 # The same script by a clock that tests turn: microseconds in a key.
 TURNED = Script(
-    TAKE.text.replace(
+    TAKE_SCRIPT.text.replace(
         "redis.call('TIME')", "{math.floor(redis.call('GET', 'now') / 1000000), redis.call('GET', 'now') % 1000000}"
     )
 )
@@ -84,7 +84,7 @@ def process(redis: Any, time: Time, registry: CollectorRegistry | None = None, *
 
 RULES = st.builds(Rule, st.integers(1, 10_000), st.sampled_from([1, 60, 3_600]), st.integers(1, 12))
 STEPS = st.lists(
-    st.tuples(st.fractions(0, 3, max_denominator=4) | st.just(Fraction(0)), st.sampled_from(["take", "look"])),
+    st.tuples(st.fractions(0, 3, max_denominator=4) | st.just(Fraction(0)), st.sampled_from(["take", "peek"])),
     max_size=25,
 )
 
@@ -147,7 +147,7 @@ async def test_buckets_are_shared_and_apart_by_class_and_holder(connect: Connect
     first, second = [process(await connect(redis_server.url), Time(), script=TURNED) for _ in range(2)]
     assert [(await one.take(MINE, RULE)).remaining for one in (first, second, first)] == [2, 1, 0]
     assert (await second.take(MINE, RULE)).retry_after == 1
-    assert (await second.look(MINE, RULE)).retry_after == 1
+    assert (await second.peek(MINE, RULE)).retry_after == 1
     for other in (Bucket(LimitClass.ANALYSIS, "mine"), Bucket(LimitClass.API, "yours")):
         assert (await second.take(other, RULE)).remaining == 2
 
@@ -166,8 +166,8 @@ async def test_who_was_refused_is_refused_from_memory_until_then(connect: Connec
     for _ in range(3):
         await limiter.take(MINE, RULE)
     for _ in range(100):
-        assert await limiter.take(MINE, RULE) == Verdict(3, 0, EPOCH + 3, SECOND_NS)
-        assert await limiter.look(MINE, RULE) == Verdict(3, 0, EPOCH + 3, SECOND_NS)
+        assert await limiter.take(MINE, RULE) == LimitResult(3, 0, EPOCH + 3, SECOND_NS)
+        assert await limiter.peek(MINE, RULE) == LimitResult(3, 0, EPOCH + 3, SECOND_NS)
     assert redis.asked == 4
     time.ns = SECOND_NS - 1
     assert (await limiter.take(MINE, RULE)).retry_after == 1
@@ -187,10 +187,10 @@ async def test_what_it_remembers_is_bounded(
         for _ in range(2):
             await limiter.take(Bucket(LimitClass.FAILED_KEY, str(address)), rule)
         await limiter.take(Bucket(LimitClass.OTLP, str(address)), FAST)
-    assert limiter.held == 2 * 5
+    assert limiter.bucket_count == 2 * 5
     time.ns = 10 * 60 * SECOND_NS
     await limiter.take(Bucket(LimitClass.OTLP, "20"), FAST)
-    assert limiter.held == 5 + 1, "what says nothing any more is dropped"
+    assert limiter.bucket_count == 5 + 1, "what says nothing any more is dropped"
 
 
 async def test_permits_are_taken_in_bulk_as_they_are_used(connect: Connect, redis_server: RedisServer) -> None:
@@ -200,14 +200,14 @@ async def test_permits_are_taken_in_bulk_as_they_are_used(connect: Connect, redi
     for _ in range(1_023):
         assert not (await limiter.take(MY_KEY, FAST)).retry_after
     assert redis.asked == 11, "1, 2, 4, ... up to what comes back in a tenth of a second"
-    time.ns = HOLD_NS
+    time.ns = LEASE_NS
     for _ in range(40):
         for _ in range(3):
             assert not (await limiter.take(MY_KEY, FAST)).retry_after
-        time.ns += HOLD_NS
-        redis_server.ask("INCRBY", "now", HOLD_NS // MICROSECOND)
+        time.ns += LEASE_NS
+        redis_server.ask("INCRBY", "now", LEASE_NS // MICROSECOND)
     spent = 1_023 + 40 * 3
-    left = (await process(redis, time, script=TURNED).look(MY_KEY, FAST)).remaining
+    left = (await process(redis, time, script=TURNED).peek(MY_KEY, FAST)).remaining
     assert left >= min(10_000, 10_000 - spent + 41 * 500) - 8, "one that needs few takes few"
 
 
@@ -253,7 +253,7 @@ def test_all_processes_together_keep_to_the_rule_and_its_bound(
     asyncio.run(run())
     for first, start in enumerate(passed):
         for last, end in enumerate(passed[first:], first):
-            in_time = Fraction((end - start + HOLD_NS) * rule.requests, SECOND_NS)
+            in_time = Fraction((end - start + LEASE_NS) * rule.requests, SECOND_NS)
             assert last - first + 1 <= rule.burst + in_time
 
 
@@ -288,7 +288,7 @@ async def test_without_redis_each_process_counts_for_itself_and_says_so(
     own_redis.stop()
     verdicts = [await limiter.take(MINE, RULE) for _ in range(5)]
     assert [verdict.retry_after for verdict in verdicts] == [0, 0, 0, 1, 1]
-    assert (await limiter.look(MINE, RULE)).retry_after == 1
+    assert (await limiter.peek(MINE, RULE)).retry_after == 1
     assert (await other.take(MINE, RULE)).remaining == 2
     assert (await limiter.take(MY_KEY, FAST)).limit == FAST.burst
     counted = {limit: registry.get_sample_value("sluice_rate_limit_local_decisions_total", {"limit": limit}) or 0.0
@@ -296,7 +296,7 @@ async def test_without_redis_each_process_counts_for_itself_and_says_so(
     assert counted == {"api": 6.0, "otlp": 1.0}
     own_redis.start()
     async with asyncio.timeout(20):
-        while not redis.up:
+        while not redis.is_up:
             await asyncio.sleep(0.01)
     assert (await limiter.take(MINE, RULE)).remaining == 2, "it has forgotten, and counts again"
     assert own_redis.ask("KEYS", "sluice:limit:*") == ["sluice:limit:api:mine"]
@@ -321,20 +321,20 @@ async def test_one_that_is_slow_holds_nobody_up(connect: Connect, own_redis: Red
         async with asyncio.timeout(10):
             verdicts = await asyncio.gather(*(limiter.take(MY_KEY, FAST) for _ in range(1_000)))
         assert [verdict.retry_after for verdict in verdicts] == [0] * 1_000
-        assert not redis.up
+        assert not redis.is_up
 
 
 async def test_a_class_may_rather_refuse_than_count_alone(connect: Connect, own_redis: RedisServer) -> None:
-    closed = {**WHEN_AWAY, LimitClass.FAILED_BEARER: WhenAway.REFUSE}
-    limiter = process(await connect(own_redis.url), Time(), when_away=closed)
+    closed = {**UNAVAILABLE_POLICIES, LimitClass.FAILED_BEARER: UnavailablePolicy.REJECT}
+    limiter = process(await connect(own_redis.url), Time(), unavailable_policies=closed)
     bucket = Bucket(LimitClass.FAILED_BEARER, "203.0.113.5")
     assert (await limiter.take(bucket, RULE)).remaining == 2
     own_redis.stop()
-    for ask in (limiter.take, limiter.look, limiter.take):
+    for ask in (limiter.take, limiter.peek, limiter.take):
         with pytest.raises(ServiceUnavailable):
             await ask(bucket, RULE)
     assert (await limiter.take(MINE, RULE)).remaining == 2
 
 
 def test_every_class_says_what_holds_without_redis() -> None:
-    assert set(WHEN_AWAY) == set(LimitClass)
+    assert set(UNAVAILABLE_POLICIES) == set(LimitClass)

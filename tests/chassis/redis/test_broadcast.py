@@ -47,8 +47,8 @@ async def test_all_others_hear_what_one_tells(redis_server: RedisServer) -> None
     async with AsyncExitStack() as stack:
         one, two, three = [await stack.enter_async_context(listener(redis_server.url)) for _ in range(3)]
         await until(lambda: all(each.missed for each in (one, two, three)))
-        one.broadcast.tell("bearers")
-        two.broadcast.tell("key 00ff")
+        one.broadcast.publish("bearers")
+        two.broadcast.publish("key 00ff")
         await until(lambda: (len(one.heard), len(two.heard), len(three.heard)) == (1, 1, 2))
         assert (one.heard, two.heard, sorted(three.heard)) == (["key 00ff"], ["bearers"], ["bearers", "key 00ff"])
 
@@ -58,16 +58,16 @@ async def test_a_redis_that_was_away_is_heard_again(tmp_path: Path) -> None:
         async with listener(server.url) as one, listener(server.url) as two:
             await until(lambda: bool(one.missed and two.missed))
             server.stop()
-            one.broadcast.tell("lost")
+            one.broadcast.publish("lost")
             server.start()
             await until(lambda: len(two.missed) >= 2)
-            await until(lambda: one.broadcast._redis.up)
-            one.broadcast.tell("heard")
+            await until(lambda: one.broadcast._redis.is_up)
+            one.broadcast.publish("heard")
             await until(lambda: two.heard == ["heard"])
 
 
 async def test_one_that_says_nothing_is_tried_out_and_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "QUIET_S", 0.2)
+    monkeypatch.setattr(client, "SUBSCRIPTION_PING_S", 0.2)
     with running(tmp_path) as server:
         async with listener(server.url) as one:
             await until(lambda: len(one.missed) == 1)
@@ -83,6 +83,6 @@ async def test_without_redis_telling_is_nothing(tmp_path: Path) -> None:
     with running(tmp_path) as server:
         url = server.url
     async with listener(url) as one:
-        one.broadcast.tell("x")
+        one.broadcast.publish("x")
         await asyncio.sleep(0.05)
         assert (one.heard, one.missed) == ([], [])

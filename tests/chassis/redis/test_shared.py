@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from chassis.errors import StartupError
-from chassis.redis import Redis, RedisAway, Script, open_redis, shared
-from chassis.redis.shared import shown
+from chassis.redis import Redis, RedisUnavailable, Script, open_redis, shared
+from chassis.redis.shared import redacted_url
 from tests.redis_server import PASSWORD, RedisServer, slow
 
 DEADLINE_S = 20.0  # for anything that must happen; never a measure of speed
@@ -52,7 +52,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def test_a_script_is_run_whether_redis_knows_it_or_not(connect: Connect, redis_server: RedisServer) -> None:
     redis = await connect(redis_server.url)
-    assert redis.up
+    assert redis.is_up
     assert [await redis.run(ADD, ("k",), (2,)) for _ in range(2)] == [2, 4]
     redis_server.ask("SCRIPT", "FLUSH")
     assert await redis.run(ADD, ("k",), (3,)) == 7
@@ -70,13 +70,13 @@ async def test_one_that_is_not_there_is_no_reason_not_to_start_and_is_found_when
     own_redis.stop()
     with capture_logs() as lines:
         redis = await connect(own_redis.url)
-        with pytest.raises(RedisAway):
+        with pytest.raises(RedisUnavailable):
             await redis.run(ADD, ("k",), (1,))
-        with pytest.raises(RedisAway):
+        with pytest.raises(RedisUnavailable):
             await redis.probe()
         await until(lambda: bool(lines))
         own_redis.start()
-        await until(lambda: redis.up and len(lines) == 2)
+        await until(lambda: redis.is_up and len(lines) == 2)
         assert await redis.run(ADD, ("k",), (1,)) == 1
         await redis.probe()
     assert [line["event"] for line in lines] == ["redis is away", "redis is back"]
@@ -91,11 +91,11 @@ async def test_an_outage_is_said_once_and_costs_those_alone_who_find_out(
     with capture_logs() as lines:
         own_redis.stop()
         for _ in range(100):
-            with pytest.raises(RedisAway):
+            with pytest.raises(RedisUnavailable):
                 await redis.run(ADD, ("k",), (1,))
         await until(lambda: bool(lines))
         own_redis.start()
-        await until(lambda: redis.up and len(lines) == 2)
+        await until(lambda: redis.is_up and len(lines) == 2)
     assert [line["event"] for line in lines] == ["redis is away", "redis is back"]
     assert failures(metrics, "connection") == 1
     assert metrics.get_sample_value("sluice_redis_up") == 1.0
@@ -118,16 +118,16 @@ async def test_one_that_answers_late_is_done_without_until_it_answers_in_time(
                 way.delay_s = 0.5
             else:
                 own_redis.pause()
-            with pytest.raises(RedisAway):
+            with pytest.raises(RedisUnavailable):
                 await redis.run(ADD, ("k",), (1,))
-            assert not redis.up
-            with pytest.raises(RedisAway):
+            assert not redis.is_up
+            with pytest.raises(RedisUnavailable):
                 await redis.run(ADD, ("k",), (1,))
             assert failures(metrics, "timeout") == 1, "the second was not tried"
             await until(lambda: bool(lines))
             way.delay_s = 0.0
             own_redis.resume()
-            await until(lambda: redis.up and len(lines) == 2)
+            await until(lambda: redis.is_up and len(lines) == 2)
         assert await redis.run(ADD, ("other",), (1,)) == 1
     assert [line["event"] for line in lines] == ["redis is away", "redis is back"]
 
@@ -151,7 +151,7 @@ async def test_a_busy_process_does_not_take_redis_for_slow(
         await redis.inspect()
     finally:
         working[0].cancel()
-    assert (redis.up, failures(metrics, "timeout")) == (True, 0)
+    assert (redis.is_up, failures(metrics, "timeout")) == (True, 0)
 
 
 async def test_a_restart_between_two_calls_is_an_outage_of_one_call(connect: Connect, own_redis: RedisServer) -> None:
@@ -164,7 +164,7 @@ async def test_a_restart_between_two_calls_is_an_outage_of_one_call(connect: Con
         while True:
             try:
                 return await redis.run(ADD, ("k",), (1,))
-            except RedisAway:
+            except RedisUnavailable:
                 await asyncio.sleep(0.005)
 
     async with asyncio.timeout(DEADLINE_S):
@@ -186,10 +186,10 @@ async def test_one_that_answers_and_takes_nothing_is_away(
     redis = await connect(own_redis.url)
     own_redis.ask(*command)
     with capture_logs() as lines:
-        with pytest.raises(RedisAway):
+        with pytest.raises(RedisUnavailable):
             await redis.run(ADD, ("k",), (1,))
         await until(lambda: "redis is away" in [line["event"] for line in lines])
-    assert not redis.up
+    assert not redis.is_up
     assert [line["event"] for line in lines] == ["redis refuses", "redis is away"]
     assert reason in lines[0]["reason"]
 
@@ -199,9 +199,9 @@ async def test_a_key_that_is_somebody_elses_is_no_outage(connect: Connect, redis
     redis_server.ask("RPUSH", "k", "theirs")
     with capture_logs() as lines:
         for _ in range(3):
-            with pytest.raises(RedisAway):
+            with pytest.raises(RedisUnavailable):
                 await redis.run(ADD, ("k",), (1,))
-            await until(lambda: redis.up)
+            await until(lambda: redis.is_up)
         assert await redis.run(ADD, ("mine",), (1,)) == 1
     assert [line["event"] for line in lines] == ["redis refuses"], "said once"
 
@@ -210,7 +210,7 @@ async def test_a_wrong_password_is_said_and_not_shown(connect: Connect, redis_se
     with capture_logs() as lines:
         redis = await connect(redis_server.url_at(redis_server.port, "wr:o@ng"))
         await until(lambda: bool(lines))
-    assert not redis.up
+    assert not redis.is_up
     assert lines[0]["event"] == "redis is away"
     assert "invalid" in lines[0]["reason"]
     assert "wr:o@ng" not in str(lines)
@@ -246,5 +246,5 @@ def test_a_url_that_will_not_do_is_one_sentence_that_shows_none_of_it(url: str) 
     ],
 )
 def test_an_address_is_shown_without_credentials(url: str, text: str) -> None:
-    assert shown(url) == text
+    assert redacted_url(url) == text
     assert open_redis(url, 1.0).address == text

@@ -6,18 +6,18 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from chassis.cursor import CursorSigner
-from chassis.identity.checks import Checks
+from chassis.identity.checks import AuthGuards
 from chassis.relational import Database
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from chassis.web import build_app
 from control.approvals.requests import ApprovalRequests
-from control.approvals.telling import Links
+from control.approvals.telling import LinkBuilder
 from control.audit.events import Audit
-from control.desk import Desk
+from control.desk import HandlerContext
 from control.policies.policies import Policies
 from tests.chassis.identity.tenants import Clock, new_tenant
-from tests.control.approvals.office import Attempts, Office
+from tests.control.approvals.office import Office, RecordingSender
 
 
 @pytest.fixture
@@ -34,11 +34,11 @@ async def sqlite(migrated_file: Path, tmp_path: Path) -> AsyncIterator[Database]
 async def office(migrated_url: str, tmp_path: Path) -> AsyncIterator[Office]:
     telemetry = Telemetry("control")
     settings = ChassisSettings(data=str(tmp_path), public_url="https://sluice.example.org", approval_rate=0)
-    checks = Checks.over(Database(migrated_url, max_wait_s=10.0), telemetry.registry)
-    clock, attempts, cursors = Clock(), Attempts(), CursorSigner(b"k" * 32)
-    desk = Desk(checks, cursors, 16_384, 5.0)
+    checks = AuthGuards.create(Database(migrated_url, max_wait_s=10.0), telemetry.registry)
+    clock, attempts, cursors = Clock(), RecordingSender(), CursorSigner(b"k" * 32)
+    desk = HandlerContext(checks, cursors, 16_384, 5.0)
     requests = ApprovalRequests(
-        desk, attempts, Links("https://sluice.example.org", "https://ops.example.org"), clock.now
+        desk, attempts, LinkBuilder("https://sluice.example.org", "https://ops.example.org"), clock.now
     )
     policies, audit = Policies(desk), Audit(desk)
     app = build_app(
@@ -46,7 +46,7 @@ async def office(migrated_url: str, tmp_path: Path) -> AsyncIterator[Office]:
         service="control",
         settings=settings,
         telemetry=telemetry,
-        resources=[checks.running],
+        cleanup_contexts=[checks.running],
         guards=checks.guards,
     )
     async with TestClient(TestServer(app), auto_decompress=False) as client:

@@ -9,7 +9,7 @@ from chassis.identity import registry
 from chassis.identity.minting import new_id
 from chassis.relational import Database
 from control.channels.tables import notification_channels
-from control.deliveries.outbox import Delivery, Queued
+from control.deliveries.outbox import DeliveryResult, EnqueueResult
 from proto.identity import PrincipalKind, Role, Scope
 from tests.chassis.identity.tenants import Clock, Tenant
 from tests.control.conftest import Control
@@ -21,14 +21,14 @@ ASKED: Final = {"action": "deploy.production", "targetType": "service", "targetI
 
 
 @dataclass
-class Attempts:
+class RecordingSender:
     """Stands in for what sends: says what it was given, and delivers all that can be."""
 
-    seen: list[Sequence[Queued]] = field(default_factory=list)
+    seen: list[Sequence[EnqueueResult]] = field(default_factory=list)
 
-    async def attempt(self, queued: Sequence[Queued], budget_s: float = 3.0) -> list[Delivery]:  # noqa: ARG002  # it never takes long
+    async def send_now(self, queued: Sequence[EnqueueResult], budget_s: float = 3.0) -> list[DeliveryResult]:  # noqa: ARG002  # it never takes long
         self.seen.append(queued)
-        return [Delivery(one.channel_id, one.kind, one.error is None, one.error) for one in queued]
+        return [DeliveryResult(one.channel_id, one.kind, one.error is None, one.error) for one in queued]
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Office(Control):
     """The service with two tenants in it."""
 
     clock: Clock
-    attempts: Attempts
+    attempts: RecordingSender
 
     def now(self) -> datetime:
         return self.clock.now()

@@ -5,7 +5,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control.approvals.apart import most_apart
+from control.approvals.apart import max_disjoint
 
 circles = st.lists(st.frozensets(st.integers(0, 7).map(str), min_size=1, max_size=4), max_size=9)
 
@@ -19,12 +19,12 @@ def test_it_is_the_most_of_which_no_two_meet(found: list[frozenset[str]]) -> Non
         for some in combinations(every, number)
         if all(one.isdisjoint(other) for one, other in combinations(some, 2))
     )
-    assert most_apart(found) == most
+    assert max_disjoint(found) == most
 
 
 @given(circles, circles)
 def test_a_further_vote_never_takes_one_away(found: list[frozenset[str]], more: list[frozenset[str]]) -> None:
-    assert most_apart(found) <= most_apart([*found, *more])
+    assert max_disjoint(found) <= max_disjoint([*found, *more])
 
 
 def test_as_many_as_there_can_be_are_counted() -> None:
@@ -33,4 +33,4 @@ def test_as_many_as_there_can_be_are_counted() -> None:
     """
     people = [frozenset({f"user{n}"}) for n in range(1_000)]
     ring = [frozenset({f"agent{n}", f"owner{n}", f"owner{(n + 1) % 50}"}) for n in range(50)]
-    assert most_apart([*people, *ring]) == 1_025
+    assert max_disjoint([*people, *ring]) == 1_025

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from chassis.identity.members import retire_worker
-from chassis.identity.model import Reach
+from chassis.identity.members import retire_machine
+from chassis.identity.model import AuthorizationContext
 from chassis.relational import Database
 from control.approvals import ceilings, store
-from control.approvals.asking import Asking, ask
+from control.approvals.asking import Submission, submit
 from control.approvals.bodies import NewRequest
-from control.approvals.expiry import Expiry
+from control.approvals.expiry import ExpiryTask
 from control.approvals.model import Status
-from control.approvals.telling import Links
+from control.approvals.telling import LinkBuilder
 from control.settings import ControlSettings
 from proto.identity import ROLE_SCOPES, PrincipalKind, Role
 from tests.chassis.identity.tenants import new_tenant
@@ -27,17 +27,17 @@ NOW = datetime(2026, 11, 20, tzinfo=UTC)
 async def test_questions_lists_and_expiry_look_at_what_is_wanted_alone(sqlite: Database) -> None:
     acme = await new_tenant(sqlite, "acme")
     org = acme.organization
-    caller = Reach(acme.owner_id, "tok", org.id, org.slug, Role.OWNER, ROLE_SCOPES[Role.OWNER])  # an id
+    caller = AuthorizationContext(acme.owner_id, "tok", org.id, org.slug, Role.OWNER, ROLE_SCOPES[Role.OWNER])  # an id
     plans: dict[str, list[str]] = {}
     with Plans(sqlite, "approval_requests") as found:
         async with sqlite.write() as connection:
             body = NewRequest(action="run.it", target_type="x", target_id="y")
-            await ask(connection, Asking(caller, body, Links().of("acme"), "r", NOW))
+            await submit(connection, Submission(caller, body, LinkBuilder().for_org("acme"), "r", NOW))
             plans["ask"], found.seen = found.seen, []
             for status in (None, *Status):
                 await store.list_requests(connection, org.id, status, NOW, 50)
                 plans[str(status)], found.seen = found.seen, []
-        await Expiry(sqlite, Links(), now=lambda: NOW + timedelta(days=2)).round()
+        await ExpiryTask(sqlite, LinkBuilder(), now=lambda: NOW + timedelta(days=2)).poll_once()
         plans["expiry"] = found.seen
     assert plans["ask"][0] == "ix_approval_requests_same (org_id=? AND requester_id=? AND action=? AND target_id=?)"
     assert plans["None"] == ["ix_approval_requests_org_id_id (org_id=?)"]
@@ -50,7 +50,7 @@ async def test_questions_lists_and_expiry_look_at_what_is_wanted_alone(sqlite: D
 
 
 @pytest.mark.parametrize(
-    ("of", "name"), [("a user and all that he owns", "MAX_OPEN_OF_ONE"), ("an organization", "MAX_OPEN")]
+    ("of", "name"), [("a user and all that he owns", "MAX_OPEN_PER_USER"), ("an organization", "MAX_OPEN_PER_ORG")]
 )
 async def test_so_many_may_wait(office: Office, monkeypatch: pytest.MonkeyPatch, of: str, name: str) -> None:
     monkeypatch.setattr(ceilings, name, 3)
@@ -71,7 +71,7 @@ async def test_so_many_may_wait(office: Office, monkeypatch: pytest.MonkeyPatch,
     allowed = await office.call("POST", REQUESTS, ASKED | {"action": "issue.resolve"}, alice.token)
     assert allowed[0] == 200, "nobody is asked"
     others = await office.call("POST", REQUESTS, ASKED | {"targetId": "3"}, bob.token)
-    assert others[0] == (201 if name == "MAX_OPEN_OF_ONE" else 429)
+    assert others[0] == (201 if name == "MAX_OPEN_PER_USER" else 429)
     assert (await office.vote("approve", first, bob))[0] == 200
     await office.ask(alice, targetId="3")
     office.clock.seconds += 24 * 3600
@@ -80,14 +80,14 @@ async def test_so_many_may_wait(office: Office, monkeypatch: pytest.MonkeyPatch,
 
 async def test_what_agents_ask_for_counts_as_their_users(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     """He may make as many as it takes, and so may they; a retired one still counts."""
-    monkeypatch.setattr(ceilings, "MAX_OPEN_OF_ONE", 3)
+    monkeypatch.setattr(ceilings, "MAX_OPEN_PER_USER", 3)
     alice, bob = await office.member(), await office.member()
     agent = await office.machine(alice)
     deep, service = await office.machine(agent), await office.machine(agent, PrincipalKind.SERVICE)
     for number, by in enumerate((alice, agent, deep)):
         await office.ask(by, targetId=str(number))
     async with office.checks.database.write() as connection:
-        await retire_worker(connection, office.acme.organization.id, deep.id, office.now())
+        await retire_machine(connection, office.acme.organization.id, deep.id, office.now())
     for by in (alice, agent, service):
         status, refusal, _ = await office.call("POST", REQUESTS, ASKED | {"targetId": "3"}, by.token)
         assert (status, refusal["error"]["code"]) == (429, "quota_exceeded")

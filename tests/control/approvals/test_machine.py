@@ -29,20 +29,20 @@ from sqlalchemy import delete, select
 
 from chassis.errors import ApiError
 from chassis.identity import registry
-from chassis.identity.model import Reach
+from chassis.identity.model import AuthorizationContext
 from chassis.identity.tables import memberships, principals
 from chassis.relational import Database
 from control.approvals import store, voting
-from control.approvals.asking import Asking, ask
+from control.approvals.asking import Submission, submit
 from control.approvals.bodies import NewRequest
-from control.approvals.expiry import Expiry
-from control.approvals.model import Request, Status
+from control.approvals.expiry import ExpiryTask
+from control.approvals.model import RequestRecord, Status
 from control.approvals.tables import approval_requests, approval_votes
-from control.approvals.telling import Links
-from control.approvals.voting import Ballot
+from control.approvals.telling import LinkBuilder
+from control.approvals.voting import VoteRequest
 from control.audit.record import Actor, record
 from control.audit.tables import audit_events
-from control.audit.verify import stored
+from control.audit.verify import verify_stored
 from control.policies import store as policies
 from control.policies.model import DECIDING_ROLES, Effect, RiskClass
 from proto.identity import ROLE_SCOPES, PrincipalKind, Role
@@ -203,9 +203,9 @@ class Machine(RuleBasedStateMachine):
     def run(self, work: Any) -> Any:
         return self.runner.run(work)
 
-    def reach(self, person: Person, behalf: Person | None) -> Reach:
+    def reach(self, person: Person, behalf: Person | None) -> AuthorizationContext:
         """As the guard would have it at best; what it knows may be old, so votes do not go by it."""
-        return Reach(
+        return AuthorizationContext(
             principal_id=person.id,
             token_id="tok",  # an id
             org_id=self.org.id,
@@ -312,12 +312,12 @@ class Machine(RuleBasedStateMachine):
         body = NewRequest(action="run.it", target_type="x", target_id=target_id)
         try:
             async with self.database.write() as connection:
-                answered = await ask(
-                    connection, Asking(self.reach(by, behalf), body, Links().of("acme"), "r", self.now)
+                answered = await submit(
+                    connection, Submission(self.reach(by, behalf), body, LinkBuilder().for_org("acme"), "r", self.now)
                 )
         except ApiError as error:
             return error
-        return answered.request, answered.made
+        return answered.request, answered.created
 
     def is_open(self, one: Asked) -> bool:
         return one.ended is None and one.expires > self.now
@@ -358,7 +358,7 @@ class Machine(RuleBasedStateMachine):
         return None if withdraws or (asked.may(voter, behalf) and not own) else 403
 
     def apply(
-        self, asked: Asked, voter: Person, behalf: Person | None, outcome: voting.Outcome, *, approves: bool
+        self, asked: Asked, voter: Person, behalf: Person | None, outcome: voting.VoteOutcome, *, approves: bool
     ) -> None:
         if asked.ended is not None:
             assert (outcome.idempotent, outcome.decided) == (True, False)
@@ -372,8 +372,11 @@ class Machine(RuleBasedStateMachine):
         stands = any(one is asked.votes.get(voter.id) for one in asked.counted())
         if not stands:
             asked.votes[voter.id] = Vote(voter, behalf, circle(voter, behalf))
-        assert (outcome.tally.approvals, outcome.tally.independent) == (asked.approvals(), asked.independent())
-        assert outcome.tally.enough == outcome.decided == asked.enough()
+        assert (outcome.vote_count.approvals, outcome.vote_count.has_independent_approver) == (
+            asked.approvals(),
+            asked.independent(),
+        )
+        assert outcome.vote_count.is_sufficient == outcome.decided == asked.enough()
         assert outcome.idempotent == (stands and not outcome.decided)
         if outcome.decided:
             asked.ended = Status.APPROVED
@@ -382,7 +385,7 @@ class Machine(RuleBasedStateMachine):
     async def _vote(
         self, database: Database, asked: Asked, voter: Person, behalf: Person | None, *, approves: bool
     ) -> Any:
-        ballot = Ballot(self.reach(voter, behalf), asked.id, "because", "r", self.now)
+        ballot = VoteRequest(self.reach(voter, behalf), asked.id, "because", "r", self.now)
         try:
             async with database.write() as connection:
                 return await (voting.approve if approves else voting.reject)(connection, ballot)
@@ -406,7 +409,7 @@ class Machine(RuleBasedStateMachine):
         outcomes = self.run(self._at_once(asked, votes, upset, meanwhile))
         if upset is not None:
             self.learn_of_upset(self.everyone[upset[0]], upset[1])
-        decided = [one for one in outcomes if isinstance(one, voting.Outcome) and one.decided]
+        decided = [one for one in outcomes if isinstance(one, voting.VoteOutcome) and one.decided]
         assert len(decided) <= (1 if was_open else 0)
         had_ended = asked.ended is not None
         self.run(self._learn(asked, before))
@@ -424,7 +427,7 @@ class Machine(RuleBasedStateMachine):
         if "policy" in meanwhile:
             works.insert(1, self._change_policy(self.database, self._policy() | {"min_approvers": 1}))
         if "expiry" in meanwhile:
-            works.insert(2, Expiry(self.other, Links(), now=lambda: self.now).round())
+            works.insert(2, ExpiryTask(self.other, LinkBuilder(), now=lambda: self.now).poll_once())
         outcomes = await asyncio.gather(*works)
         await self._change_policy(self.database, self._policy())
         return outcomes
@@ -433,7 +436,7 @@ class Machine(RuleBasedStateMachine):
         """Votes and end as the store has them. Rights count that were there before, or are there now."""
         now = [one.rights for one in self.everyone]
         async with self.database.read() as connection:
-            request = await store.existing(connection, self.org.id, asked.id)
+            request = await store.get(connection, self.org.id, asked.id)
             rows = await connection.execute(select(approval_votes).where(approval_votes.c.request_id == asked.id))
             found = {row.principal_id: row for row in rows}
         known = {one.id: one for one in self.everyone}
@@ -485,9 +488,9 @@ class Machine(RuleBasedStateMachine):
             ended = sorted((await connection.execute(ends)).scalars())
             assert ended == sorted(one.id for one in self.asked if one.ended is not None), "one transition each"
             for asked in self.asked:
-                self._compare(asked, await store.existing(connection, self.org.id, asked.id))
+                self._compare(asked, await store.get(connection, self.org.id, asked.id))
 
-    def _compare(self, asked: Asked, request: Request) -> None:
+    def _compare(self, asked: Asked, request: RequestRecord) -> None:
         waits = Status.PENDING if asked.expires > self.now else Status.EXPIRED
         assert request.status_at(self.now) == (asked.ended or waits)
         assert request.min_approvers == asked.minimum
@@ -497,7 +500,7 @@ class Machine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if getattr(self, "asked", None) is not None:
-            checked = self.run(stored(self.database, self.org.id, self.org.slug, {}))
+            checked = self.run(verify_stored(self.database, self.org.id, self.org.slug, {}))
             assert checked.broken is None
 
 

@@ -8,17 +8,17 @@ import pytest
 from sqlalchemy import func, select
 
 from chassis.errors import ApiError
-from chassis.identity.model import Reach
+from chassis.identity.model import AuthorizationContext
 from chassis.relational import Database
 from control.approvals import store, voting
-from control.approvals.asking import Asking, ask
+from control.approvals.asking import Submission, submit
 from control.approvals.bodies import NewRequest
-from control.approvals.model import Request, Status
+from control.approvals.model import RequestRecord, Status
 from control.approvals.tables import approval_votes
-from control.approvals.telling import Links
-from control.approvals.voting import Ballot, Outcome
+from control.approvals.telling import LinkBuilder
+from control.approvals.voting import VoteOutcome, VoteRequest
 from control.audit.tables import audit_events
-from control.audit.verify import stored
+from control.audit.verify import verify_stored
 from control.policies import store as policies
 from control.policies.model import DECIDING_ROLES, Effect, RiskClass
 from proto.identity import ROLE_SCOPES, Role
@@ -52,24 +52,30 @@ async def databases(migrated_url: str) -> AsyncIterator[tuple[Database, Database
         await one.close()
 
 
-def reach(acme: Tenant, principal_id: str) -> Reach:
+def reach(acme: Tenant, principal_id: str) -> AuthorizationContext:
     org, scopes = acme.organization, ROLE_SCOPES[Role.MEMBER]
-    return Reach(principal_id, "tok", org.id, org.slug, Role.MEMBER, scopes)  # an id
+    return AuthorizationContext(principal_id, "tok", org.id, org.slug, Role.MEMBER, scopes)  # an id
 
 
-async def asked(database: Database, acme: Tenant) -> Request:
+async def asked(database: Database, acme: Tenant) -> RequestRecord:
     async with database.write() as connection:
         await policies.create(connection, acme.organization.id, None, POLICY)
         body = NewRequest(action="run.it", target_type="x", target_id="y")
-        made = (await ask(connection, Asking(reach(acme, acme.owner_id), body, Links().of("acme"), "r", NOW))).request
+        made = (
+            await submit(
+                connection, Submission(reach(acme, acme.owner_id), body, LinkBuilder().for_org("acme"), "r", NOW)
+            )
+        ).request
     assert made is not None
     return made
 
 
-async def vote(database: Database, caller: Reach, request: Request, verb: str) -> Outcome | ApiError:
+async def vote(
+    database: Database, caller: AuthorizationContext, request: RequestRecord, verb: str
+) -> VoteOutcome | ApiError:
     try:
         async with database.write() as connection:
-            return await getattr(voting, verb)(connection, Ballot(caller, request.id, "x", "r", NOW))  # type: ignore[no-any-return]  # one of two
+            return await getattr(voting, verb)(connection, VoteRequest(caller, request.id, "x", "r", NOW))  # type: ignore[no-any-return]  # one of two
     except ApiError as error:
         return error
 
@@ -88,11 +94,11 @@ async def test_of_sixty_votes_through_two_processes_one_decides(
             for n, (voter, verb) in enumerate(zip(voters, verbs, strict=True))
         )
     )
-    good = [one for one in outcomes if isinstance(one, Outcome)]
+    good = [one for one in outcomes if isinstance(one, VoteOutcome)]
     assert [one.decided for one in good].count(True) == 1
     assert {one.status for one in outcomes if isinstance(one, ApiError)} == {409}
     async with databases[1].read() as connection:
-        final = await store.existing(connection, acme.organization.id, request.id)
+        final = await store.get(connection, acme.organization.id, request.id)
         votes = await connection.scalar(select(func.count()).select_from(approval_votes))
         ends = ("approval_request.approve", "approval_request.reject")
         told = await connection.scalar(
@@ -101,4 +107,4 @@ async def test_of_sixty_votes_through_two_processes_one_decides(
     assert (votes, told) == (len(good), 1)
     assert final.status is Status.APPROVED if not rejecting else final.status in (Status.APPROVED, Status.REJECTED)
     assert final.status is not Status.APPROVED or votes == 5
-    assert (await stored(databases[0], acme.organization.id, "acme", {})).broken is None
+    assert (await verify_stored(databases[0], acme.organization.id, "acme", {})).first_break is None

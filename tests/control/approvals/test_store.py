@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from chassis.errors import Forbidden
-from chassis.identity.model import Reach
+from chassis.identity.model import AuthorizationContext
 from control.approvals import store, voting
-from control.approvals.model import Request, Status
-from control.approvals.store import Asked
-from control.approvals.voting import Ballot
+from control.approvals.model import RequestRecord, Status
+from control.approvals.store import RequestDetails
+from control.approvals.voting import VoteRequest
 from control.policies.builtin import FALLBACK
 from proto.identity import ROLE_SCOPES, PrincipalKind, Role
 from tests.control.approvals.office import Member, Office
@@ -19,9 +19,9 @@ from tests.control.approvals.office import Member, Office
 pytestmark = pytest.mark.both_stores
 
 
-def reach(office: Office, agent: Member, owner: Member) -> Reach:
+def reach(office: Office, agent: Member, owner: Member) -> AuthorizationContext:
     """An agent that acts for its owner."""
-    return Reach(
+    return AuthorizationContext(
         principal_id=agent.id,
         token_id="tok",  # an id
         org_id=office.acme.organization.id,
@@ -35,19 +35,19 @@ def reach(office: Office, agent: Member, owner: Member) -> Reach:
     )
 
 
-async def stored(office: Office, asked: dict[str, Any]) -> Request:
+async def stored(office: Office, asked: dict[str, Any]) -> RequestRecord:
     async with office.checks.database.read() as connection:
-        return await store.existing(connection, office.acme.organization.id, asked["id"])
+        return await store.get(connection, office.acme.organization.id, asked["id"])
 
 
 async def test_the_same_question_through_others_is_another_one(office: Office) -> None:
     alice = await office.member()
     agent, further = await office.machine(alice), await office.machine(alice)
     caller, now = reach(office, agent, alice), office.now()
-    asked = Asked("deploy.it", "service", "x", None, {})
+    asked = RequestDetails("deploy.it", "service", "x", None, {})
     async with office.checks.database.write() as connection:
-        party = await store.party(connection, caller)
-        made = await store.ask(connection, caller.org_id, party, asked, FALLBACK, now + timedelta(minutes=1), now)
+        party = await store.load_participant(connection, caller)
+        made = await store.create(connection, caller.org_id, party, asked, FALLBACK, now + timedelta(minutes=1), now)
         assert await store.find_open(connection, caller.org_id, party, asked, now) == made
         through = replace(party, act_chain=(agent.id, further.id))
         assert await store.find_open(connection, caller.org_id, through, asked, now) is None
@@ -57,7 +57,7 @@ async def test_who_acts_for_one_who_asks_withdraws_nothing(office: Office) -> No
     alice = await office.member()
     agent = await office.machine(alice)
     asked = await office.ask(alice)
-    ballot = Ballot(reach(office, agent, alice), asked["id"], "No.", "r", office.now())
+    ballot = VoteRequest(reach(office, agent, alice), asked["id"], "No.", "r", office.now())
     async with office.checks.database.write() as connection:
         with pytest.raises(Forbidden, match="only where the policy lists them"):
             await voting.reject(connection, ballot)
@@ -76,5 +76,5 @@ async def test_nothing_decides_what_is_decided_or_over(office: Office) -> None:
             assert not await store.decide(connection, before, values, when)
         assert (await stored(office, request)).status is status
     async with office.checks.database.write() as connection:  # and in time it is decided
-        waiting = await store.existing(connection, office.acme.organization.id, late["id"])
+        waiting = await store.get(connection, office.acme.organization.id, late["id"])
         assert await store.decide(connection, waiting, values, office.now())

@@ -11,11 +11,11 @@ from structlog.testing import capture_logs
 
 from chassis.relational import Database, DatabaseUnavailable, format_time
 from control.approvals import expiry, telling
-from control.approvals.expiry import Expiry
-from control.approvals.store import names
+from control.approvals.expiry import ExpiryTask
+from control.approvals.store import principal_names
 from control.approvals.tables import approval_requests
-from control.approvals.telling import Links
-from control.audit.verify import stored
+from control.approvals.telling import LinkBuilder
+from control.audit.verify import verify_stored
 from control.deliveries import outbox
 from control.deliveries.tables import deliveries, delivery_messages
 from tests.control.approvals.office import ASKED, REQUESTS, Office, new_channel
@@ -36,10 +36,10 @@ async def stop(running: AsyncIterator[None]) -> None:
         await anext(running)
 
 
-def expiring(office: Office) -> Expiry:
-    return Expiry(
+def expiring(office: Office) -> ExpiryTask:
+    return ExpiryTask(
         office.checks.database,
-        Links("https://sluice.example.org", "https://ops.example.org"),
+        LinkBuilder("https://sluice.example.org", "https://ops.example.org"),
         poll_s=0.01,
         now=office.clock.now,
     )
@@ -79,7 +79,7 @@ async def test_where_there_is_no_page_a_message_says_how_to_approve_and_links_to
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What this service shows at its own address is for programs: a browser is answered 401."""
-    monkeypatch.setattr(telling.Links, "of", lambda self, slug: telling.Place(self.api, "", slug))
+    monkeypatch.setattr(telling.LinkBuilder, "for_org", lambda self, slug: telling.RequestLinks(self.api, "", slug))
     bob = await office.member()
     await new_channel(office.checks.database, office.acme)
     asked = await office.ask(notify=True)
@@ -146,10 +146,10 @@ async def test_what_expires_is_noted_once_and_told(office: Office) -> None:
     await office.ask(targetId="late", ttlMinutes=2, channelIds=[channel])
     await office.vote("reject", decided, await office.member())
     one, other = expiring(office), expiring(office)
-    assert await one.round() == 0
+    assert await one.poll_once() == 0
     office.clock.seconds += 60
-    assert sorted(await asyncio.gather(one.round(), other.round())) == [0, 1]
-    assert await one.round() == 0
+    assert sorted(await asyncio.gather(one.poll_once(), other.poll_once())) == [0, 1]
+    assert await one.poll_once() == 0
     told, message = (await messages(office))[-1]
     assert (told, message["type"], message["subject"]) == (channel, "approval.expired", soon["id"])
     assert (message["title"], message["resolved"]) == ("Expired: deploy.production on service soon", True)
@@ -162,7 +162,7 @@ async def test_what_expires_is_noted_once_and_told(office: Office) -> None:
     )
     assert event["data"] == {"action": "deploy.production", "expiresAt": soon["expiresAt"]}
     assert (await office.call("GET", f"{REQUESTS}/{soon['id']}"))[1] == soon | {"status": "EXPIRED"}
-    assert (await stored(office.checks.database, office.acme.organization.id, "acme", {})).broken is None
+    assert (await verify_stored(office.checks.database, office.acme.organization.id, "acme", {})).first_break is None
 
 
 @pytest.mark.both_stores
@@ -170,7 +170,7 @@ async def test_what_is_noted_as_expired_is_so_by_every_clock(office: Office) -> 
     """Of another process, whose clock is behind, too."""
     asked, bob = await office.ask(ttlMinutes=1), await office.member()
     office.clock.seconds += 60
-    assert await expiring(office).round() == 1
+    assert await expiring(office).poll_once() == 1
     office.clock.seconds -= 30
     for verb in ("approve", "reject"):
         assert (await office.vote(verb, asked, bob))[0] == 409
@@ -186,7 +186,7 @@ async def noted(office: Office) -> list[str]:
 
 
 async def test_many_that_expire_are_noted_page_by_page(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expiry, "PAGE", 3)
+    monkeypatch.setattr(expiry, "PAGE_SIZE", 3)
     made = [(await office.ask(targetId=str(number), ttlMinutes=1))["id"] for number in range(7)]
     office.clock.seconds += 60
     running = expiring(office).running()
@@ -201,7 +201,7 @@ async def test_many_that_expire_are_noted_page_by_page(office: Office, monkeypat
 @pytest.mark.both_stores
 async def test_one_that_cannot_be_noted_keeps_no_other_from_it(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page full of them does not either; each is said once, and noted when it can be."""
-    monkeypatch.setattr(expiry, "PAGE", 2)
+    monkeypatch.setattr(expiry, "PAGE_SIZE", 2)
     made = [(await office.ask(targetId=str(number), ttlMinutes=1))["id"] for number in range(5)]
     channel = await new_channel(office.checks.database, office.acme)
     last = await office.ask(targetId="last", ttlMinutes=1, channelIds=[channel])
@@ -209,13 +209,13 @@ async def test_one_that_cannot_be_noted_keeps_no_other_from_it(office: Office, m
     office.clock.seconds += 60
     noting = expiring(office)
     with capture_logs() as lines:
-        assert [await noting.round() for _ in range(3)] == [3, 0, 0]
+        assert [await noting.poll_once() for _ in range(3)] == [3, 0, 0]
     assert sorted(await noted(office)) == sorted([*made[3:], last["id"]])
     assert (await messages(office))[-1][1]["type"] == "approval.expired"
     assert sorted(one["code"] for one in lines) == made[:3]
     assert {one["error"] for one in lines} == {"ValueError: 'KING' is not a valid Role"}
     await set_roles(office, made[:3], ["OWNER"])
-    assert await noting.round() == 3
+    assert await noting.poll_once() == 3
 
 
 async def set_roles(office: Office, ids: list[str], roles: list[str]) -> None:
@@ -231,15 +231,15 @@ async def test_others_have_their_turn_between_two_that_are_noted(
         await office.ask(targetId=str(number), ttlMinutes=1)
     office.clock.seconds += 60
     noting, turns = expiring(office), []
-    note = noting._note
+    note = noting._mark_expired
 
     async def counted(due: Any) -> bool:
         async with office.checks.database.write():
             turns.append(due.id)
         return await note(due)
 
-    monkeypatch.setattr(noting, "_note", counted)
-    assert await noting.round() == 3
+    monkeypatch.setattr(noting, "_mark_expired", counted)
+    assert await noting.poll_once() == 3
     assert len(turns) == 3
 
 
@@ -248,10 +248,10 @@ async def test_expiry_outlives_a_store_that_is_away(office: Office) -> None:
     office.clock.seconds += 60
     away = Database("sqlite:////nowhere/at/all.db", max_wait_s=0.1)
     await away.start()
-    noting = Expiry(away, Links(), poll_s=0.01, now=office.clock.now)
+    noting = ExpiryTask(away, LinkBuilder(), poll_s=0.01, now=office.clock.now)
     try:
         with pytest.raises(DatabaseUnavailable):
-            await noting.round()
+            await noting.poll_once()
         running = noting.running()
         await anext(running)
         await asyncio.sleep(0.05)
@@ -267,7 +267,7 @@ async def test_expiry_outlives_a_store_that_is_away(office: Office) -> None:
 async def test_names_of_people(office: Office) -> None:
     alice = await office.member()
     async with office.checks.database.read() as connection:
-        assert await names(connection, [alice.id, "prn_none"]) == {alice.id: "Member"}
+        assert await principal_names(connection, [alice.id, "prn_none"]) == {alice.id: "Member"}
 
 
 async def test_one_message_goes_to_so_many_channels(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,13 +11,13 @@ from structlog.testing import capture_logs
 
 from chassis import migrations
 from chassis.relational import Database, migration_engine
-from control.approvals.expiry import NOTED_BY
+from control.approvals.expiry import AUDIT_TRACE_ID
 from control.audit import store, verify
 from control.audit.chain import Event
-from control.audit.record import BY_COMMAND, Actor, record
+from control.audit.record import COMMAND_REQUEST_ID, Actor, record
 from control.audit.store import Wanted
 from control.audit.tables import audit_events, audit_heads
-from control.audit.verify import Checked
+from control.audit.verify import VerifyResult
 from tests.control.approvals.office import Office
 
 from .test_events import drop_triggers, set_triggers
@@ -25,23 +25,23 @@ from .test_events import drop_triggers, set_triggers
 pytestmark = pytest.mark.both_stores
 
 
-async def found(url: str) -> list[tuple[Checked, list[Event]]]:
+async def found(url: str) -> list[tuple[VerifyResult, list[Event]]]:
     database = Database(url)
     await database.start()
     try:
         return [
             (
-                await verify.stored(database, id_, slug, {}),
-                [event async for chunk in store.walk(database, id_, Wanted()) for event in chunk],
+                await verify.verify_stored(database, id_, slug, {}),
+                [event async for chunk in store.iter_chunks(database, id_, Wanted()) for event in chunk],
             )
-            async for id_, slug in verify.chains(database)
+            async for id_, slug in verify.iter_chains(database)
         ]
     finally:
         await database.close()
 
 
 def test_of_organizations_that_are_older_the_first_event_says_that_it_begins(database_url: str) -> None:
-    with migrations._connection(database_url) as connection:
+    with migrations._connect(database_url) as connection:
         config = migrations._config()
         config.attributes["connection"] = connection
         command.upgrade(config, "0002")
@@ -54,7 +54,7 @@ def test_of_organizations_that_are_older_the_first_event_says_that_it_begins(dat
     engine.dispose()
     migrations.migrate(database_url)
     for checked, events in asyncio.run(found(database_url)):
-        assert (checked.broken, checked.events) == (None, 1)
+        assert (checked.first_break, checked.events) == (None, 1)
         assert [(one.action, one.object_id, one.request_id) for one in events] == [
             ("audit.begin", f"org_{checked.org}", "(migration)")
         ]
@@ -63,18 +63,18 @@ def test_of_organizations_that_are_older_the_first_event_says_that_it_begins(dat
 async def test_an_audit_that_was_emptied_with_its_head_shows(office: Office) -> None:
     await office.ask()
     org, database = office.acme.organization, office.checks.database
-    assert (await verify.stored(database, org.id, "acme", {})).broken is None
+    assert (await verify.verify_stored(database, org.id, "acme", {})).first_break is None
     await drop_triggers(office)
     try:
         async with database.write() as connection:
             await connection.execute(audit_events.delete())
             await connection.execute(audit_heads.delete())
-        assert (await verify.stored(database, org.id, "acme", {})).broken == (1, "headless")
+        assert (await verify.verify_stored(database, org.id, "acme", {})).first_break == (1, "headless")
     finally:
         await set_triggers(office)
 
 
-@pytest.mark.parametrize("mark", [BY_COMMAND, NOTED_BY, "(migration)"])
+@pytest.mark.parametrize("mark", [COMMAND_REQUEST_ID, AUDIT_TRACE_ID, "(migration)"])
 async def test_no_request_has_an_id_that_reads_like_a_mark(office: Office, mark: str) -> None:
     _, _, headers = await office.call("GET", "/orgs/acme/approval-requests", headers={"X-Request-Id": mark})
     assert headers["X-Request-Id"] != mark

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from control.audit.chain import START, Break, Event, Verifier, canonical, hash_of
+from control.audit.chain import GENESIS_HASH, ChainBreak, ChainVerifier, Event, canonical_json, hash_event
 from proto.identity import PrincipalKind
 
 pytestmark = pytest.mark.both_stores
@@ -23,7 +23,7 @@ datas = st.dictionaries(
 
 def chain(length: int, **changed: Any) -> list[Event]:
     events: list[Event] = []
-    before = START.hex()
+    before = GENESIS_HASH.hex()
     for seq in range(1, length + 1):
         event = Event(
             org_id="org_1",
@@ -39,16 +39,16 @@ def chain(length: int, **changed: Any) -> list[Event]:
             data={"number": seq, **changed},
             request_id="r",
             prev_hash=before,
-            hash=START.hex(),
+            hash=GENESIS_HASH.hex(),
         )
-        event = msgspec.structs.replace(event, hash=hash_of(event).hex())
+        event = msgspec.structs.replace(event, hash=hash_event(event).hex())
         before = event.hash
         events.append(event)
     return events
 
 
-def broken(events: list[Event], noted: dict[int, bytes] | None = None) -> Break | None:
-    verifier = Verifier(noted or {})
+def broken(events: list[Event], noted: dict[int, bytes] | None = None) -> ChainBreak | None:
+    verifier = ChainVerifier(noted or {})
     for event in events:
         verifier.add(event)
     return verifier.end()
@@ -80,34 +80,34 @@ def test_every_change_of_any_field_shows_where_it_is(data: st.DataObject) -> Non
     found = broken(events)
     assert found is not None
     assert found.seq == (77 if field == "seq" else at + 1)
-    assert found.fault == ("missing" if field == "seq" else "altered")
+    assert found.kind == ("missing" if field == "seq" else "altered")
 
 
 @given(st.data())
 def test_what_is_taken_out_put_in_or_swapped_shows(data: st.DataObject) -> None:
     events = chain(5)
     at = data.draw(st.integers(0, 3))
-    assert broken(events[:at] + events[at + 1 :]) == Break(at + 2, "missing")
-    assert broken([*events[: at + 1], *events[at:]]) == Break(at + 1, "missing")
+    assert broken(events[:at] + events[at + 1 :]) == ChainBreak(at + 2, "missing")
+    assert broken([*events[: at + 1], *events[at:]]) == ChainBreak(at + 1, "missing")
     swapped = [*events[:at], events[at + 1], events[at], *events[at + 2 :]]
-    assert broken(swapped) == Break(at + 2, "missing")
+    assert broken(swapped) == ChainBreak(at + 2, "missing")
 
 
 def test_an_event_of_another_chain_does_not_follow() -> None:
     events, others = chain(3), chain(3, more=1)
-    assert broken([events[0], others[1], others[2]]) == Break(2, "unlinked")
+    assert broken([events[0], others[1], others[2]]) == ChainBreak(2, "unlinked")
 
 
 def test_an_end_that_is_cut_off_and_a_chain_that_is_written_anew_show_against_what_was_noted() -> None:
     events = chain(5)
     noted = {5: bytes.fromhex(events[4].hash)}
     assert broken(events[:3]) is None
-    assert broken(events[:3], noted) == Break(4, "cut")
-    assert broken([], noted) == Break(1, "cut")
-    assert broken(chain(6, more=1), noted) == Break(5, "replaced")
+    assert broken(events[:3], noted) == ChainBreak(4, "cut")
+    assert broken([], noted) == ChainBreak(1, "cut")
+    assert broken(chain(6, more=1), noted) == ChainBreak(5, "replaced")
 
 
 @pytest.mark.parametrize("value", [0.5, {"a": 0.5}, [{"a": [1.0]}]])
 def test_fractions_are_refused(value: object) -> None:
     with pytest.raises(TypeError):
-        canonical(value)
+        canonical_json(value)

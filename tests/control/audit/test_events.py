@@ -16,7 +16,7 @@ from control.audit import store
 from control.audit.record import Actor, record
 from control.audit.store import Wanted
 from control.audit.tables import audit_events, audit_heads
-from control.audit.verify import chains, exported, stored
+from control.audit.verify import iter_chains, verify_export, verify_stored
 from proto.identity import PrincipalKind
 from tests.chassis.identity.tenants import new_tenant
 from tests.control.approvals.office import ASKED, AUDIT, REQUESTS, Office
@@ -164,18 +164,18 @@ async def test_an_export_begins_behind_a_number(office: Office, after: str) -> N
 
 
 async def test_an_export_is_the_whole_chain_and_holds(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "CHUNK", 4)
+    monkeypatch.setattr(store, "CHUNK_SIZE", 4)
     assert await exported_lines(office) == []
     await office.policy(name='Ünïcödé 🦊 " \\ / %')
     await fill(office, 10, principal_id="prn_1", kind=PrincipalKind.SERVICE, on_behalf_of="prn_2", act_chain=("prn_1",))
     lines = await exported_lines(office)
     listed = await office.audit()
     assert [json.loads(line) for line in lines] == listed
-    checked = exported(lines, {})
-    assert (checked.events, checked.seq, checked.broken) == (11, 11, None)
+    checked = verify_export(lines, {})
+    assert (checked.events, checked.seq, checked.first_break) == (11, 11, None)
     assert await exported_lines(office, afterSeq="9") == lines[9:]
-    tail = exported(lines[9:], {9: bytes.fromhex(listed[8]["hash"])})
-    assert (tail.events, tail.seq, tail.broken) == (2, 11, None)
+    tail = verify_export(lines[9:], {9: bytes.fromhex(listed[8]["hash"])})
+    assert (tail.events, tail.seq, tail.first_break) == (2, 11, None)
     for line in lines:
         written = json.loads(line)
         digest = written.pop("hash")
@@ -185,8 +185,8 @@ async def test_an_export_is_the_whole_chain_and_holds(office: Office, monkeypatc
 
 async def test_an_export_that_breaks_off_does_not_look_whole(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     await fill(office, 5)
-    monkeypatch.setattr(store, "CHUNK", 2)
-    chunk, calls = store._chunk, 0
+    monkeypatch.setattr(store, "CHUNK_SIZE", 2)
+    chunk, calls = store._read_chunk, 0
 
     async def failing(*arguments: Any) -> Any:
         nonlocal calls
@@ -195,7 +195,7 @@ async def test_an_export_that_breaks_off_does_not_look_whole(office: Office, mon
             raise DatabaseUnavailable
         return await chunk(*arguments)
 
-    monkeypatch.setattr(store, "_chunk", failing)
+    monkeypatch.setattr(store, "_read_chunk", failing)
     with pytest.raises(ClientPayloadError):
         await exported_lines(office)
     calls = 1
@@ -215,7 +215,7 @@ async def test_what_is_no_export(office: Office) -> None:
         ([more], "line 1 has what no audit event has: more"),
     ):
         with pytest.raises(ValueError, match=complaint):
-            exported(lines, {})
+            verify_export(lines, {})
 
 
 async def test_an_event_is_there_if_and_only_if_its_change_is(office: Office) -> None:
@@ -267,7 +267,7 @@ async def test_no_event_takes_the_place_of_another(office: Office) -> None:
                 await connection.execute(sa.text(statement))
     assert [one["action"] for one in await office.audit()] == ["test.it"] * 2
     await fill(office, 1)
-    assert (await stored(office.checks.database, office.acme.organization.id, "acme", {})).broken is None
+    assert (await verify_stored(office.checks.database, office.acme.organization.id, "acme", {})).first_break is None
 
 
 async def drop_triggers(office: Office) -> None:
@@ -317,13 +317,15 @@ async def test_tampering_shows(office: Office, statement: Any, found: tuple[int,
     await drop_triggers(office)
     try:
         org = office.acme.organization
-        assert (await stored(office.checks.database, org.id, "acme", {})).broken is None
+        assert (await verify_stored(office.checks.database, org.id, "acme", {})).first_break is None
         async with office.checks.database.write() as connection:
             await connection.execute(statement)
-        assert (await stored(office.checks.database, org.id, "acme", {})).broken == found
-        globex = await stored(office.checks.database, office.globex.organization.id, "globex", {})
-        assert (globex.events, globex.broken) == (0, (1, "headless")), "an organization is made with its first event"
-        assert [slug async for _, slug in chains(office.checks.database)] == ["acme", "globex"]
+        assert (await verify_stored(office.checks.database, org.id, "acme", {})).first_break == found
+        globex = await verify_stored(office.checks.database, office.globex.organization.id, "globex", {})
+        assert (globex.events, globex.first_break) == (0, (1, "headless")), (
+            "an organization is made with its first event"
+        )
+        assert [slug async for _, slug in iter_chains(office.checks.database)] == ["acme", "globex"]
     finally:
         await set_triggers(office)
 
@@ -338,10 +340,10 @@ async def test_what_no_column_should_hold_is_found_where_it_is(sqlite: Database,
             await record(connection, Actor(acme.id), "test.it", "x", {}, "r")
         await connection.execute(sa.text("DROP TRIGGER audit_events_no_update"))
         await connection.execute(sa.text(f"UPDATE audit_events SET {column} = {value} WHERE seq = 3"))
-    assert (await stored(sqlite, acme.id, "acme", {})).broken == (3, "altered")
+    assert (await verify_stored(sqlite, acme.id, "acme", {})).first_break == (3, "altered")
     async with sqlite.write() as connection:
         await connection.execute(sa.text(f"UPDATE audit_heads SET hash = {value}"))
-    assert (await stored(sqlite, acme.id, "acme", {})).broken == (3, "altered")
+    assert (await verify_stored(sqlite, acme.id, "acme", {})).first_break == (3, "altered")
 
 
 async def test_an_export_that_begins_behind_what_was_noted_does_not_hold(office: Office) -> None:
@@ -349,10 +351,10 @@ async def test_an_export_that_begins_behind_what_was_noted_does_not_hold(office:
     await fill(office, 5)
     lines = await exported_lines(office)
     hashes = {n: bytes.fromhex(json.loads(line)["hash"]) for n, line in enumerate(lines, 1)}
-    assert exported(lines[2:], {2: hashes[2]}).broken is None
-    assert exported(lines[2:], {2: hashes[1]}).broken == (3, "unlinked")
+    assert verify_export(lines[2:], {2: hashes[2]}).first_break is None
+    assert verify_export(lines[2:], {2: hashes[1]}).first_break == (3, "unlinked")
     with pytest.raises(ValueError, match="it begins at event 3, behind the noted one"):
-        exported(lines[2:], {1: hashes[1]})
+        verify_export(lines[2:], {1: hashes[1]})
 
 
 @pytest.mark.both_stores
@@ -380,7 +382,7 @@ async def test_a_window_is_a_piece_of_the_chain_though_clocks_differ(
         assert [one["seq"] for one in await office.audit(**window)] == seqs
         lines = await exported_lines(office, **window)
         assert [json.loads(line)["seq"] for line in lines] == seqs
-        assert not lines or exported(lines, {}).broken is None
+        assert not lines or verify_export(lines, {}).first_break is None
 
 
 WANTED: list[tuple[Wanted, str]] = [
@@ -418,11 +420,11 @@ async def test_one_who_cuts_off_the_end_together_with_its_head_shows_against_a_n
             await connection.execute(audit_events.delete().where(audit_events.c.seq > 3))
             third = sa.select(audit_events.c.hash).where(audit_events.c.seq == 3).scalar_subquery()
             await connection.execute(audit_heads.update().values(seq=3, hash=third))
-        assert (await stored(database, org_id, "acme", {})).broken is None
+        assert (await verify_stored(database, org_id, "acme", {})).first_break is None
         noted = {5: bytes.fromhex(last["hash"])}
-        assert (await stored(database, org_id, "acme", noted)).broken == (4, "cut")
+        assert (await verify_stored(database, org_id, "acme", noted)).first_break == (4, "cut")
         await fill(office, 4)
-        assert (await stored(database, org_id, "acme", noted)).broken == (5, "replaced")
+        assert (await verify_stored(database, org_id, "acme", noted)).first_break == (5, "replaced")
     finally:
         await set_triggers(office)
 

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from control.deliveries.message import Message
-from control.deliveries.outbox import Everyone, enqueue
+from control.deliveries.outbox import AllChannels, enqueue
 from control.deliveries.tables import State, deliveries
 from control.settings import ControlSettings
 from proto.identity import Role
@@ -38,7 +38,7 @@ async def channel(control: Control, receiver: Receiver, *, enabled: bool = True)
 
 async def queue(control: Control) -> list[str]:
     async with control.checks.database.write() as connection:
-        queued = await enqueue(connection, control.acme.organization.id, Everyone(control.acme.project.id), MESSAGE)
+        queued = await enqueue(connection, control.acme.organization.id, AllChannels(control.acme.project.id), MESSAGE)
     return [str(one.delivery_id) for one in queued]
 
 

@@ -1,9 +1,9 @@
 """Who has something sent through a channel of the whole organization, how often, and who reads what it told."""
 
 from chassis.identity import registry
-from control.deliveries.outbox import Named, enqueue
+from control.deliveries.outbox import ChannelIds, enqueue
 from control.deliveries.sending import TEST_SLOTS
-from control.deliveries.store import TESTS_AT_ONCE
+from control.deliveries.store import MAX_CONCURRENT_TESTS
 from proto.identity import Role, Scope
 from tests.chassis.identity.tenants import new_member_token
 from tests.control.channels.conftest import CHANNELS
@@ -24,7 +24,7 @@ async def channel(control: Control, receiver: Receiver, scope: str = "org") -> s
 async def told(control: Control, channel_id: str) -> str:
     """A delivery that has ended."""
     async with control.checks.database.write() as connection:
-        (queued,) = await enqueue(connection, control.acme.organization.id, Named([channel_id]), MESSAGE)
+        (queued,) = await enqueue(connection, control.acme.organization.id, ChannelIds([channel_id]), MESSAGE)
     await until(control, str(queued.delivery_id), "DONE")
     return str(queued.delivery_id)
 
@@ -131,4 +131,4 @@ async def test_an_empty_cursor_is_the_first_page(control: Control) -> None:
 
 
 def test_one_organization_does_not_take_all_tests_of_a_process() -> None:
-    assert TESTS_AT_ONCE < TEST_SLOTS
+    assert MAX_CONCURRENT_TESTS < TEST_SLOTS

@@ -8,25 +8,25 @@ from pathlib import Path
 
 import pytest
 
-from chassis.destinations import Policy
+from chassis.destinations import EgressPolicy
 from chassis.egress import Egress
 from chassis.relational import Database, to_milliseconds
-from chassis.sealing import KeyFile, Sealer
+from chassis.sealing import KeyFile, SecretBox
 from control.channels import store as channels
 from control.channels.config import Kind, WebhookConfig
 from control.channels.store import Channel
 from control.deliveries import listing
-from control.deliveries.kinds.send import Ways
-from control.deliveries.listing import Filter, Listed
+from control.deliveries.kinds.send import Transports
+from control.deliveries.listing import DeliveryFilter, DeliveryView
 from control.deliveries.message import Message
-from control.deliveries.outbox import Everyone, Named, Queued, enqueue
+from control.deliveries.outbox import AllChannels, ChannelIds, EnqueueResult, enqueue
 from control.deliveries.sending import DeliveryMetrics, Sender
 from control.deliveries.tables import State
 from tests.chassis.identity.tenants import Tenant, new_tenant
 from tests.control.receiver import SECRET
 from tests.databases import WAIT_S
 
-POLICY = Policy((ipaddress.ip_network("127.0.0.0/8"),), http=True)
+POLICY = EgressPolicy((ipaddress.ip_network("127.0.0.0/8"),), allow_http=True)
 MESSAGE = Message(type="approval.requested", subject="apr_1", title="Approve it?")
 
 
@@ -52,11 +52,11 @@ class Post:
     """What tests of deliveries need, of one organization."""
 
     database: Database
-    sealer: Sealer
+    sealer: SecretBox
     tenant: Tenant
     sender: Sender
     clock: Clock
-    ways: Ways
+    ways: Transports
 
     async def channel(self, url: str, *, project: bool = False, enabled: bool = True) -> Channel:
         async with self.database.write() as connection:
@@ -72,25 +72,27 @@ class Post:
                 created_by=self.tenant.owner_id,
             )
 
-    async def queue(self, target: Named | Everyone | None = None, message: Message = MESSAGE) -> list[Queued]:
+    async def queue(
+        self, target: ChannelIds | AllChannels | None = None, message: Message = MESSAGE
+    ) -> list[EnqueueResult]:
         async with self.database.write() as connection:
-            queued = await enqueue(connection, self.tenant.organization.id, target or Everyone(), message)
+            queued = await enqueue(connection, self.tenant.organization.id, target or AllChannels(), message)
         self.clock.keep_up()
         return queued
 
-    async def listed(self, state: State | None = None) -> list[Listed]:
+    async def listed(self, state: State | None = None) -> list[DeliveryView]:
         """Oldest first."""
         async with self.database.read() as connection:
             found = await listing.list_deliveries(
                 connection,
                 self.tenant.organization.id,
-                Filter(state=state),
+                DeliveryFilter(state=state),
                 None,
                 20_000,
             )
         return found[::-1]
 
-    async def one(self) -> Listed:
+    async def one(self) -> DeliveryView:
         (found,) = await self.listed()
         return found
 
@@ -112,10 +114,10 @@ async def post(migrated_url: str, tmp_path: Path) -> AsyncIterator[Post]:
     running = egress.running()
     await anext(running)
     keys = KeyFile(tmp_path / "sealing.keys")
-    keys.draw()
-    sealer = Sealer(keys)
-    ways = Ways(egress, Egress(POLICY), None, "http://127.0.0.1:9", "http://127.0.0.1:9")
-    sender = Sender(database, sealer, ways, DeliveryMetrics(None), now=clock, draw=lambda: 0.5)
+    keys.generate()
+    sealer = SecretBox(keys)
+    ways = Transports(egress, Egress(POLICY), None, "http://127.0.0.1:9", "http://127.0.0.1:9")
+    sender = Sender(database, sealer, ways, DeliveryMetrics(None), now=clock, random=lambda: 0.5)
     yield Post(database, sealer, await new_tenant(database, "acme"), sender, clock, ways)
     await sender.finish(5)
     await anext(running, None)

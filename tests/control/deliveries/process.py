@@ -6,12 +6,12 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
-from chassis.destinations import Policy
+from chassis.destinations import EgressPolicy
 from chassis.egress import Egress
 from chassis.relational import Database
-from chassis.sealing import KeyFile, Sealer
+from chassis.sealing import KeyFile, SecretBox
 from control.deliveries import outcome
-from control.deliveries.kinds.send import Ways
+from control.deliveries.kinds.send import Transports
 from control.deliveries.sending import DeliveryMetrics, Sender
 from control.deliveries.worker import Worker
 
@@ -20,12 +20,12 @@ PAUSE_S = 0.05  # after an attempt that was interrupted
 
 
 async def main(url: str, ring: Path) -> None:
-    vars(outcome)["PAUSES_S"] = (PAUSE_S,) * len(outcome.PAUSES_S)
+    vars(outcome)["PAUSES_S"] = (PAUSE_S,) * len(outcome.RETRY_DELAYS_S)
     database = Database(url)
     await database.start()
-    egress = Egress(Policy((ipaddress.ip_network("127.0.0.0/8"),), http=True))
-    ways = Ways(egress, egress, None, "", "")
-    sender = Sender(database, Sealer(KeyFile(ring)), ways, DeliveryMetrics(None), slots=20, lease=LEASE)
+    egress = Egress(EgressPolicy((ipaddress.ip_network("127.0.0.0/8"),), allow_http=True))
+    ways = Transports(egress, egress, None, "", "")
+    sender = Sender(database, SecretBox(KeyFile(ring)), ways, DeliveryMetrics(None), slots=20, lease=LEASE)
     running, working = egress.running(), Worker(sender, poll_s=0.02).running()
     await anext(running)
     await anext(working)

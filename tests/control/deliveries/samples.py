@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 
-from control.deliveries.kinds.told import Told
+from control.deliveries.kinds.told import OutgoingMessage
 from control.deliveries.message import Fact, Message, Severity
 
 NOW = datetime(2026, 11, 21, 12, 30, 1, tzinfo=UTC)
@@ -35,8 +35,8 @@ messages = st.builds(
 )
 
 
-def told(message: Message) -> Told:
-    return Told("dlv_1", message, NOW, NOW)
+def told(message: Message) -> OutgoingMessage:
+    return OutgoingMessage("dlv_1", message, NOW, NOW)
 
 
 ASK = Message(

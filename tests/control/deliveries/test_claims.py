@@ -12,11 +12,20 @@ from control.channels import store as channels
 from control.channels.store import Channel
 from control.channels.tables import notification_channels
 from control.deliveries import listing, store
-from control.deliveries.claims import INTERRUPTED, LEASE, OVER, Claimed, Places, claim_due, claim_these, reap
+from control.deliveries.claims import (
+    INTERRUPTED,
+    LEASE,
+    OBSOLETE,
+    ClaimedDelivery,
+    ConcurrencyLimits,
+    claim_by_id,
+    claim_due,
+    requeue_expired,
+)
 from control.deliveries.message import Message
-from control.deliveries.outbox import Named, enqueue
-from control.deliveries.outcome import MAX_ATTEMPTS, PAUSES_S, Outcome
-from control.deliveries.store import HEAD_START, TEST_WAIT_S, TESTS_AT_ONCE, Settled
+from control.deliveries.outbox import ChannelIds, enqueue
+from control.deliveries.outcome import MAX_ATTEMPTS, RETRY_DELAYS_S, AttemptOutcome
+from control.deliveries.store import MAX_CONCURRENT_TESTS, TEST_RETRY_AFTER_S, WORKER_DELAY, OutcomeResult
 from control.deliveries.tables import State
 from tests.chassis.identity.tenants import new_tenant
 from tests.control.deliveries.conftest import MESSAGE, Post
@@ -24,24 +33,24 @@ from tests.control.deliveries.conftest import MESSAGE, Post
 pytestmark = pytest.mark.both_stores
 
 URL = "http://127.0.0.1:9"
-FAILED, OK = Outcome(False, "No."), Outcome(True, "Yes.")
+FAILED, OK = AttemptOutcome(False, "No."), AttemptOutcome(True, "Yes.")
 ENDED = Message(type="approval.approved", subject=MESSAGE.subject, title="Approved.", resolved=True)
 
 
-async def claim(post: Post, limit: int = 100, places: Places | None = None) -> list[Claimed]:
+async def claim(post: Post, limit: int = 100, places: ConcurrencyLimits | None = None) -> list[ClaimedDelivery]:
     async with post.database.write() as connection:
-        return await claim_due(connection, post.clock(), limit=limit, places=places or Places())
+        return await claim_due(connection, post.clock(), limit=limit, concurrency=places or ConcurrencyLimits())
 
 
-async def settle(post: Post, claimed: Claimed, outcome: Outcome) -> Settled | None:
+async def settle(post: Post, claimed: ClaimedDelivery, outcome: AttemptOutcome) -> OutcomeResult | None:
     async with post.database.write() as connection:
-        return await store.settle(connection, claimed, outcome, post.clock(), 0.5)
+        return await store.write_outcome(connection, claimed, outcome, post.clock(), 0.5)
 
 
 async def reaped(post: Post) -> int:
     post.clock.pass_by(LEASE.total_seconds() + 0.001)
     async with post.database.write() as connection:
-        return await reap(connection, post.clock())
+        return await requeue_expired(connection, post.clock())
 
 
 async def queued(post: Post, message: Message = MESSAGE, *, until_s: float | None = None) -> str:
@@ -52,14 +61,16 @@ async def queued(post: Post, message: Message = MESSAGE, *, until_s: float | Non
         until = post.clock()
         post.clock.pass_by(-until_s)
     async with post.database.write() as connection:
-        found = await channels.targets(connection, post.tenant.organization.id, channel_ids=None, project_id=None)
+        found = await channels.resolve_targets(
+            connection, post.tenant.organization.id, channel_ids=None, project_id=None
+        )
         if message.resolved:
-            await store.end_subject(connection, post.tenant.organization.id, message.subject, post.clock())
-        ids = await store.insert(connection, found, message, post.clock() - HEAD_START, until)
+            await store.resolve_subject(connection, post.tenant.organization.id, message.subject, post.clock())
+        ids = await store.insert(connection, found, message, post.clock() - WORKER_DELAY, until)
     return ids[0]
 
 
-async def by_id(post: Post) -> dict[str, listing.Listed]:
+async def by_id(post: Post) -> dict[str, listing.DeliveryView]:
     return {one.id: one for one in await post.listed()}
 
 
@@ -69,15 +80,15 @@ async def test_a_lease_that_ends_gives_the_delivery_to_others_under_its_id(post:
     (lost,) = await claim(post)
     post.clock.pass_by(LEASE.total_seconds())
     async with post.database.write() as connection:
-        assert await reap(connection, post.clock()) == 0
+        assert await requeue_expired(connection, post.clock()) == 0
     assert await reaped(post) == 1
     assert await settle(post, lost, OK) is None
     assert await claim(post) == []
-    post.clock.pass_by(PAUSES_S[0])
+    post.clock.pass_by(RETRY_DELAYS_S[0])
     (again,) = await claim(post)
     assert (again.id, again.attempts, again.claims) == (lost.id, 0, 2)
     assert await settle(post, lost, OK) is None  # the late one changes nothing
-    assert await settle(post, again, OK) == Settled(State.DONE)
+    assert await settle(post, again, OK) == OutcomeResult(State.DONE)
 
 
 async def test_interrupted_attempts_are_not_counted_however_many(post: Post) -> None:
@@ -90,9 +101,9 @@ async def test_interrupted_attempts_are_not_counted_however_many(post: Post) -> 
         assert await reaped(post) == 1
         one = await post.one()
         assert (one.state, one.attempts, one.detail) == (State.READY, 0, INTERRUPTED)
-        post.clock.pass_by(PAUSES_S[0])
+        post.clock.pass_by(RETRY_DELAYS_S[0])
     (claimed,) = await claim(post)
-    assert await settle(post, claimed, FAILED) == Settled(State.READY)
+    assert await settle(post, claimed, FAILED) == OutcomeResult(State.READY)
     assert (await post.one()).attempts == 1
 
 
@@ -108,7 +119,7 @@ async def test_an_interrupted_attempt_waits_as_long_as_the_one_before_it(post: P
     await reaped(post)
     one = await post.one()
     assert one.next_at is not None
-    assert (one.next_at - post.clock()).total_seconds() == PAUSES_S[max(attempts - 1, 0)]
+    assert (one.next_at - post.clock()).total_seconds() == RETRY_DELAYS_S[max(attempts - 1, 0)]
 
 
 async def test_an_outcome_of_before_a_redelivery_counts_for_nothing(post: Post) -> None:
@@ -116,24 +127,29 @@ async def test_an_outcome_of_before_a_redelivery_counts_for_nothing(post: Post) 
     await queued(post)
     (early,) = await claim(post)
     await reaped(post)
-    post.clock.pass_by(PAUSES_S[0])
+    post.clock.pass_by(RETRY_DELAYS_S[0])
     (later,) = await claim(post)
-    await settle(post, later, Outcome(False, "Never.", permanent=True))
+    await settle(post, later, AttemptOutcome(False, "Never.", permanent=True))
     async with post.database.write() as connection:
-        await listing.repeat(connection, await post.one())
+        await listing.redeliver(connection, await post.one())
     post.clock.pass_by(3_600)
     (again,) = await claim(post)
     assert (again.attempts, again.claims) == (0, 3)
     assert await settle(post, early, OK) is None
     assert await settle(post, later, OK) is None
-    assert await settle(post, again, OK) == Settled(State.DONE)
+    assert await settle(post, again, OK) == OutcomeResult(State.DONE)
 
 
 async def test_who_has_it_is_remembered_and_is_a_sign_of_life(post: Post) -> None:
     channel = await post.channel(URL)
     await queued(post)
     since = []
-    for outcome in (FAILED, Outcome(False, "Some.", taken="+a"), FAILED, Outcome(False, "Still some.", taken="+a")):
+    for outcome in (
+        FAILED,
+        AttemptOutcome(False, "Some.", recipient_progress="+a"),
+        FAILED,
+        AttemptOutcome(False, "Still some.", recipient_progress="+a"),
+    ):
         (claimed,) = await claim(post)
         await settle(post, claimed, outcome)
         async with post.database.read() as connection:
@@ -145,7 +161,7 @@ async def test_who_has_it_is_remembered_and_is_a_sign_of_life(post: Post) -> Non
     assert claimed.taken == "+a"
     await settle(post, claimed, OK)
     async with post.database.write() as connection:
-        await listing.repeat(connection, await post.one())
+        await listing.redeliver(connection, await post.one())
     post.clock.pass_by(3_600)
     assert [one.taken for one in await claim(post)] == [None]
 
@@ -172,12 +188,12 @@ async def test_an_organization_makes_so_many_tests_at_once(post: Post) -> None:
     channel = await post.channel(URL)
     other = await foreign(post)
     async with post.database.write() as connection:
-        for _ in range(TESTS_AT_ONCE):
+        for _ in range(MAX_CONCURRENT_TESTS):
             await store.insert_single(connection, channel, MESSAGE, post.clock())
         await store.insert_single(connection, other, MESSAGE, post.clock())
         with pytest.raises(RateLimited) as refused:
             await store.insert_single(connection, channel, MESSAGE, post.clock())
-    assert refused.value.retry_after == TEST_WAIT_S
+    assert refused.value.retry_after == TEST_RETRY_AFTER_S
 
 
 async def test_one_organization_takes_its_places_and_no_more_whatever_it_has(post: Post) -> None:
@@ -187,10 +203,10 @@ async def test_one_organization_takes_its_places_and_no_more_whatever_it_has(pos
     for _ in range(3):
         await queued(post)
     async with post.database.write() as connection:
-        await store.insert(connection, [other] * 3, MESSAGE, post.clock() - HEAD_START)
+        await store.insert(connection, [other] * 3, MESSAGE, post.clock() - WORKER_DELAY)
     first = await claim(post, limit=128)
     counts = [[one.org_id for one in first].count(org) for org in (post.tenant.organization.id, other.org_id)]
-    assert counts == [Places().organization, 3]
+    assert counts == [ConcurrencyLimits().organization, 3]
     assert await claim(post, limit=128) == []
     await settle(post, next(one for one in first if one.org_id != other.org_id), OK)
     assert [one.org_id for one in await claim(post, limit=128)] == [post.tenant.organization.id]
@@ -203,7 +219,7 @@ async def test_organizations_take_turns(post: Post) -> None:
     other = await foreign(post)
     post.clock.pass_by(60)  # it comes much later, and is not last
     async with post.database.write() as connection:
-        await store.insert(connection, [other] * 2, MESSAGE, post.clock() - HEAD_START)
+        await store.insert(connection, [other] * 2, MESSAGE, post.clock() - WORKER_DELAY)
     claimed = await claim(post, limit=4)
     assert [one.org_id == other.org_id for one in claimed] == [False, True, False, True]
 
@@ -214,10 +230,10 @@ async def test_what_is_sent_at_once_keeps_to_the_places_too(post: Post) -> None:
         where = notification_channels.c.id == failing.id
         await connection.execute(notification_channels.update().where(where).values(failing_since=post.clock()))
         ids = await store.insert(connection, [well] * 4 + [failing] * 4, MESSAGE, post.clock())
-        places = Places(channel=2, organization=3)
-        claimed = await claim_these(connection, ids, post.clock(), places=places)
+        places = ConcurrencyLimits(channel=2, organization=3)
+        claimed = await claim_by_id(connection, ids, post.clock(), concurrency=places)
         assert sorted(one.channel_id for one in claimed) == sorted([well.id, well.id, failing.id])
-        assert await claim_these(connection, ids, post.clock(), places=places) == []
+        assert await claim_by_id(connection, ids, post.clock(), concurrency=places) == []
 
 
 async def test_the_end_takes_back_what_has_not_told_of_the_beginning(post: Post) -> None:
@@ -228,13 +244,13 @@ async def test_the_end_takes_back_what_has_not_told_of_the_beginning(post: Post)
     await settle(post, claimed, FAILED)
     ended = await queued(post, ENDED)
     found = await by_id(post)
-    assert (found[asked].state, found[asked].detail, found[ended].state) == (State.CANCELLED, OVER, State.READY)
-    post.clock.pass_by(PAUSES_S[0])
+    assert (found[asked].state, found[asked].detail, found[ended].state) == (State.CANCELLED, OBSOLETE, State.READY)
+    post.clock.pass_by(RETRY_DELAYS_S[0])
     assert [one.id for one in await claim(post)] == [ended]
 
 
 @pytest.mark.parametrize("outcome", [FAILED, OK, None])
-async def test_the_end_waits_for_what_is_under_way(post: Post, outcome: Outcome | None) -> None:
+async def test_the_end_waits_for_what_is_under_way(post: Post, outcome: AttemptOutcome | None) -> None:
     await post.channel(URL)
     other = await post.channel(URL)
     await queued(post, until_s=3_600)
@@ -255,9 +271,11 @@ async def test_what_is_sent_at_once_waits_for_what_is_under_way_too(post: Post) 
     channel = await post.channel(URL)
     await queued(post, until_s=3_600)
     await claim(post)
-    (ended,) = await post.queue(Named([channel.id]), ENDED)
+    (ended,) = await post.queue(ChannelIds([channel.id]), ENDED)
     async with post.database.write() as connection:
-        assert await claim_these(connection, [str(ended.delivery_id)], post.clock(), places=Places()) == []
+        assert (
+            await claim_by_id(connection, [str(ended.delivery_id)], post.clock(), concurrency=ConcurrencyLimits()) == []
+        )
 
 
 async def test_nothing_is_told_when_its_time_is_over(post: Post) -> None:
@@ -266,9 +284,9 @@ async def test_nothing_is_told_when_its_time_is_over(post: Post) -> None:
     post.clock.pass_by(9.999)
     (claimed,) = await claim(post)
     await settle(post, claimed, FAILED)
-    post.clock.pass_by(PAUSES_S[0])
+    post.clock.pass_by(RETRY_DELAYS_S[0])
     assert await claim(post) == []
-    assert ((await by_id(post))[asked].state, (await post.one()).detail) == (State.CANCELLED, OVER)
+    assert ((await by_id(post))[asked].state, (await post.one()).detail) == (State.CANCELLED, OBSOLETE)
 
 
 async def test_an_attempt_that_fails_after_its_time_is_the_last(post: Post) -> None:
@@ -276,20 +294,22 @@ async def test_an_attempt_that_fails_after_its_time_is_the_last(post: Post) -> N
     await queued(post, until_s=10)
     (claimed,) = await claim(post)
     post.clock.pass_by(10)
-    assert await settle(post, claimed, FAILED) == Settled(State.CANCELLED)
+    assert await settle(post, claimed, FAILED) == OutcomeResult(State.CANCELLED)
 
 
 async def test_what_is_over_is_not_told_again(post: Post) -> None:
     channel = await post.channel(URL)
     await queued(post, until_s=3_600)
     (claimed,) = await claim(post)
-    await settle(post, claimed, Outcome(False, "Never.", permanent=True))
+    await settle(post, claimed, AttemptOutcome(False, "Never.", permanent=True))
     async with post.database.write() as connection:
-        await listing.require_repeatable(connection, await post.one())
-        await enqueue(connection, channel.org_id, Named(["chn_" + "0" * 26]), ENDED)  # told to nobody, and yet over
+        await listing.require_redeliverable(connection, await post.one())
+        await enqueue(
+            connection, channel.org_id, ChannelIds(["chn_" + "0" * 26]), ENDED
+        )  # told to nobody, and yet over
     async with post.database.write() as connection:
         with pytest.raises(Conflict, match="is over"):
-            await listing.require_repeatable(connection, await post.one())
+            await listing.require_redeliverable(connection, await post.one())
 
 
 async def test_other_subjects_and_other_organizations_go_on(post: Post) -> None:
@@ -297,8 +317,8 @@ async def test_other_subjects_and_other_organizations_go_on(post: Post) -> None:
     await queued(post, Message(type=MESSAGE.type, subject="apr_2", title="?"), until_s=3_600)
     other = await foreign(post)
     async with post.database.write() as connection:
-        await store.insert(connection, [other], MESSAGE, post.clock() - HEAD_START)
-        await store.end_subject(connection, post.tenant.organization.id, MESSAGE.subject, post.clock())
+        await store.insert(connection, [other], MESSAGE, post.clock() - WORKER_DELAY)
+        await store.resolve_subject(connection, post.tenant.organization.id, MESSAGE.subject, post.clock())
     assert len(await claim(post)) == 2
 
 
@@ -351,5 +371,7 @@ async def foreign(post: Post) -> Channel:
                 .returning(notification_channels.c.id)
             )
         ).one()  # fmt: skip
-        (found,) = await channels.targets(connection, tenant.organization.id, channel_ids=[row.id], project_id=None)
+        (found,) = await channels.resolve_targets(
+            connection, tenant.organization.id, channel_ids=[row.id], project_id=None
+        )
     return found

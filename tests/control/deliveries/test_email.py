@@ -13,28 +13,30 @@ from typing import Any
 import pytest
 from aiosmtpd.smtp import AuthResult
 
-from chassis.destinations import Policy
+from chassis.destinations import EgressPolicy
 from chassis.egress import Egress
 from control.channels.config import MAX_RECIPIENTS, EmailConfig
 from control.deliveries.kinds.email import send
 from control.deliveries.kinds.mail_server import MailServer
 from control.deliveries.kinds.recipients import Recipients
-from control.deliveries.kinds.told import Told
+from control.deliveries.kinds.told import OutgoingMessage
 from control.deliveries.message import Message
-from control.deliveries.outcome import Outcome
+from control.deliveries.outcome import AttemptOutcome
 from control.deliveries.tables import MAX_TAKEN_LENGTH
 from tests.accepting import accepting
 from tests.certificates import self_signed, server_context
 from tests.control.mail import Office, serving
 
 CONFIG = EmailConfig(["ada@example.org", "bob@example.org"])
-TOLD = Told("dlv_1", Message(type="a.b", subject="apr_1", title="Größe?"), datetime.now(UTC), datetime.now(UTC))
-LOOPBACK = Policy((ipaddress.ip_network("127.0.0.0/8"),))
+TOLD = OutgoingMessage(
+    "dlv_1", Message(type="a.b", subject="apr_1", title="Größe?"), datetime.now(UTC), datetime.now(UTC)
+)
+LOOPBACK = EgressPolicy((ipaddress.ip_network("127.0.0.0/8"),))
 
 
-def operators(detail: str) -> Outcome:
+def operators(detail: str) -> AttemptOutcome:
     """A fault that the operator has to see to: it counts against no channel, and is never for good."""
-    return Outcome(False, detail, ours=True)
+    return AttemptOutcome(False, detail, service_fault=True)
 
 
 def signed_in(_server: object, _session: object, _envelope: object, _mechanism: str, data: Any) -> AuthResult:
@@ -44,13 +46,13 @@ def signed_in(_server: object, _session: object, _envelope: object, _mechanism: 
 async def sent(
     port: int,
     url: str = "smtp://127.0.0.1:{port}",
-    policy: Policy = LOOPBACK,
+    policy: EgressPolicy = LOOPBACK,
     trusted: Path | None = None,
     taken: str = "",
-) -> Outcome:
+) -> AttemptOutcome:
     tls = None if trusted is None else ssl.create_default_context(cafile=trusted)
     server = MailServer.parse(url.format(port=port), "sluice@example.org")
-    return await send(CONFIG, replace(TOLD, taken=taken), Egress(policy, tls=tls), server)
+    return await send(CONFIG, replace(TOLD, recipient_progress=taken), Egress(policy, tls=tls), server)
 
 
 async def test_mail_arrives_with_all_that_was_told() -> None:
@@ -110,7 +112,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(pem: Path, url: 
 async def test_codes_of_500_are_for_good_and_codes_of_400_pass(said: str, permanent: bool) -> None:
     async with serving(Office(data=said)) as port:
         outcome = await sent(port)
-    assert (outcome.ok, outcome.permanent, outcome.ours) == (False, permanent, False)
+    assert (outcome.ok, outcome.permanent, outcome.service_fault) == (False, permanent, False)
     assert said[:3] in outcome.detail
     assert "secret" not in outcome.detail
 
@@ -126,7 +128,7 @@ async def test_codes_of_500_are_for_good_and_codes_of_400_pass(said: str, perman
 async def test_recipients_may_be_refused_one_by_one(ada: str, bob: str, ok: bool, permanent: bool, detail: str) -> None:
     async with serving(Office(recipients={"ada@example.org": ada, "bob@example.org": bob})) as port:
         outcome = await sent(port)
-    assert (outcome.ok, outcome.permanent, outcome.ours, outcome.detail) == (ok, permanent, False, detail)
+    assert (outcome.ok, outcome.permanent, outcome.service_fault, outcome.detail) == (ok, permanent, False, detail)
 
 
 async def test_who_is_put_off_gets_it_later_and_who_has_it_does_not_get_it_again() -> None:
@@ -135,11 +137,11 @@ async def test_who_is_put_off_gets_it_later_and_who_has_it_does_not_get_it_again
         first = await sent(port)
         detail = "Delivered to 1 of 2 recipients; the others are tried again (SMTP 450)."
         assert (first.ok, first.permanent, first.detail) == (False, False, detail)
-        assert "example" not in first.taken
+        assert "example" not in first.recipient_progress
         office.recipients = {"bob@example.org": "550 asked again"}
-        second = await sent(port, taken=first.taken)
+        second = await sent(port, taken=first.recipient_progress)
         assert (second.ok, second.detail) == (True, "Delivered.")
-        assert (await sent(port, taken=second.taken)).ok  # nothing is left to do
+        assert (await sent(port, taken=second.recipient_progress)).ok  # nothing is left to do
     assert [envelope.rcpt_tos for envelope in office.taken] == [["bob@example.org"], ["ada@example.org"]]
 
 
@@ -149,24 +151,24 @@ async def test_who_is_refused_for_good_is_not_asked_for_again() -> None:
         first = await sent(port)
         assert (first.ok, first.permanent) == (False, False)
         office.recipients = {}
-        second = await sent(port, taken=first.taken)
+        second = await sent(port, taken=first.recipient_progress)
     assert (second.ok, second.detail) == (True, "Delivered to 1 of 2 recipients.")
     assert [envelope.rcpt_tos for envelope in office.taken] == [["ada@example.org"]]
 
 
 def test_what_is_remembered_fits_its_column_and_forgets_who_is_no_recipient_any_more() -> None:
     addresses = [f"{number}@example.org" for number in range(MAX_RECIPIENTS)]
-    outcome = Recipients("dlv_1", addresses).after(dict.fromkeys(addresses[1:], 550)).outcome()
-    assert len(outcome.taken) <= MAX_TAKEN_LENGTH
-    assert Recipients.remembered("dlv_1", addresses, outcome.taken).left == []
-    assert Recipients.remembered("dlv_2", addresses, outcome.taken).left == addresses
-    other = Recipients.remembered("dlv_1", [addresses[0], "new@example.org"], outcome.taken)
-    assert other.left == ["new@example.org"]
-    assert len(other.after({}).outcome().taken.split()) == 2
+    outcome = Recipients("dlv_1", addresses).with_results(dict.fromkeys(addresses[1:], 550)).outcome()
+    assert len(outcome.recipient_progress) <= MAX_TAKEN_LENGTH
+    assert Recipients.restore("dlv_1", addresses, outcome.recipient_progress).pending == []
+    assert Recipients.restore("dlv_2", addresses, outcome.recipient_progress).pending == addresses
+    other = Recipients.restore("dlv_1", [addresses[0], "new@example.org"], outcome.recipient_progress)
+    assert other.pending == ["new@example.org"]
+    assert len(other.with_results({}).outcome().recipient_progress.split()) == 2
 
 
 async def test_a_server_that_hangs_is_waited_for_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("control.deliveries.kinds.email.TOTAL_S", 0.3)
+    monkeypatch.setattr("control.deliveries.kinds.email.TOTAL_TIMEOUT_S", 0.3)
     async with serving(Office(hangs=True)) as port:
         assert await sent(port) == operators("The mail server did not answer in time.")
 
@@ -182,10 +184,10 @@ async def test_a_server_that_hangs_up_may_be_there_later() -> None:
 
 async def test_the_mail_server_is_reached_through_the_guard(unused_tcp_port: int) -> None:
     async with serving(office := Office()) as port:
-        outcome = await sent(port, policy=Policy(ports=frozenset({port})))
-    assert (outcome.ok, outcome.ours, office.taken) == (False, True, [])
+        outcome = await sent(port, policy=EgressPolicy(ports=frozenset({port})))
+    assert (outcome.ok, outcome.service_fault, office.taken) == (False, True, [])
     assert outcome.detail.startswith("The mail server was not reached: ")
-    assert (await sent(unused_tcp_port)).ours
+    assert (await sent(unused_tcp_port)).service_fault
 
 
 async def test_without_a_server_nothing_is_sent() -> None:

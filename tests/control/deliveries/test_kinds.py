@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from chassis.egress import Reply
+from chassis.egress import HttpReply
 from control.channels.config import (
     ChatAConfig,
     ChatBConfig,
@@ -17,7 +17,7 @@ from control.channels.config import (
     TeamsConfig,
 )
 from control.deliveries.kinds import chat_a, chat_b, pager, teams
-from control.deliveries.kinds.told import cut, one_line
+from control.deliveries.kinds.told import one_line, truncate
 from control.deliveries.message import Message, Severity
 from tests.control.deliveries.samples import ASK, NOW, messages, told
 
@@ -103,11 +103,11 @@ def test_cards_of_chat_a_have_nothing_live_in_their_text(message: Message) -> No
 
 
 def test_a_bot_writes_to_its_channel() -> None:
-    made = chat_a.request(BOT, told(ASK), "https://slack.com/api")
+    made = chat_a.build_request(BOT, told(ASK), "https://slack.com/api")
     assert made.url == "https://slack.com/api/chat.postMessage"
     assert made.headers["Authorization"] == "Bearer xoxb-1"
     assert json.loads(made.body)["channel"] == "#ops"
-    made = chat_a.request(CHAT_A, told(ASK), "https://slack.com/api")
+    made = chat_a.build_request(CHAT_A, told(ASK), "https://slack.com/api")
     assert (made.url, "Authorization" in made.headers) == (CHAT_A.webhook_url, False)
 
 
@@ -130,7 +130,7 @@ def test_a_bot_writes_to_its_channel() -> None:
     ],
 )
 def test_answers_to_a_bot(status: int, body: bytes, ok: bool, permanent: bool) -> None:
-    outcome = chat_a.judge(BOT, Reply(status, NOTHING, body), NOW)
+    outcome = chat_a.interpret_reply(BOT, HttpReply(status, NOTHING, body), NOW)
     assert (outcome.ok, outcome.permanent) == (ok, permanent)
     assert "something new" not in outcome.detail
 
@@ -148,7 +148,7 @@ def test_answers_to_a_bot(status: int, body: bytes, ok: bool, permanent: bool) -
     ],
 )
 def test_answers_to_an_incoming_webhook(status: int, ok: bool, permanent: bool) -> None:
-    outcome = chat_a.judge(CHAT_A, Reply(status, NOTHING, b"invalid_payload"), NOW)
+    outcome = chat_a.interpret_reply(CHAT_A, HttpReply(status, NOTHING, b"invalid_payload"), NOW)
     assert (outcome.ok, outcome.permanent) == (ok, permanent)
     assert "invalid_payload" not in outcome.detail
 
@@ -158,7 +158,7 @@ def test_answers_to_an_incoming_webhook(status: int, ok: bool, permanent: bool) 
 
 @given(messages)
 def test_embeds_of_chat_b_keep_the_limits_and_mention_nobody(message: Message) -> None:
-    body = json.loads(chat_b.request(CHAT_B, told(message)).body)
+    body = json.loads(chat_b.build_request(CHAT_B, told(message)).body)
     assert body["allowed_mentions"] == {"parse": []}
     assert len(body["content"]) <= 2_000
     (embed,) = body["embeds"]
@@ -181,7 +181,7 @@ def test_embeds_of_chat_b_keep_the_limits_and_mention_nobody(message: Message) -
 )  # fmt: skip
 def test_chat_b_tells_the_wait_in_its_body(body: bytes, seconds: int) -> None:
     headers = CIMultiDictProxy(CIMultiDict({"Retry-After": "9"}))
-    outcome = chat_b.judge(CHAT_B, Reply(429, headers, body), NOW)
+    outcome = chat_b.interpret_reply(CHAT_B, HttpReply(429, headers, body), NOW)
     assert (outcome.ok, outcome.permanent, outcome.retry_after_s) == (False, False, seconds)
 
 
@@ -197,7 +197,7 @@ def test_chat_b_tells_the_wait_in_its_body(body: bytes, seconds: int) -> None:
     ],
 )
 def test_answers_of_chat_b(status: int, ok: bool, permanent: bool) -> None:
-    outcome = chat_b.judge(CHAT_B, Reply(status, NOTHING, b""), NOW)
+    outcome = chat_b.interpret_reply(CHAT_B, HttpReply(status, NOTHING, b""), NOW)
     assert (outcome.ok, outcome.permanent) == (ok, permanent)
 
 
@@ -205,7 +205,7 @@ def test_answers_of_chat_b(status: int, ok: bool, permanent: bool) -> None:
 
 
 def test_an_event_of_the_pager() -> None:
-    made = pager.request(PAGER, told(ASK), "https://events.pagerduty.com/v2/enqueue")
+    made = pager.build_request(PAGER, told(ASK), "https://events.pagerduty.com/v2/enqueue")
     assert json.loads(made.body) == {
         "routing_key": "r" * 32,
         "event_action": "trigger",
@@ -226,7 +226,7 @@ def test_an_event_of_the_pager() -> None:
 
 @given(messages)
 def test_events_of_the_pager_keep_the_limits(message: Message) -> None:
-    made = pager.request(PagerConfig("r" * 32, Severity.CRITICAL), told(message), "https://example.org")
+    made = pager.build_request(PagerConfig("r" * 32, Severity.CRITICAL), told(message), "https://example.org")
     body = json.loads(made.body)
     assert len(made.body) <= 512 * 1024
     assert len(body["payload"]["summary"]) <= 1_024
@@ -240,7 +240,7 @@ def test_events_of_the_pager_keep_the_limits(message: Message) -> None:
 
 @given(messages)
 def test_cards_of_teams_keep_the_limits(message: Message) -> None:
-    made = teams.request(TEAMS, told(message))
+    made = teams.build_request(TEAMS, told(message))
     body = json.loads(made.body)
     assert len(made.body) <= 28 * 1024
     (attachment,) = body["attachments"]
@@ -262,8 +262,8 @@ def test_a_card_of_teams_shows_what_is_asked() -> None:
 
 @given(st.text(max_size=50), st.integers(1, 60))
 def test_texts_are_cut_and_kept_on_one_line(text: str, length: int) -> None:
-    assert len(cut(text, length)) <= length
-    assert cut(text, 60) == text
+    assert len(truncate(text, length)) <= length
+    assert truncate(text, 60) == text
     line = one_line(text)
     assert line.isprintable()
     assert line == line.strip()

@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from aiohttp import web
 
 from control.deliveries import store
-from control.deliveries.claims import Claimed, Places, claim_due
-from control.deliveries.outbox import Delivery, Everyone, Named, Queued, enqueue
-from control.deliveries.outcome import PAUSES_S, Outcome
-from control.deliveries.store import HEAD_START
+from control.deliveries.claims import ClaimedDelivery, ConcurrencyLimits, claim_due
+from control.deliveries.outbox import AllChannels, ChannelIds, DeliveryResult, EnqueueResult, enqueue
+from control.deliveries.outcome import RETRY_DELAYS_S, AttemptOutcome
+from control.deliveries.store import WORKER_DELAY
 from control.deliveries.tables import State, deliveries
 from tests.chassis.identity.tenants import new_tenant
 from tests.control.deliveries.conftest import MESSAGE, Post
@@ -20,44 +20,44 @@ from tests.control.receiver import Receiver
 
 pytestmark = pytest.mark.both_stores
 
-FAILED = Outcome(False, "No.")
-OK = Outcome(True, "Yes.")
+FAILED = AttemptOutcome(False, "No.")
+OK = AttemptOutcome(True, "Yes.")
 
 
-ALL = Places(channel=100, failing=1, organization=100)
+ALL = ConcurrencyLimits(channel=100, failing=1, organization=100)
 
 
-async def claim(post: Post, limit: int = 100, places: Places = ALL) -> list[Claimed]:
+async def claim(post: Post, limit: int = 100, places: ConcurrencyLimits = ALL) -> list[ClaimedDelivery]:
     async with post.database.write() as connection:
-        return await claim_due(connection, post.clock(), limit=limit, places=places)
+        return await claim_due(connection, post.clock(), limit=limit, concurrency=places)
 
 
-async def settle(post: Post, claimed: Claimed, outcome: Outcome) -> store.Settled | None:
+async def settle(post: Post, claimed: ClaimedDelivery, outcome: AttemptOutcome) -> store.OutcomeResult | None:
     async with post.database.write() as connection:
-        return await store.settle(connection, claimed, outcome, post.clock(), 0.5)
+        return await store.write_outcome(connection, claimed, outcome, post.clock(), 0.5)
 
 
 def past_head_start(post: Post) -> None:
-    post.clock.pass_by(HEAD_START.total_seconds() + 1)
+    post.clock.pass_by(WORKER_DELAY.total_seconds() + 1)
 
 
 async def test_a_message_goes_to_everyone_who_is_enabled(post: Post) -> None:
     shared, own = await post.channel("http://127.0.0.1:9"), await post.channel("http://127.0.0.1:9", project=True)
     await post.channel("http://127.0.0.1:9", enabled=False)
     assert [one.channel_id for one in await post.queue()] == [shared.id]
-    assert [one.channel_id for one in await post.queue(Everyone(post.tenant.project.id))] == [shared.id, own.id]
+    assert [one.channel_id for one in await post.queue(AllChannels(post.tenant.project.id))] == [shared.id, own.id]
     assert len(await post.listed()) == 3
 
 
 async def test_named_channels_are_answered_in_order_whatever_they_are(post: Post) -> None:
     on, off = await post.channel("http://127.0.0.1:9"), await post.channel("http://127.0.0.1:9", enabled=False)
     missing = "chn_" + "0" * 26
-    queued = await post.queue(Named([missing, off.id, "\0", on.id, on.id]))
+    queued = await post.queue(ChannelIds([missing, off.id, "\0", on.id, on.id]))
     assert queued == [
-        Queued(missing, "unknown", error="not_found"),
-        Queued(off.id, "webhook", error="disabled"),
-        Queued("\0", "unknown", error="not_found"),
-        Queued(on.id, "webhook", queued[3].delivery_id),
+        EnqueueResult(missing, "unknown", error="not_found"),
+        EnqueueResult(off.id, "webhook", error="disabled"),
+        EnqueueResult("\0", "unknown", error="not_found"),
+        EnqueueResult(on.id, "webhook", queued[3].delivery_id),
     ]
     assert [one.id for one in await post.listed()] == [queued[3].delivery_id]
 
@@ -66,16 +66,16 @@ async def test_channels_of_another_organization_are_not_found(post: Post) -> Non
     mine = await post.channel("http://127.0.0.1:9")
     other = await new_tenant(post.database, "globex")
     async with post.database.write() as connection:
-        queued = await enqueue(connection, other.organization.id, Named([mine.id]), MESSAGE)
-        assert await enqueue(connection, other.organization.id, Everyone(), MESSAGE) == []
-    assert queued == [Queued(mine.id, "unknown", error="not_found")]
+        queued = await enqueue(connection, other.organization.id, ChannelIds([mine.id]), MESSAGE)
+        assert await enqueue(connection, other.organization.id, AllChannels(), MESSAGE) == []
+    assert queued == [EnqueueResult(mine.id, "unknown", error="not_found")]
 
 
 async def test_nothing_is_queued_when_the_transaction_does_not_commit(post: Post) -> None:
     await post.channel("http://127.0.0.1:9")
     with contextlib.suppress(ZeroDivisionError):
         async with post.database.write() as connection:
-            await enqueue(connection, post.tenant.organization.id, Everyone(), MESSAGE)
+            await enqueue(connection, post.tenant.organization.id, AllChannels(), MESSAGE)
             raise ZeroDivisionError
     assert await post.listed() == []
 
@@ -89,7 +89,7 @@ async def test_a_message_that_does_not_fit_is_refused(post: Post) -> None:
 async def test_a_delivery_is_attempted_at_once_after_the_commit(post: Post, receiver: Receiver) -> None:
     channel = await post.channel(receiver.url())
     queued = await post.queue()
-    assert await post.sender.attempt(queued) == [Delivery(channel.id, "webhook", delivered=True, error=None)]
+    assert await post.sender.send_now(queued) == [DeliveryResult(channel.id, "webhook", delivered=True, error=None)]
     one = await post.one()
     assert (one.state, one.attempts, one.failed, one.ended_at) == (State.DONE, 1, False, post.clock())
     assert receiver.received[0].headers["webhook-id"] == one.id == queued[0].delivery_id
@@ -115,13 +115,13 @@ async def test_an_attempt_tells_of_each_channel_how_far_it_got(post: Post, recei
         return await {"/slow": hang, "/refuse": refuse, "/later": busy}[request.path](request)
 
     receiver.answers = [by_path]
-    queued = await post.queue(Named([off.id, refusing.id, later.id, slow.id, "x"]))
-    assert await post.sender.attempt(queued, budget_s=0.5) == [
-        Delivery(off.id, "webhook", False, "disabled"),
-        Delivery(refusing.id, "webhook", False, "The receiver refuses it (HTTP 403)."),
-        Delivery(later.id, "webhook", False, "queued"),
-        Delivery(slow.id, "webhook", False, "queued"),
-        Delivery("x", "unknown", False, "not_found"),
+    queued = await post.queue(ChannelIds([off.id, refusing.id, later.id, slow.id, "x"]))
+    assert await post.sender.send_now(queued, budget_s=0.5) == [
+        DeliveryResult(off.id, "webhook", False, "disabled"),
+        DeliveryResult(refusing.id, "webhook", False, "The receiver refuses it (HTTP 403)."),
+        DeliveryResult(later.id, "webhook", False, "queued"),
+        DeliveryResult(slow.id, "webhook", False, "queued"),
+        DeliveryResult("x", "unknown", False, "not_found"),
     ]
     hanging.set()
     await post.sender.finish(5)
@@ -132,7 +132,7 @@ async def test_attempts_follow_the_schedule_and_end(post: Post) -> None:
     await post.channel("http://127.0.0.1:9")
     await post.queue()
     past_head_start(post)
-    for attempt, wait in enumerate(PAUSES_S, 1):
+    for attempt, wait in enumerate(RETRY_DELAYS_S, 1):
         (claimed,) = await claim(post)
         assert (claimed.attempts, claimed.claims) == (attempt - 1, attempt)
         await settle(post, claimed, FAILED)
@@ -154,7 +154,7 @@ async def test_a_receiver_that_asks_to_wait_is_waited_for(post: Post) -> None:
     await post.queue()
     past_head_start(post)
     (claimed,) = await claim(post)
-    await settle(post, claimed, Outcome(False, "Busy.", retry_after_s=600))
+    await settle(post, claimed, AttemptOutcome(False, "Busy.", retry_after_s=600))
     one = await post.one()
     assert one.next_at is not None
     assert ((one.next_at - post.clock()).total_seconds(), one.retry_after_s) == (600, 600)
@@ -165,7 +165,7 @@ async def test_what_fails_for_good_is_dead_at_once(post: Post) -> None:
     await post.queue()
     past_head_start(post)
     (claimed,) = await claim(post)
-    await settle(post, claimed, Outcome(False, "Never.", permanent=True))
+    await settle(post, claimed, AttemptOutcome(False, "Never.", permanent=True))
     one = await post.one()
     assert (one.state, one.attempts, one.permanent) == (State.DEAD, 1, True)
 
@@ -173,14 +173,14 @@ async def test_what_fails_for_good_is_dead_at_once(post: Post) -> None:
 async def test_of_one_channel_only_so_many_are_under_way(post: Post) -> None:
     many, few = await post.channel("http://127.0.0.1:9"), await post.channel("http://127.0.0.1:9")
     for _ in range(20):
-        await post.queue(Named([many.id]))
-    await post.queue(Named([few.id]))
+        await post.queue(ChannelIds([many.id]))
+    await post.queue(ChannelIds([few.id]))
     past_head_start(post)
-    first = await claim(post, places=Places(channel=4))
+    first = await claim(post, places=ConcurrencyLimits(channel=4))
     assert sorted(one.channel_id for one in first) == sorted([many.id] * 4 + [few.id])
-    assert await claim(post, places=Places(channel=4)) == []
+    assert await claim(post, places=ConcurrencyLimits(channel=4)) == []
     await settle(post, first[0], OK)
-    assert [one.channel_id for one in await claim(post, places=Places(channel=4))] == [many.id]
+    assert [one.channel_id for one in await claim(post, places=ConcurrencyLimits(channel=4))] == [many.id]
 
 
 async def test_of_a_failing_channel_one_is_under_way(post: Post) -> None:
@@ -190,7 +190,7 @@ async def test_of_a_failing_channel_one_is_under_way(post: Post) -> None:
     past_head_start(post)
     (claimed, *_) = await claim(post, limit=1)
     await settle(post, claimed, FAILED)
-    assert len(await claim(post, places=Places(channel=4))) == 1
+    assert len(await claim(post, places=ConcurrencyLimits(channel=4))) == 1
 
 
 async def test_the_longest_waiting_go_first(post: Post) -> None:

@@ -7,37 +7,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from chassis.egress import Blocked, Reply, Unreached
+from chassis.egress import AddressBlocked, EgressError, HttpReply
 from control.deliveries.outcome import (
     JITTER,
     MAX_ATTEMPTS,
-    PAUSES_S,
-    Outcome,
-    clamped,
+    RETRY_DELAYS_S,
+    AttemptOutcome,
+    backoff,
+    clamp_wait,
     from_failure,
     from_reply,
     is_failing_too_long,
-    pause,
-    retry_after,
+    parse_retry_after,
 )
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
-def reply(status: int, **headers: str) -> Reply:
+def reply(status: int, **headers: str) -> HttpReply:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Reply(status, CIMultiDictProxy(CIMultiDict(named)), b"secret")
+    return HttpReply(status, CIMultiDictProxy(CIMultiDict(named)), b"secret")
 
 
 def test_the_schedule_is_that_of_standard_webhooks() -> None:
-    assert PAUSES_S == (5, 5 * 60, 30 * 60, 2 * 3600, 5 * 3600, 10 * 3600, 14 * 3600, 20 * 3600, 24 * 3600)
+    assert RETRY_DELAYS_S == (5, 5 * 60, 30 * 60, 2 * 3600, 5 * 3600, 10 * 3600, 14 * 3600, 20 * 3600, 24 * 3600)
     assert MAX_ATTEMPTS == 10
 
 
 @given(st.integers(1, 20), st.none() | st.integers(1, 86_400), st.floats(0, 1))
 def test_pauses_grow_jitter_and_respect_the_receiver(attempts: int, wanted: int | None, draw: float) -> None:
-    planned = PAUSES_S[min(attempts, 9) - 1]
-    found = pause(attempts, wanted, draw).total_seconds()
+    planned = RETRY_DELAYS_S[min(attempts, 9) - 1]
+    found = backoff(attempts, wanted, draw).total_seconds()
     assert found >= (wanted or 0)
     if not wanted:
         assert planned * (1 - JITTER) - 1e-3 <= found <= planned * (1 + JITTER) + 1e-3
@@ -49,7 +49,7 @@ def test_every_status_is_a_yes_a_no_or_a_not_now(status: int) -> None:
     passing = status in {408, 409, 425, 429} or status >= 500
     assert outcome.ok is (200 <= status < 300)
     assert outcome.permanent is (not outcome.ok and not passing)
-    assert outcome.gone is (status == 410)
+    assert outcome.endpoint_gone is (status == 410)
     assert outcome.detail.endswith(f"(HTTP {status}).")
     assert len(outcome.detail) <= 200
     assert "secret" not in outcome.detail
@@ -66,12 +66,12 @@ def test_every_status_is_a_yes_a_no_or_a_not_now(status: int) -> None:
     ],
 )  # fmt: skip
 def test_retry_after_is_a_number_or_a_date(text: str | None, seconds: int | None) -> None:
-    assert retry_after(text, NOW) == seconds
+    assert parse_retry_after(text, NOW) == seconds
 
 
 @given(st.text(max_size=60))
 def test_no_retry_after_breaks_anything(text: str) -> None:
-    found = retry_after(text, NOW)
+    found = parse_retry_after(text, NOW)
     assert found is None or 1 <= found <= 86_400
 
 
@@ -79,12 +79,14 @@ def test_no_retry_after_breaks_anything(text: str) -> None:
     ("asked", "whole"), [(0.2, 1), (1.0, 1), (1.2, 2), (64.5, 65), (1e9, 86_400), (-5, 1), (float("nan"), 1)]
 )
 def test_waits_are_rounded_up_and_bounded(asked: float, whole: int) -> None:
-    assert clamped(asked) == whole
+    assert clamp_wait(asked) == whole
 
 
 def test_a_failure_without_an_answer_keeps_its_words() -> None:
-    assert from_failure(Unreached("There was no answer in time.")) == Outcome(False, "There was no answer in time.")
-    assert from_failure(Blocked()).permanent is True
+    assert from_failure(EgressError("There was no answer in time.")) == AttemptOutcome(
+        False, "There was no answer in time."
+    )
+    assert from_failure(AddressBlocked()).permanent is True
 
 
 def test_five_days_without_success_are_enough() -> None:

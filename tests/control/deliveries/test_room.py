@@ -9,14 +9,14 @@ import sqlalchemy as sa
 
 from chassis.errors import RateLimited
 from control.deliveries import room, store
-from control.deliveries.outbox import Everyone, Named, Queued, enqueue
-from control.deliveries.outcome import Outcome
+from control.deliveries.outbox import AllChannels, ChannelIds, EnqueueResult, enqueue
+from control.deliveries.outcome import AttemptOutcome
 from control.deliveries.tables import deliveries, delivery_messages
 from tests.chassis.identity.tenants import new_tenant
 from tests.control.deliveries.conftest import MESSAGE, Post
 from tests.control.deliveries.test_outbox import OK, claim, past_head_start, settle
 
-REFUSED = Outcome(False, "Never.", permanent=True)
+REFUSED = AttemptOutcome(False, "Never.", permanent=True)
 OTHER = msgspec.structs.replace(MESSAGE, subject="another")
 
 
@@ -29,7 +29,7 @@ async def three_channels(post: Post) -> list[str]:
     return [(await post.channel("http://127.0.0.1:9")).id for _ in range(3)]
 
 
-async def end_all(post: Post, outcome: Outcome) -> list[str]:
+async def end_all(post: Post, outcome: AttemptOutcome) -> list[str]:
     past_head_start(post)
     claimed = await claim(post)
     for one in claimed:
@@ -45,7 +45,7 @@ async def test_channels_get_no_more_while_so_many_wait(post: Post) -> None:
     queued = await post.queue()
     assert [one.error for one in queued] == [None] * 3 + ["too_many"]
     assert [one.channel_id for one in queued][:3] == made
-    assert await post.queue() == [Queued(one.channel_id, "webhook", error="too_many") for one in queued]
+    assert await post.queue() == [EnqueueResult(one.channel_id, "webhook", error="too_many") for one in queued]
     assert len(await post.listed()) == 6
 
 
@@ -63,13 +63,13 @@ async def test_what_ended_longest_ago_makes_room(post: Post) -> None:
 
 async def test_who_was_told_of_a_beginning_is_told_of_the_end_where_no_more_may_wait(post: Post) -> None:
     told = await post.channel("http://127.0.0.1:9")
-    await post.queue(Named([told.id]))
+    await post.queue(ChannelIds([told.id]))
     await end_all(post, OK)
     await three_channels(post)
     for _ in range(2):
         await post.queue(message=OTHER)
     assert {one.error for one in await post.queue(message=OTHER)} == {"too_many"}
-    (queued,) = await post.queue(Named([told.id]), msgspec.structs.replace(MESSAGE, resolved=True))
+    (queued,) = await post.queue(ChannelIds([told.id]), msgspec.structs.replace(MESSAGE, resolved=True))
     assert queued.error is None
     assert {one.error for one in await post.queue(message=OTHER)} == {"too_many"}
 
@@ -104,8 +104,8 @@ async def test_other_organizations_are_not_touched(post: Post) -> None:
     for _ in range(2):
         await post.queue()
     async with post.database.write() as connection:
-        assert await room.make_room(connection, other.organization.id, 100) == 6
-        assert await enqueue(connection, other.organization.id, Everyone(), MESSAGE) == []
+        assert await room.ensure_capacity(connection, other.organization.id, 100) == 6
+        assert await enqueue(connection, other.organization.id, AllChannels(), MESSAGE) == []
     assert len(await post.listed()) == 6
 
 
@@ -116,11 +116,18 @@ async def test_a_message_is_stored_once_and_as_long_as_a_delivery_names_it(post:
     assert len(await stored(post)) == 2
     ids = [str(one.delivery_id) for one in others]
     async with post.database.write() as connection:
-        assert await room.forget(connection, sa.select(deliveries.c.id).where(deliveries.c.id.in_(ids))) == 2
+        assert await room.delete_deliveries(connection, sa.select(deliveries.c.id).where(deliveries.c.id.in_(ids))) == 2
     assert len(await stored(post)) == 2
     async with post.database.write() as connection:
-        assert await room.forget(connection, sa.select(deliveries.c.id).where(deliveries.c.id != kept.delivery_id)) == 3
-        assert await room.forget(connection, sa.select(deliveries.c.id).where(deliveries.c.id == "dlv_x")) == 0
+        assert (
+            await room.delete_deliveries(
+                connection, sa.select(deliveries.c.id).where(deliveries.c.id != kept.delivery_id)
+            )
+            == 3
+        )
+        assert (
+            await room.delete_deliveries(connection, sa.select(deliveries.c.id).where(deliveries.c.id == "dlv_x")) == 0
+        )
     assert [json.loads(one)["title"] for one in await stored(post)] == [MESSAGE.title]
     assert (await post.one()).title == MESSAGE.title
 
@@ -135,7 +142,7 @@ async def test_messages_go_with_the_history(post: Post) -> None:
     await post.queue()
     await end_all(post, OK)
     async with post.database.write() as connection:
-        assert await store.expire(connection, post.clock() + timedelta(1)) == 3
+        assert await store.purge_ended(connection, post.clock() + timedelta(1)) == 3
     assert await stored(post) == []
 
 

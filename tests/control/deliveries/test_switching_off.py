@@ -8,22 +8,22 @@ from control.channels.config import WebhookConfig
 from control.channels.store import Channel
 from control.channels.tables import notification_channels
 from control.deliveries import store
-from control.deliveries.claims import claim_these
-from control.deliveries.outbox import Named
-from control.deliveries.outcome import Outcome
+from control.deliveries.claims import claim_by_id
+from control.deliveries.outbox import ChannelIds
+from control.deliveries.outcome import AttemptOutcome
 from control.deliveries.tables import State
 from tests.control.deliveries.conftest import MESSAGE, Post
 from tests.control.deliveries.test_outbox import ALL, FAILED, OK, claim, past_head_start, settle
 from tests.control.receiver import SECRET, Receiver
 
 
-async def attempted(post: Post, channel: Channel, days: float, outcome: Outcome) -> None:
+async def attempted(post: Post, channel: Channel, days: float, outcome: AttemptOutcome) -> None:
     """A delivery, so much later."""
     post.clock.pass_by(days * 86_400)
     async with post.database.write() as connection:
         (id_,) = await store.insert(connection, [channel], MESSAGE, post.clock())
-        (claimed,) = await claim_these(connection, [id_], post.clock(), places=ALL)
-    await post.sender._clerk.settle(claimed, outcome)
+        (claimed,) = await claim_by_id(connection, [id_], post.clock(), concurrency=ALL)
+    await post.sender._outcome_writer.record(claimed, outcome)
 
 
 @pytest.mark.parametrize("how", ["disabled", "deleted"])
@@ -41,7 +41,7 @@ async def test_what_waits_for_a_channel_that_is_switched_off_is_cancelled(post: 
     found = {one.id: one for one in await post.listed()}
     assert found[str(waiting)].state is State.CANCELLED
     assert found[str(waiting)].detail == f"The channel was {how}."
-    assert await settle(post, claimed, FAILED) == store.Settled(State.CANCELLED)  # no further attempt
+    assert await settle(post, claimed, FAILED) == store.OutcomeResult(State.CANCELLED)  # no further attempt
 
 
 async def test_a_deleted_channel_keeps_no_config(post: Post) -> None:
@@ -55,7 +55,7 @@ async def test_a_deleted_channel_keeps_no_config(post: Post) -> None:
 
 async def test_a_deleted_channel_that_no_delivery_names_is_gone(post: Post) -> None:
     channel, other = await post.channel("http://127.0.0.1:9"), await post.channel("http://127.0.0.1:9")
-    await post.queue(Named([other.id]))
+    await post.queue(ChannelIds([other.id]))
     async with post.database.write() as connection:
         for one in (channel, other):
             await channels.delete(connection, one)
@@ -77,16 +77,18 @@ async def test_another_config_is_another_receiver(post: Post) -> None:
     assert [(row.failing_since, row.off_reason) for row in rows] == [(post.clock(), "failing"), (None, None)]
 
 
-@pytest.mark.parametrize("first", [Outcome(False, "Ours.", ours=True), Outcome(False, "Theirs.")])
-async def test_a_fault_of_ours_is_none_of_the_channel(post: Post, first: Outcome) -> None:
+@pytest.mark.parametrize(
+    "first", [AttemptOutcome(False, "Ours.", service_fault=True), AttemptOutcome(False, "Theirs.")]
+)
+async def test_a_fault_of_ours_is_none_of_the_channel(post: Post, first: AttemptOutcome) -> None:
     """Nothing comes through for five days; whose fault the first of them was decides whether that switches it off."""
     channel = await post.channel("http://127.0.0.1:9")
     for days, outcome, enabled in (
         (0, first, True),
         (1, FAILED, True),
         (2, FAILED, True),
-        (2, FAILED, first.ours),
-        (0.9, first, first.ours),
+        (2, FAILED, first.service_fault),
+        (0.9, first, first.service_fault),
     ):
         await attempted(post, channel, days, outcome)
         assert (await post.found(channel)).enabled is enabled
@@ -102,14 +104,14 @@ async def test_failures_with_a_long_silence_between_them_say_nothing_of_it(post:
 
 
 @pytest.mark.parametrize("outcome", [OK, FAILED])
-async def test_a_test_that_comes_through_is_a_sign_of_life(post: Post, outcome: Outcome) -> None:
+async def test_a_test_that_comes_through_is_a_sign_of_life(post: Post, outcome: AttemptOutcome) -> None:
     """One that does not says nothing: there may be nothing to tell but tests."""
     channel = await post.channel("http://127.0.0.1:9")
     for days in (0, 2, 2):
         await attempted(post, channel, days, FAILED)
     async with post.database.write() as connection:
         claimed = await store.insert_single(connection, channel, MESSAGE, post.clock())
-    await post.sender._clerk.settle(claimed, outcome)
+    await post.sender._outcome_writer.record(claimed, outcome)
     await attempted(post, channel, 1, FAILED)
     assert (await post.found(channel)).enabled is outcome.ok
 
@@ -120,7 +122,7 @@ async def test_tests_that_fail_switch_nothing_off(post: Post) -> None:
         post.clock.pass_by(86_400)
         async with post.database.write() as connection:
             claimed = await store.insert_single(connection, channel, MESSAGE, post.clock())
-        await post.sender._clerk.settle(claimed, FAILED)
+        await post.sender._outcome_writer.record(claimed, FAILED)
     await attempted(post, channel, 1, FAILED)
     assert (await post.found(channel)).enabled
 
@@ -129,7 +131,7 @@ async def test_tests_that_fail_switch_nothing_off(post: Post) -> None:
 async def test_a_receiver_that_is_gone_switches_its_channel_off(post: Post, receiver: Receiver) -> None:
     receiver.says(410)
     channel = await post.channel(receiver.url())
-    await post.sender.attempt(await post.queue())
+    await post.sender.send_now(await post.queue())
     assert (await post.found(channel)).enabled is False
     assert (await post.one()).state is State.DEAD
     assert await post.queue() == []
@@ -181,7 +183,7 @@ async def test_a_config_that_does_not_open_is_no_reason_to_give_up(post: Post, r
         await connection.execute(
             notification_channels.update().where(notification_channels.c.id == first.id).values(config=stolen)
         )
-    await post.sender.attempt(await post.queue(Named([first.id])))
+    await post.sender.send_now(await post.queue(ChannelIds([first.id])))
     one = await post.one()
     assert (one.state, one.detail) == (State.READY, "The config of the channel cannot be opened.")
     assert receiver.received == []

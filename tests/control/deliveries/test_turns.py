@@ -14,9 +14,9 @@ from aiohttp import web
 from chassis.identity.minting import new_id
 from control.channels.tables import notification_channels
 from control.deliveries import store
-from control.deliveries.claims import LEASE, Places, claim_due, claim_these, is_any_left
-from control.deliveries.outbox import Named
-from control.deliveries.store import HEAD_START
+from control.deliveries.claims import LEASE, ConcurrencyLimits, claim_by_id, claim_due, has_work
+from control.deliveries.outbox import ChannelIds
+from control.deliveries.store import WORKER_DELAY
 from control.deliveries.tables import State, deliveries, delivery_messages
 from control.deliveries.turns import DUE
 from control.deliveries.worker import Worker
@@ -24,7 +24,7 @@ from tests.chassis.identity.tenants import new_tenant
 from tests.control.deliveries.conftest import MESSAGE, Post
 from tests.control.receiver import Receiver
 
-PLACES, LIMIT = Places(channel=3, failing=1, organization=4), 6
+PLACES, LIMIT = ConcurrencyLimits(channel=3, failing=1, organization=4), 6
 
 
 async def new_channels(post: Post, drawn: random.Random) -> list[dict[str, Any]]:
@@ -96,7 +96,7 @@ async def test_what_is_next_is_what_the_rules_say(post: Post) -> None:
             await connection.execute(deliveries.delete())
             await connection.execute(deliveries.insert(), rows)
             wanted = expected(post, channels, rows)
-            assert await is_any_left(connection, post.clock(), places=PLACES) is bool(wanted)
+            assert await has_work(connection, post.clock(), concurrency=PLACES) is bool(wanted)
             options = {"now": post.clock(), "limit": LIMIT, "last": PLACES.channel - 1} | asdict(PLACES)
             found.append(list(await connection.scalars(DUE, options)))
             assert found[-1] == wanted
@@ -105,15 +105,15 @@ async def test_what_is_next_is_what_the_rules_say(post: Post) -> None:
 
 async def test_the_end_that_has_to_wait_keeps_no_other_channel_back(post: Post) -> None:
     first, second = [await post.channel("http://127.0.0.1:9") for _ in range(2)]
-    places, end = Places(organization=2), msgspec.structs.replace(MESSAGE, resolved=True)
+    places, end = ConcurrencyLimits(organization=2), msgspec.structs.replace(MESSAGE, resolved=True)
     async with post.database.write() as connection:
         until = post.clock() + timedelta(hours=1)
-        await store.insert(connection, [first], MESSAGE, post.clock() - HEAD_START, until)
-        await claim_due(connection, post.clock(), limit=1, places=places)
-        await store.insert(connection, [first], end, post.clock() - HEAD_START)
+        await store.insert(connection, [first], MESSAGE, post.clock() - WORKER_DELAY, until)
+        await claim_due(connection, post.clock(), limit=1, concurrency=places)
+        await store.insert(connection, [first], end, post.clock() - WORKER_DELAY)
         post.clock.pass_by(1)
-        await store.insert(connection, [second], MESSAGE, post.clock() - HEAD_START)
-        claimed = await claim_due(connection, post.clock(), limit=9, places=places)
+        await store.insert(connection, [second], MESSAGE, post.clock() - WORKER_DELAY)
+        claimed = await claim_due(connection, post.clock(), limit=9, concurrency=places)
     assert [one.channel_id for one in claimed] == [second.id]
 
 
@@ -121,9 +121,9 @@ async def test_a_lease_that_ended_is_something_to_do(post: Post) -> None:
     await post.channel("http://127.0.0.1:9")
     queued = await post.queue()
     async with post.database.write() as connection:
-        await claim_these(connection, [str(queued[0].delivery_id)], post.clock(), places=PLACES)
-        assert not await is_any_left(connection, post.clock(), places=PLACES)
-        assert await is_any_left(connection, post.clock() + LEASE + timedelta(seconds=1), places=PLACES)
+        await claim_by_id(connection, [str(queued[0].delivery_id)], post.clock(), concurrency=PLACES)
+        assert not await has_work(connection, post.clock(), concurrency=PLACES)
+        assert await has_work(connection, post.clock() + LEASE + timedelta(seconds=1), concurrency=PLACES)
 
 
 async def test_nothing_is_written_while_no_place_is_free(
@@ -137,18 +137,18 @@ async def test_nothing_is_written_while_no_place_is_free(
 
     receiver.answers = [slowly]
     channel = await post.channel(receiver.url())
-    post.sender.places = Places(channel=1)
+    post.sender.concurrency = ConcurrencyLimits(channel=1)
     for _ in range(2):
-        await post.queue(Named([channel.id]))
-    post.clock.pass_by(HEAD_START.total_seconds() + 1)
+        await post.queue(ChannelIds([channel.id]))
+    post.clock.pass_by(WORKER_DELAY.total_seconds() + 1)
     worker = Worker(post.sender, poll_s=0.01)
     for _ in range(2):  # one has the place; that the other has none is seen by looking
-        await worker.round()
+        await worker.poll_once()
     with monkeypatch.context() as patched:
         patched.setattr(post.database, "write", None)
         for _ in range(3):
-            await worker.round()
+            await worker.poll_once()
     answered.set()
     await post.sender.finish(5)
-    await worker.round()
+    await worker.poll_once()
     await receiver.until(2)

@@ -11,7 +11,7 @@ from standardwebhooks import Webhook
 
 from control.channels.config import WebhookConfig
 from control.deliveries.kinds import webhook
-from control.deliveries.kinds.told import Told, cut
+from control.deliveries.kinds.told import OutgoingMessage, truncate
 from control.deliveries.message import Fact, Message
 from tests.control.deliveries.samples import ASK, NOW, messages, told
 from tests.control.receiver import SECRET
@@ -30,14 +30,14 @@ def test_our_signature_is_that_of_the_standard() -> None:
 @given(messages)
 def test_signed_bodies_are_verified_by_the_package_of_the_standard(message: Message) -> None:
     now = datetime.now(UTC)
-    made = webhook.request(
+    made = webhook.build_request(
         WebhookConfig(url="https://example.org", secret=SECRET, headers={"X-Team": "ops"}),
-        Told("dlv_1", message, NOW, now),
+        OutgoingMessage("dlv_1", message, NOW, now),
     )
     payload = Webhook(SECRET).verify(made.body, made.headers)
     assert (payload["type"], payload["timestamp"]) == (message.type, "2026-11-21T12:30:01.000Z")
     title = payload["data"]["message"]["title"]
-    assert title in (message.title, cut(message.title, 500), cut(message.title, 50))
+    assert title in (message.title, truncate(message.title, 500), truncate(message.title, 50))
     assert len(made.body) <= 20_000
     assert (made.headers["X-Team"], made.headers["webhook-id"]) == ("ops", "dlv_1")
 
@@ -45,14 +45,14 @@ def test_signed_bodies_are_verified_by_the_package_of_the_standard(message: Mess
 def test_while_a_secret_changes_both_sign() -> None:
     new = "whsec_" + base64.b64encode(b"n" * 32).decode()
     config = WebhookConfig(url="https://example.org", secret=new, previous_secret=SECRET)
-    made = webhook.request(config, Told("dlv_1", ASK, NOW, datetime.now(UTC)))
+    made = webhook.build_request(config, OutgoingMessage("dlv_1", ASK, NOW, datetime.now(UTC)))
     for secret in (new, SECRET):
         Webhook(secret).verify(made.body, made.headers)
     assert made.headers["webhook-signature"].count("v1,") == 2
 
 
 def test_a_signed_body_holds_the_message_and_the_data() -> None:
-    made = webhook.request(WebhookConfig(url="https://example.org/x", secret=SECRET), told(ASK))
+    made = webhook.build_request(WebhookConfig(url="https://example.org/x", secret=SECRET), told(ASK))
     assert json.loads(made.body) == {
         "type": "approval.requested",
         "timestamp": "2026-11-21T12:30:01.000Z",
@@ -81,7 +81,7 @@ def test_a_large_body_shows_people_less_and_has_all_for_programs(letter: str, sh
     whole = {"request": {"targetId": target, "reason": reason, "payload": {"summary": summary}}}
     facts = tuple(Fact("Asked by", letter * 200) for _ in range(3))
     large = structs.replace(ASK, title=f"Approved: x on y {target}", text=reason, facts=facts, data=whole)
-    body = webhook.request(WebhookConfig(url="https://example.org/x", secret=SECRET), told(large)).body
+    body = webhook.build_request(WebhookConfig(url="https://example.org/x", secret=SECRET), told(large)).body
     data = json.loads(body)["data"]
     assert len(body) <= most
-    assert (data["request"], data["message"]["text"]) == (whole["request"], cut(reason, shown))
+    assert (data["request"], data["message"]["text"]) == (whole["request"], truncate(reason, shown))

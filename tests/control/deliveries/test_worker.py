@@ -15,9 +15,9 @@ from control.channels import store as channels
 from control.channels.config import EmailConfig, Kind
 from control.channels.tables import notification_channels
 from control.deliveries import store
-from control.deliveries.claims import LEASE, Claimed, Places
-from control.deliveries.outcome import PAUSES_S
-from control.deliveries.store import HEAD_START
+from control.deliveries.claims import LEASE, ClaimedDelivery, ConcurrencyLimits
+from control.deliveries.outcome import RETRY_DELAYS_S
+from control.deliveries.store import WORKER_DELAY
 from control.deliveries.tables import State
 from control.deliveries.worker import Worker
 from tests.control.deliveries.conftest import MESSAGE, Post
@@ -43,13 +43,13 @@ async def test_what_an_operator_has_to_see_to_is_counted(post: Post) -> None:
         )  # fmt: skip
     worker = Worker(post.sender)
     await post.queue()
-    post.clock.pass_by(HEAD_START.total_seconds() + 90)
-    await worker.round()
+    post.clock.pass_by(WORKER_DELAY.total_seconds() + 90)
+    await worker.poll_once()
     await post.sender.finish(5)
     assert 90 <= post.sender.metrics.overdue._value.get() < 120
     assert post.sender.metrics.faults.labels("email")._value.get() == 1
     assert (await post.one()).state is State.READY
-    await worker.round()
+    await worker.poll_once()
     assert post.sender.metrics.overdue._value.get() == 0
 
 
@@ -71,7 +71,7 @@ async def test_a_receiver_that_hangs_costs_its_attempt_and_no_more(
     post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever a kind of channel does with its time, the outcome is written while the lease lasts."""
-    monkeypatch.setattr("control.deliveries.sending.ATTEMPT_S", 0.05)
+    monkeypatch.setattr("control.deliveries.sending.ATTEMPT_TIMEOUT_S", 0.05)
 
     over = asyncio.Event()
 
@@ -81,7 +81,7 @@ async def test_a_receiver_that_hangs_costs_its_attempt_and_no_more(
 
     receiver.answers = [hang]
     await post.channel(receiver.url())
-    await post.sender.attempt(await post.queue())
+    await post.sender.send_now(await post.queue())
     assert ((await post.one()).state, (await post.one()).detail) == (State.READY, "The attempt took too long.")
     over.set()
 
@@ -96,7 +96,7 @@ async def test_a_backlog_of_one_channel_is_not_sent_by_the_second(post: Post, re
     receiver.answers = [slowly]
     channel = await post.channel(receiver.url())
     async with post.database.write() as connection:
-        await store.insert(connection, [channel] * 60, MESSAGE, post.clock() - HEAD_START)
+        await store.insert(connection, [channel] * 60, MESSAGE, post.clock() - WORKER_DELAY)
     running = Worker(post.sender, poll_s=30).running()
     await anext(running)
     await receiver.until(60, 15)
@@ -106,17 +106,17 @@ async def test_a_backlog_of_one_channel_is_not_sent_by_the_second(post: Post, re
 async def test_deliveries_are_made_while_the_database_comes_and_goes(
     post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("control.deliveries.clerk.AGAIN_S", 0.01)
-    real, failures = store.settle, iter([True, True, False])
+    monkeypatch.setattr("control.deliveries.clerk.RETRY_S", 0.01)
+    real, failures = store.write_outcome, iter([True, True, False])
 
     async def flaky(*args: object) -> object:
         if next(failures):
             raise DatabaseUnavailable
         return await real(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(store, "settle", flaky)
+    monkeypatch.setattr(store, "write_outcome", flaky)
     await post.channel(receiver.url())
-    assert (await post.sender.attempt(await post.queue()))[0].delivered is True
+    assert (await post.sender.send_now(await post.queue()))[0].delivered is True
     assert (await post.one()).state is State.DONE
     assert len(receiver.received) == 1
 
@@ -130,15 +130,15 @@ async def test_an_outcome_that_is_not_written_in_time_is_lost_and_the_delivery_m
     await post.channel(receiver.url())
     queued = await post.queue()
     with monkeypatch.context() as patched:
-        patched.setattr("control.deliveries.clerk.AGAIN_S", 0.01)
-        patched.setattr(post.sender._clerk, "_patience_s", 0.05)
-        patched.setattr(store, "settle", away)
-        assert (await post.sender.attempt(queued))[0].delivered is True
+        patched.setattr("control.deliveries.clerk.RETRY_S", 0.01)
+        patched.setattr(post.sender._outcome_writer, "_write_timeout_s", 0.05)
+        patched.setattr(store, "write_outcome", away)
+        assert (await post.sender.send_now(queued))[0].delivered is True
     assert (await post.one()).state is State.SENDING
     post.clock.pass_by(LEASE.total_seconds() + 1)
-    await Worker(post.sender, poll_s=0.01).round()
-    post.clock.pass_by(PAUSES_S[0])
-    await Worker(post.sender).round()
+    await Worker(post.sender, poll_s=0.01).poll_once()
+    post.clock.pass_by(RETRY_DELAYS_S[0])
+    await Worker(post.sender).poll_once()
     await post.sender.finish(5)
     assert ((await post.one()).state, (await post.one()).attempts) == (State.DONE, 1)
     assert len({one.headers["webhook-id"] for one in await receiver.until(2)}) == 1
@@ -150,15 +150,17 @@ async def test_one_outcome_that_cannot_be_written_costs_no_other(
     odd = await post.channel(receiver.url())
     for _ in range(5):
         await post.channel(receiver.url())
-    real = store.settle
+    real = store.write_outcome
 
-    async def settle_but_one(connection: AsyncConnection, claimed: Claimed, *rest: Any) -> store.Settled | None:
+    async def settle_but_one(
+        connection: AsyncConnection, claimed: ClaimedDelivery, *rest: Any
+    ) -> store.OutcomeResult | None:
         if claimed.channel_id == odd.id:
             raise ValueError("odd")
         return await real(connection, claimed, *rest)
 
-    monkeypatch.setattr(store, "settle", settle_but_one)
-    await post.sender.attempt(await post.queue())
+    monkeypatch.setattr(store, "write_outcome", settle_but_one)
+    await post.sender.send_now(await post.queue())
     states = {one.channel_id: one.state for one in await post.listed()}
     assert states.pop(odd.id) is State.SENDING
     assert set(states.values()) == {State.DONE}
@@ -189,15 +191,15 @@ async def test_several_workers_send_each_delivery_once(post: Post, receiver: Rec
     workers = [Worker(post.sender, poll_s=0.01) for _ in range(4)]
     async with asyncio.timeout(60):
         while {one.state for one in await post.listed()} != {State.DONE}:
-            await asyncio.gather(*(worker.round() for worker in workers))
+            await asyncio.gather(*(worker.poll_once() for worker in workers))
     ids = [one.headers["webhook-id"] for one in receiver.received]
     assert (len(ids), len(set(ids))) == (100, 100)
 
 
 async def test_a_worker_goes_on_after_a_fault(post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("control.deliveries.worker.AWAY_S", 0.01)
+    monkeypatch.setattr("control.deliveries.worker.RETRY_S", 0.01)
     worker, faults = Worker(post.sender, poll_s=0.01), iter([ValueError("odd"), None])
-    real = worker.round
+    real = worker.poll_once
 
     async def flaky() -> float:
         fault = next(faults, None)
@@ -205,7 +207,7 @@ async def test_a_worker_goes_on_after_a_fault(post: Post, receiver: Receiver, mo
             raise fault
         return await real()
 
-    monkeypatch.setattr(worker, "round", flaky)
+    monkeypatch.setattr(worker, "poll_once", flaky)
     await post.channel(receiver.url())
     await post.queue()
     past_head_start(post)
@@ -216,8 +218,8 @@ async def test_a_worker_goes_on_after_a_fault(post: Post, receiver: Receiver, mo
 
 
 async def test_tidying_goes_on_after_a_fault(post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("control.deliveries.worker.TIDY_S", 0.01)
-    faults, real = iter([ValueError("odd"), None]), store.expire
+    monkeypatch.setattr("control.deliveries.worker.CLEANUP_INTERVAL_S", 0.01)
+    faults, real = iter([ValueError("odd"), None]), store.purge_ended
 
     async def flaky(connection: AsyncConnection, before: Any) -> int:
         fault = next(faults, None)
@@ -225,11 +227,11 @@ async def test_tidying_goes_on_after_a_fault(post: Post, receiver: Receiver, mon
             raise fault
         return await real(connection, before)
 
-    monkeypatch.setattr(store, "expire", flaky)
+    monkeypatch.setattr(store, "purge_ended", flaky)
     await post.channel(receiver.url())
-    await post.sender.attempt(await post.queue())
+    await post.sender.send_now(await post.queue())
     post.clock.pass_by(2 * 86_400)
-    running = Worker(post.sender, keep_days=1).running()
+    running = Worker(post.sender, retention_days=1).running()
     await anext(running)
     async with asyncio.timeout(5):
         while await post.listed():
@@ -241,7 +243,7 @@ async def test_a_hanging_receiver_holds_nobody_up(
     post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many deliveries to many channels, and as many to one that never answers: the former are all made meanwhile."""
-    monkeypatch.setattr("control.deliveries.worker.FINISH_S", 0.5)
+    monkeypatch.setattr("control.deliveries.worker.FINISH_TIMEOUT_S", 0.5)
     silent = socket.create_server(("127.0.0.1", 0))  # takes connections, and that is all
     hanging = await post.channel(f"http://127.0.0.1:{silent.getsockname()[1]}/")
     good = [await post.channel(receiver.url()) for _ in range(10)]
@@ -252,7 +254,7 @@ async def test_a_hanging_receiver_holds_nobody_up(
     running = Worker(post.sender, poll_s=0.02).running()
     await anext(running)
     await receiver.until(400, 60)
-    assert len(post.sender._under_way) <= Places().organization
+    assert len(post.sender._in_flight) <= ConcurrencyLimits().organization
     await anext(running, None)
     silent.close()
     found = [one for one in await post.listed() if one.channel_id != hanging.id]
@@ -262,15 +264,15 @@ async def test_a_hanging_receiver_holds_nobody_up(
 @pytest.mark.both_stores
 async def test_what_ended_long_ago_is_dropped(post: Post, receiver: Receiver) -> None:
     gone, kept = await post.channel(receiver.url()), await post.channel(receiver.url())
-    await post.sender.attempt(await post.queue())
+    await post.sender.send_now(await post.queue())
     async with post.database.write() as connection:
         await channels.delete(connection, gone)
     (waiting,) = await post.queue()
-    worker = Worker(post.sender, keep_days=30)
+    worker = Worker(post.sender, retention_days=30)
     post.clock.pass_by(30 * 86_400 - 1)
-    assert await worker.expire() == 0
+    assert await worker.purge_batch() == 0
     post.clock.pass_by(2)
-    assert await worker.expire() == 2
+    assert await worker.purge_batch() == 2
     assert [one.id for one in await post.listed()] == [waiting.delivery_id]
     async with post.database.read() as connection:
         assert list(await connection.scalars(sa.select(notification_channels.c.id))) == [kept.id]

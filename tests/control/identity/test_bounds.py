@@ -81,7 +81,7 @@ async def test_a_factor_that_was_set_up_while_a_body_came_is_owed(control: Contr
 
     async def set_up() -> None:
         async with control.checks.database.write() as connection:
-            await users.propose_factor(connection, ada.id, b"sealed")
+            await users.enroll_factor(connection, ada.id, b"sealed")
             await users.confirm_factor(connection, ada.id, 1, datetime.now(UTC))
 
     assert await sent_slowly(control, ada.access, CHANGES["token"], set_up) == 401

@@ -14,14 +14,14 @@ from joserfc import jwt
 from joserfc.jwk import KeySet
 
 from chassis.identity import registry
-from chassis.identity.signing import Signer
+from chassis.identity.signing import JwtSigner
 from chassis.identity.tables import refresh_tokens, sessions, signing_keys, users
 from chassis.limits.local import LocalLimiter
 from chassis.limits.redis import RedisLimiter
 from chassis.redis import open_redis
-from chassis.web import ADMISSION
+from chassis.web import RATE_LIMITS
 from control.audit.tables import audit_events
-from control.identity.issuing import Issuer, KeyWithdrawn
+from control.identity.issuing import KeyWithdrawn, SessionIssuer
 from control.identity.passwords import Passwords
 from proto.identity import Role
 from tests.control.conftest import Control
@@ -69,15 +69,15 @@ async def test_an_access_token_is_a_jwt_that_anybody_can_verify(control: Control
 @pytest.mark.both_stores
 async def test_the_keys_are_read_once_in_five_seconds_however_often_they_are_asked_for(control: Control) -> None:
     now = 100.0
-    issuer = Issuer(Signer.of(bytes(32)), control.checks.database, lambda: now)
-    await issuer.get_ready()
-    assert issuer.signer.public in await issuer.believed()
+    issuer = SessionIssuer(JwtSigner.from_seed(bytes(32)), control.checks.database, lambda: now)
+    await issuer.ensure_key_published()
+    assert issuer.signer.public in await issuer.trusted_keys()
     async with control.checks.database.write() as connection:
         await connection.execute(signing_keys.delete())
     now += 4.9
-    assert issuer.signer.public in await issuer.believed()
+    assert issuer.signer.public in await issuer.trusted_keys()
     now += 0.1
-    assert issuer.signer.public not in await issuer.believed()
+    assert issuer.signer.public not in await issuer.trusted_keys()
 
 
 @pytest.mark.both_stores
@@ -92,31 +92,31 @@ async def test_the_key_is_published_before_anybody_logs_in(control: Control) -> 
 
 async def test_a_process_whose_key_was_withdrawn_starts_no_session(control: Control, person: NewPerson) -> None:
     ada = await person()
-    issuer = Issuer(Signer.of(bytes(32)), control.checks.database)
-    await issuer.get_ready()
+    issuer = SessionIssuer(JwtSigner.from_seed(bytes(32)), control.checks.database)
+    await issuer.ensure_key_published()
     async with control.checks.database.write() as connection:
         await connection.execute(signing_keys.update().values(withdrawn_at=datetime.now(UTC)))
     with pytest.raises(KeyWithdrawn):
         await issuer.publish()
     with pytest.raises(KeyWithdrawn):
-        await issuer.get_ready()
+        await issuer.ensure_key_published()
     assert (await control.call("GET", "/auth/keys"))[1] == {"keys": []}
-    control.checks.bearer._jwt._keys.forget_all()
+    control.checks.bearer._jwt._keys.invalidate_all()
     assert (await ada.call("GET", "/auth/user"))[0] == 401
 
 
 async def test_a_process_notices_within_five_seconds_that_its_key_was_withdrawn(control: Control) -> None:
     """And not within an hour, when it says again that the key is in use."""
     now = 100.0
-    issuer = Issuer(Signer.of(bytes(32)), control.checks.database, lambda: now)
-    await issuer.get_ready()
+    issuer = SessionIssuer(JwtSigner.from_seed(bytes(32)), control.checks.database, lambda: now)
+    await issuer.ensure_key_published()
     async with control.checks.database.write() as connection:
         await connection.execute(signing_keys.update().values(withdrawn_at=datetime.now(UTC)))
     now += 4.9
-    await issuer.get_ready()
+    await issuer.ensure_key_published()
     now += 0.1
     with pytest.raises(KeyWithdrawn):
-        await issuer.get_ready()
+        await issuer.ensure_key_published()
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ async def test_a_session_reaches_what_its_users_role_has(control: Control, perso
     assert (await ada.call("GET", "/orgs/globex/projects"))[0] == 404
     async with control.checks.database.write() as connection:
         await registry.set_role(connection, control.acme.organization.id, ada.id, Role.ADMIN)
-    control.checks.bearer.forget_all()
+    control.checks.bearer.invalidate_all()
     assert (await ada.call("POST", "/orgs/acme/projects", {"slug": "x", "name": "x"}))[0] == 201
 
 
@@ -463,7 +463,7 @@ async def test_while_the_shared_limits_are_away_nobody_logs_in(
 ) -> None:
     """Each process counting for itself would give a guesser so many times more."""
     ada = await person()
-    admission = control.client.app[ADMISSION]
+    admission = control.client.app[RATE_LIMITS]
     away = open_redis("redis://127.0.0.1:1/0", 0.05)
     monkeypatch.setattr(admission, "_limiter", RedisLimiter(away, LocalLimiter()))
     status, body, headers = await ada.login()

@@ -9,8 +9,8 @@ from argon2 import PasswordHasher
 
 from chassis.errors import Forbidden
 from chassis.identity import registry
-from chassis.identity.invitations import require_inviter
-from chassis.identity.model import Reach
+from chassis.identity.invitations import require_can_invite
+from chassis.identity.model import AuthorizationContext
 from chassis.identity.tables import access_tokens, invitations, principals, users
 from control.identity.passwords import Passwords
 from proto.identity import PrincipalKind, Role, Scope
@@ -108,9 +108,9 @@ async def test_people_are_invited_by_people(control: Control, person: NewPerson,
 
 
 def test_on_behalf_of_another_nobody_is_invited() -> None:
-    acting = Reach("prn_1", "tok_1", "org_1", "acme", Role.OWNER, frozenset(Scope), on_behalf_of="prn_2")
+    acting = AuthorizationContext("prn_1", "tok_1", "org_1", "acme", Role.OWNER, frozenset(Scope), on_behalf_of="prn_2")
     with pytest.raises(Forbidden, match="nobody on behalf of another"):
-        require_inviter(acting)
+        require_can_invite(acting)
 
 
 async def test_a_right_that_is_lost_while_a_password_is_hashed_is_lost(
@@ -232,7 +232,7 @@ async def test_of_two_owners_who_remove_each_other_one_stays(control: Control) -
         async with control.checks.database.write() as connection:
             await registry.set_role(connection, control.acme.organization.id, control.acme.owner_id, Role.OWNER)
             await registry.set_role(connection, control.acme.organization.id, second, Role.VIEWER)
-        control.checks.bearer.forget_all()
+        control.checks.bearer.invalidate_all()
 
 
 async def test_who_is_removed_and_comes_back_has_nothing_of_before(control: Control, person: NewPerson) -> None:
@@ -361,7 +361,7 @@ async def test_a_disabled_user_neither_logs_in_nor_goes_on(control: Control, per
     ada = await person()
     async with control.checks.database.write() as connection:
         await registry.disable_principal(connection, ada.id)
-    control.checks.bearer.forget_all()
+    control.checks.bearer.invalidate_all()
     assert (await ada.login())[0] == 401
     assert (await ada.call("GET", "/auth/user"))[0] == 401
     assert (await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh}))[0] == 401

@@ -61,7 +61,7 @@ async def test_a_second_factor_that_was_set_up_meanwhile_is_owed(control: Contro
 
     async def set_up() -> None:
         async with control.checks.database.write() as connection:
-            await users.propose_factor(connection, ada.id, b"sealed")
+            await users.enroll_factor(connection, ada.id, b"sealed")
             await users.confirm_factor(connection, ada.id, 1, datetime.now(UTC))
 
     assert await sent_slowly(control, ada.access, CHANGES["account"], set_up) == 401

@@ -7,7 +7,7 @@ import pytest
 
 from chassis.identity import members as members_store
 from chassis.identity import registry
-from chassis.identity.model import Reach
+from chassis.identity.model import AuthorizationContext
 from proto.identity import ROLE_SCOPES, PrincipalKind, Role, Scope, is_token
 from tests.chassis.identity.tenants import new_member_token
 from tests.control.conftest import Control
@@ -17,7 +17,7 @@ TOKENS = "/orgs/acme/tokens"
 PRINCIPALS = "/orgs/acme/principals"
 
 
-async def reached(control: Control, token: str) -> Reach:
+async def reached(control: Control, token: str) -> AuthorizationContext:
     """What the guard says of a token."""
     bearer = control.checks.bearer
     return await bearer.authorize(await bearer.authenticate(f"Bearer {token}"), "acme", None, ["projects:read"])
@@ -340,7 +340,7 @@ async def test_what_an_organization_has_is_bounded(
     control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ada, bob = await person(), await person("bob@example.org")
-    monkeypatch.setattr(members_store, "MAX_WORKERS", 2)
+    monkeypatch.setattr(members_store, "MAX_MACHINES", 2)
     made = await new_agent(ada)
     await new_agent(bob)
     assert (await bob.call("POST", PRINCIPALS, {"kind": "service", "name": "x"}))[0] == 409
@@ -439,5 +439,5 @@ async def test_a_disabled_owner_takes_his_agents_with_him(control: Control, pers
     _, made, _ = await ada.call("POST", f"{PRINCIPALS}/{service['principalId']}/tokens", {"name": "x"})
     async with control.checks.database.write() as connection:
         await registry.disable_principal(connection, ada.id)
-    control.checks.bearer.forget_all()
+    control.checks.bearer.invalidate_all()
     assert (await control.call("GET", "/orgs/acme/projects", token=made["token"]))[0] == 401

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from control.policies.bodies import DecidingRole
 from control.policies.builtin import BUILTIN, FALLBACK
-from control.policies.engine import Question, decide, minimum, ranked, reason
+from control.policies.engine import PolicyQuery, decide, rank_rules, reason, required_approvals
 from control.policies.model import DECIDING_ROLES, Effect, RiskClass, Rule, Source
-from control.policies.pattern import ACTION_PATTERN, PATTERN_PATTERN, matches, specificity
+from control.policies.pattern import ACTION_GLOB_PATTERN, ACTION_NAME_PATTERN, matches, specificity
 from proto.identity import Role
 
 WORDS = ("deploy", "issue", "a", "b", "sso")
@@ -35,7 +35,7 @@ rules = st.builds(
     target_type=st.sampled_from((None, "service", "host")),
     min_approvers=st.integers(1, 3),
 )
-questions = st.builds(Question, actions, st.sampled_from(("service", "host", "other")))
+questions = st.builds(PolicyQuery, actions, st.sampled_from(("service", "host", "other")))
 
 
 def as_regex(pattern: str) -> re.Pattern[str]:
@@ -50,8 +50,8 @@ def test_a_pattern_matches_what_its_regular_expression_matches(pattern: str, act
 
 @given(patterns, actions)
 def test_generated_patterns_and_actions_are_ones_that_bodies_take(pattern: str, action: str) -> None:
-    assert re.search(PATTERN_PATTERN, pattern)
-    assert re.search(ACTION_PATTERN, action)
+    assert re.search(ACTION_GLOB_PATTERN, pattern)
+    assert re.search(ACTION_NAME_PATTERN, action)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def covers(wide: str, narrow: str) -> bool:
 
 
 @given(st.lists(rules, max_size=8), questions)
-def test_the_order_of_rules(policies: list[Rule], question: Question) -> None:
+def test_the_order_of_rules(policies: list[Rule], question: PolicyQuery) -> None:
     decided = decide(policies, question)
     fitting = [
         rule
@@ -113,16 +113,16 @@ def test_the_order_of_rules(policies: list[Rule], question: Question) -> None:
 
 @given(st.lists(rules, max_size=8), questions, st.randoms())
 def test_the_order_of_policies_in_the_store_does_not_matter(
-    policies: list[Rule], question: Question, random: object
+    policies: list[Rule], question: PolicyQuery, random: object
 ) -> None:
     unique = list({rule.policy_id: rule for rule in policies}.values())
     shuffled = list(unique)
     random.shuffle(shuffled)  # type: ignore[attr-defined]  # hypothesis' Random
-    assert ranked(unique, question) == ranked(shuffled, question)
+    assert rank_rules(unique, question) == rank_rules(shuffled, question)
 
 
 @given(st.lists(rules, max_size=8), questions)
-def test_an_organization_that_denies_is_never_overruled(policies: list[Rule], question: Question) -> None:
+def test_an_organization_that_denies_is_never_overruled(policies: list[Rule], question: PolicyQuery) -> None:
     deny = Rule(
         name="floor",
         source=Source.ORGANIZATION,
@@ -135,11 +135,11 @@ def test_an_organization_that_denies_is_never_overruled(policies: list[Rule], qu
 
 
 @given(st.lists(rules, max_size=8), questions)
-def test_every_question_has_an_answer_with_a_reason(policies: list[Rule], question: Question) -> None:
-    every = ranked(policies, question)
+def test_every_question_has_an_answer_with_a_reason(policies: list[Rule], question: PolicyQuery) -> None:
+    every = rank_rules(policies, question)
     assert every[-1] is FALLBACK
     for rule in every:
-        assert minimum(rule) == (rule.min_approvers if rule.effect is Effect.ASK else 0)
+        assert required_approvals(rule) == (rule.min_approvers if rule.effect is Effect.ASK else 0)
         assert reason(rule).endswith(("it.", "approval.", "approvals."))
 
 
@@ -163,8 +163,8 @@ def test_every_question_has_an_answer_with_a_reason(policies: list[Rule], questi
     ],
 )
 def test_what_comes_with_the_product(action: str, effect: Effect, risk: RiskClass, approvers: int) -> None:
-    rule = decide([], Question(action, "anything"))
-    assert (rule.effect, rule.risk_class, minimum(rule)) == (effect, risk, approvers)
+    rule = decide([], PolicyQuery(action, "anything"))
+    assert (rule.effect, rule.risk_class, required_approvals(rule)) == (effect, risk, approvers)
     assert rule.approver_roles == DECIDING_ROLES == (Role.MEMBER, Role.ADMIN, Role.OWNER)
     assert rule.machine_approver_ids == ()
 
@@ -185,7 +185,7 @@ def test_reasons_say_which_rule_decided_and_what() -> None:
     assert reason(policy) == 'The policy "Freeze" of the project asks for 2 approvals.'
     freeze = replace(policy, source=Source.ORGANIZATION, effect=Effect.DENY)
     assert reason(freeze) == 'The policy "Freeze" of the organization denies it.'
-    assert reason(decide([], Question("issue.resolve", "issue"))) == "The built-in rule for issue.resolve allows it."
+    assert reason(decide([], PolicyQuery("issue.resolve", "issue"))) == "The built-in rule for issue.resolve allows it."
     assert reason(FALLBACK) == "Since no other rule knows the action, the fallback asks for 1 approval."
 
 
@@ -194,14 +194,14 @@ def test_reasons_say_which_rule_decided_and_what() -> None:
     ["deploy", "*", "**.a", "a.**.b", "a..b", ".a", "a.", "A.b", "a.b*", "a.***", "a b.c", "a.b\n", "", "a." * 8 + "a"],
 )
 def test_what_is_no_pattern(text: str) -> None:
-    assert re.search(PATTERN_PATTERN, text) is None
+    assert re.search(ACTION_GLOB_PATTERN, text) is None
 
 
 @pytest.mark.parametrize(
     "text", ["deploy", "A.b", "a.B", "1a.b", "a.*", "a.b\n", "a..b", "", ".", "a.b.", "ä.b", "a.1", "a." * 8 + "a"]
 )
 def test_what_is_no_action(text: str) -> None:
-    assert (re.search(ACTION_PATTERN, text) is None) == (text != "a.1")
+    assert (re.search(ACTION_NAME_PATTERN, text) is None) == (text != "a.1")
 
 
 @pytest.mark.parametrize(
@@ -225,4 +225,4 @@ def test_on_a_tie_the_higher_risk_decides_and_then_more_approvers(
     older = Rule(**same, **weaker, policy_id="pol_1")
     younger = Rule(**same, **stronger, policy_id="pol_2")
     for policies in ([older, younger], [younger, older]):
-        assert decide(policies, Question("deploy.it", "service")) == younger
+        assert decide(policies, PolicyQuery("deploy.it", "service")) == younger

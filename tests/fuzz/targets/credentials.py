@@ -26,14 +26,14 @@ def check(data: bytes) -> None:
     legacy_auth, authorization, legacy_key, project_id = (*lines, None, None, None, None)[:4]
     try:
         project_keys._check_bounds(legacy_key, project_id)
-        found = project_keys._credential(legacy_auth, authorization, legacy_key, project_id)
+        found = project_keys._parse_credential(legacy_auth, authorization, legacy_key, project_id)
     except (BadRequest, Unauthorized) as error:
         check_silence(error, lines)
     else:
         assert is_project_key(found.key)
         assert any(found.key in line for line in lines if line)
     try:
-        token = bearer._credential(authorization)
+        token = bearer._parse_bearer(authorization)
     except Unauthorized as error:
         check_silence(error, lines)
     else:

@@ -13,7 +13,7 @@ from typing import Final
 from chassis.validation import Issues
 from query.asking.filters import ATTRIBUTE_PREFIX, MAX_FILTERS, Filter, Op, conditions, parse_filters
 from query.asking.window import Window
-from query.fields import LOGS, SPANS, Signal
+from query.fields import LOGS, SPANS, TelemetryTable
 from query.sql import Query, emit
 from query.tree import Condition, Listing
 
@@ -43,7 +43,7 @@ def decoded(data: bytes) -> str:
     return data.decode(errors="replace")
 
 
-def statement(text: str, signal: Signal) -> Query | None:
+def statement(text: str, signal: TelemetryTable) -> Query | None:
     """The query that these filters make; None when they are refused, in words that name them."""
     issues = Issues()
     filters = parse_filters(text, "query.filters", issues)
@@ -112,7 +112,7 @@ def _vocabulary() -> set[str]:
     return _known
 
 
-def _harmless(signal: Signal) -> Iterator[Condition]:
+def _harmless(signal: TelemetryTable) -> Iterator[Condition]:
     keys = (*signal.fields, "k", "resource.k", "scope.k", "scope.name", "scope.version")
     values = ("1", "-1", "5000000000", str(2**60), str(Fraction(1, 2)), "0" * 15 + "1", "1" * 32, "2020-01-01", "x", "")
     for key in (*keys, *(ATTRIBUTE_PREFIX + key for key in keys)):

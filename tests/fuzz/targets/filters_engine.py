@@ -14,7 +14,7 @@ from pathlib import Path
 from chassis import schema
 from chassis.clickhouse import ClickHouse, QueryLimits, StoreRejected
 from query.fields import LOGS, SPANS
-from query.sql import Query, pattern_probe
+from query.sql import Query, regex_probe
 from tests.fuzz.targets.filters import decoded, statement
 
 _BAD_PATTERN = 427  # CANNOT_COMPILE_REGEXP
@@ -39,7 +39,7 @@ def queries(data: bytes) -> Iterator[Query]:
 async def check_query(store: ClickHouse, query: Query) -> None:
     """The engine takes it, after the probes of its patterns."""
     for name in _MATCH.findall(query.sql):
-        if not await _takes(store, pattern_probe(str(query.parameters[name]))):
+        if not await _takes(store, regex_probe(str(query.parameters[name]))):
             return
     assert await _takes(store, query) or _MATCH.search(query.sql)
 

@@ -5,7 +5,7 @@ limit is a finding as well.
 """
 
 from gateway.errors import FINGERPRINT_BYTES, fingerprint
-from gateway.frames import own_frames, stable_text
+from gateway.frames import in_app_frames, normalize_message
 
 
 def check(data: bytes) -> None:
@@ -13,11 +13,11 @@ def check(data: bytes) -> None:
     first = fingerprint(kind, message, stacktrace)
     assert len(first) == FINGERPRINT_BYTES
     assert first == fingerprint(kind, message, stacktrace)
-    frames = own_frames(stacktrace)
+    frames = in_app_frames(stacktrace)
     if frames:  # then the message says nothing
         assert first == fingerprint(kind, message + "x", stacktrace)
     else:
         assert (
             first == fingerprint(kind, message + "\n" + message, stacktrace) or "\n" in message or not message.strip()
         )
-    assert "\n" not in stable_text(message)
+    assert "\n" not in normalize_message(message)

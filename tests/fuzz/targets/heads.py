@@ -12,10 +12,10 @@ from typing import Any, Final
 from aiohttp import web
 
 from chassis.body import read_body
-from chassis.connections.connection import Connection
-from chassis.connections.plan import ConnectionPlan
+from chassis.connections.connection import HttpConnection
+from chassis.connections.plan import ConnectionContext
 from chassis.errors import ServiceUnavailable
-from chassis.gate import GATES, Glimpse
+from chassis.gate import PRE_PARSE_FILTERS, RequestPreview
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from chassis.web import Route, build_app, json_response, public
@@ -27,25 +27,25 @@ _ANSWER: Final = re.compile(rb"HTTP/1\.[01] (?!100)([0-9]{3}) |(\{\"bytes\":[0-9
 _SPENT: Final = b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\n\r\n"
 
 
-class Gate:
+class OpenFilter:
     """Everybody has a place, but who says that he has spent what is his."""
 
-    def spent(self, glimpse: Glimpse) -> bytes | None:
-        return _SPENT if b"x-spent" in glimpse.headers else None
+    def cached_refusal(self, preview: RequestPreview) -> bytes | None:
+        return _SPENT if b"x-spent" in preview.headers else None
 
-    def enter(self, _sender: bytes) -> "Gate":
+    def try_acquire(self, _client_key: bytes) -> "OpenFilter":
         return self
 
-    def refusal(self, _glimpse: Glimpse) -> bytes:
+    def overload_response(self, _preview: RequestPreview) -> bytes:
         raise AssertionError("there is a place")
 
-    def refused(self) -> ServiceUnavailable:
+    def overload_error(self) -> ServiceUnavailable:
         raise AssertionError("there is a place")
 
-    def arrived(self) -> None:
+    def on_body_received(self) -> None:
         pass
 
-    def leave(self, *, answered: bool) -> None:
+    def release(self, *, succeeded: bool) -> None:
         pass
 
 
@@ -108,13 +108,16 @@ class House:
             max_head_bytes=LIMIT, max_head_buffer_bytes=MOST, header_timeout_s=3_600, keepalive_timeout_s=3_600
         )
         telemetry = Telemetry("fuzz")
-        routes = [Route("GET", "/x", _ok, public()), Route("POST", "/length", _length, public(), gate=Gate())]
+        routes = [
+            Route("GET", "/x", _ok, public()),
+            Route("POST", "/length", _length, public(), pre_parse_filter=OpenFilter()),
+        ]
         app = build_app(routes, service="fuzz", settings=settings, telemetry=telemetry)
         runner = web.AppRunner(app, handle_signals=False)
         self.loop.run_until_complete(runner.setup())
         assert runner.server is not None
         self._server = runner.server
-        self.plan = ConnectionPlan(settings, telemetry, most=100, gates=app[GATES])
+        self.plan = ConnectionContext(settings, telemetry, max_connections=100, filters=app[PRE_PARSE_FILTERS])
 
     def _fault(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         self.faults.append(context)
@@ -125,23 +128,23 @@ class House:
 
     async def _answers(self, pieces: list[bytes]) -> list[bytes]:
         wire = Wire(self.loop)
-        connection = wire.protocol = Connection(self._server, self.loop, self.plan)
+        connection = wire.protocol = HttpConnection(self._server, self.loop, self.plan)
         connection.connection_made(wire)
         await self._settle()
         for piece in pieces:
             if wire.closed or wire.paused:
                 break
             connection.data_received(piece)
-            assert len(connection._inlet) <= LIMIT + len(piece)
-            assert self.plan.holdings.total <= MOST
+            assert len(connection._input) <= LIMIT + len(piece)
+            assert self.plan.head_memory.total <= MOST
             await self._settle()
         found = [status or length for status, length in _ANSWER.findall(bytes(wire.written))]
         if found and found[-1].startswith(b"4"):  # of what begins no head it tells only later which path it would be of
             found[-1] = b"refused"
         wire.close()
         await self._settle()
-        assert self.plan.holdings.total == 0
-        assert len(self.plan.crowd) == 0
+        assert self.plan.head_memory.total == 0
+        assert len(self.plan.registry) == 0
         assert not self.faults, self.faults
         return found
 

@@ -13,7 +13,7 @@ from isal import isal_zlib
 
 from chassis.errors import BadRequest, PayloadTooLarge, UnsupportedMediaType
 from gateway import inflate as subject
-from gateway.inflate import ENCODINGS, IDENTITY, InflateLimits
+from gateway.inflate import ENCODINGS, IDENTITY, DecompressionLimits
 
 HEAD: Final = 3
 MAX_BYTES: Final = (0, 1, 100, 4096, 70_000)
@@ -33,7 +33,7 @@ def check(data: bytes) -> None:
     encoding = (*ENCODINGS, IDENTITY)[choice]
     limits = _limits(head[1])
     try:
-        inflated = subject.inflate(encoding, body, limits)
+        inflated = subject.decompress(encoding, body, limits)
     except PayloadTooLarge:
         assert _passes_a_limit(encoding, body, limits)
     except BadRequest:
@@ -43,7 +43,7 @@ def check(data: bytes) -> None:
         assert (inflated, None) in _readings(encoding, body, head[2], limits), "inflated otherwise"
 
 
-def _readings(encoding: str, body: bytes, chunk: int, limits: InflateLimits) -> list[tuple[bytes, str | None]]:
+def _readings(encoding: str, body: bytes, chunk: int, limits: DecompressionLimits) -> list[tuple[bytes, str | None]]:
     """What the oracle makes of it. Some faults libzstd finds only when it has the whole frame, and room for all that
     comes out, at once, and isal reads incomplete code lengths that zlib refuses; so there may be two answers.
     """
@@ -54,10 +54,10 @@ def _readings(encoding: str, body: bytes, chunk: int, limits: InflateLimits) -> 
     return readings
 
 
-def _limits(choice: int) -> InflateLimits:
+def _limits(choice: int) -> DecompressionLimits:
     choice, size = divmod(choice, len(MAX_BYTES))
     choice, members = divmod(choice, len(MAX_MEMBERS))
-    return InflateLimits(MAX_BYTES[size], MAX_MEMBERS[members], MAX_WINDOWS[choice % len(MAX_WINDOWS)])
+    return DecompressionLimits(MAX_BYTES[size], MAX_MEMBERS[members], MAX_WINDOWS[choice % len(MAX_WINDOWS)])
 
 
 def _check_header(raw: bytes) -> None:
@@ -68,12 +68,12 @@ def _check_header(raw: bytes) -> None:
     assert found in (IDENTITY, *ENCODINGS)
 
 
-def _passes_a_limit(encoding: str, body: bytes, limits: InflateLimits) -> bool:
+def _passes_a_limit(encoding: str, body: bytes, limits: DecompressionLimits) -> bool:
     """Whether more comes out, or more has to go in, than may; byte by byte shows what comes before a fault."""
     whole = (_STEP, encoding == "zstd", zlib)
     for chunk, bounded, library in ((1, False, zlib), (1, False, isal_zlib), (_STEP, False, zlib), whole):
         out, _, members, window = _oracle(encoding, body, chunk, limits.max_bytes + 1, bounded=bounded, library=library)
-        if len(out) > limits.max_bytes or members > limits.max_members:
+        if len(out) > limits.max_bytes or members > limits.max_frames:
             return True
         if window > 1 << (limits.max_window_bytes.bit_length() - 1):
             return True
@@ -123,7 +123,7 @@ def _begin(encoding: str, body: bytes, library: Any) -> Any:
 
 def _window(frame: bytes) -> int:
     """As the frame's header says it (RFC 8878, 3.1.1.1); the smallest window that reads it would take gigabytes."""
-    return subject._window(frame, 0)
+    return subject._zstd_window_bytes(frame, 0)
 
 
 class _Counted:
@@ -173,4 +173,4 @@ def mutate(data: bytes, max_size: int, random: Random, mutate: Callable[[bytes, 
     return (head + body)[:max_size]
 
 
-subject.__dict__["_STARTS"] = {name: _counting(start) for name, start in subject._STARTS.items()}
+subject.__dict__["_STARTS"] = {name: _counting(start) for name, start in subject._DECOMPRESSORS.items()}

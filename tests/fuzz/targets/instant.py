@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Final
 
 from chassis.validation import Issues, bounded_int
-from query.asking.instant import MAX_NANOS, InstantError, format_instant, format_millis, parse_instant
+from query.asking.instant import MAX_NANOS, TimestampError, format_millis, format_timestamp, parse_timestamp
 from query.asking.window import MAX_HOURS, TimeRange, slices
 
 NOW_NS: Final = 1_790_000_000 * 10**9
@@ -30,11 +30,11 @@ def check(data: bytes) -> None:
 
 def check_instant(text: str) -> None:
     try:
-        nanos = parse_instant(text, NOW_NS)
-    except InstantError:
+        nanos = parse_timestamp(text, NOW_NS)
+    except TimestampError:
         return
     assert 0 <= nanos <= MAX_NANOS
-    assert parse_instant(format_instant(nanos), NOW_NS) == nanos
+    assert parse_timestamp(format_timestamp(nanos), NOW_NS) == nanos
     assert float(format_millis(nanos)) >= 0
     try:  # the library reads much of the same
         moment = datetime.fromisoformat(text) if len(text) >= 10 and text[4] == text[7] == "-" else None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from proto.otlp.json import ItemReader, to_protobuf
-from proto.otlp.policy import Decoded, DecodeError, Policy, Signal
+from proto.otlp.policy import DecodedPayload, DecodeError, Policy, Signal
 from tests.fuzz.targets.kernel import BATCH_ID, guarded, load
 from tests.fuzz.targets.otlp_json import mutate, parts
 from tests.proto.otlp.generate import NOW_NS
@@ -31,13 +31,13 @@ def check(data: bytes) -> None:
     assert alone in (None, together)
 
 
-def _by_reference(signal: Signal, body: bytes, policy: Policy) -> Decoded:
+def _by_reference(signal: Signal, body: bytes, policy: Policy) -> DecodedPayload:
     converted = to_protobuf(signal, body, policy)
-    decoded: Decoded = _plain.decode(signal, converted.body, 1, policy, NOW_NS, converted.faults)
+    decoded: DecodedPayload = _plain.decode(signal, converted.body, 1, policy, NOW_NS, converted.faults)
     return decoded
 
 
-def _said(decode: Callable[[], Decoded | None]) -> Any:
+def _said(decode: Callable[[], DecodedPayload | None]) -> Any:
     """A refusal, or everything that is said of a request and its blocks; None where it is left."""
     try:
         decoded = decode()
@@ -45,6 +45,6 @@ def _said(decode: Callable[[], Decoded | None]) -> Any:
         return error.reason
     if decoded is None:
         return None
-    blocks = _plain.assemble([decoded], BATCH_ID)
+    blocks = _plain.build_blocks([decoded], BATCH_ID)
     counts = (decoded.accepted, dict(decoded.rejected), dict(decoded.modified), decoded.exceptions)
     return counts, decoded.first_fault, [(b.table, b.day, b.rows, b"".join(b.pieces)) for b in blocks]

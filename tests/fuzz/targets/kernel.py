@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from proto.otlp.policy import YEAR_2000_NS, Block, Decoded, DecodeError, Policy, Signal
+from proto.otlp.policy import YEAR_2000_NS, Block, DecodedPayload, DecodeError, Policy, Signal
 from tests.fuzz.protobuf import mutate_batch as mutate
 from tests.proto.otlp.generate import NOW_NS, POLICIES, Case
 
@@ -76,17 +76,17 @@ def cases(data: bytes) -> Iterator[Case]:
 def outcome(module: Any, batch: list[Case]) -> Outcome:
     """Everything that a decoder says of a batch: of each request, and of all that were taken as blocks."""
     said: list[Any] = []
-    taken: list[Decoded] = []
+    taken: list[DecodedPayload] = []
     for case in batch:
         try:
-            decoded: Decoded = module.decode(*case)
+            decoded: DecodedPayload = module.decode(*case)
         except DecodeError as error:
             said.append(error.reason)
             continue
         taken.append(decoded)
         counts = (decoded.accepted, dict(decoded.rejected), dict(decoded.modified))
         said.append((decoded.signal, decoded.project_id, *counts, decoded.exceptions, decoded.exceptions_over_limit))
-    blocks: list[Block] = module.assemble(taken, BATCH_ID)
+    blocks: list[Block] = module.build_blocks(taken, BATCH_ID)
     return said, [(block.table, block.day, block.rows, b"".join(block.pieces)) for block in blocks]
 
 

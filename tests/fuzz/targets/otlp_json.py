@@ -21,8 +21,8 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from proto.otlp import codec
-from proto.otlp.json import Converted, to_protobuf
-from proto.otlp.policy import DecodeError, Policy, Refusal, Signal
+from proto.otlp.json import ConvertedRequest, to_protobuf
+from proto.otlp.policy import DecodeError, Policy, RequestRejection, Signal
 from tests.proto.otlp.generate import NOW_NS
 
 LIMITED: Final = Policy(max_items=2, max_parts=12)
@@ -49,18 +49,18 @@ def check(data: bytes) -> None:
     try:
         converted = to_protobuf(signal, body, policy)
     except DecodeError as error:
-        assert error.reason in Refusal
+        assert error.reason in RequestRejection
         return
     try:
         decoded = codec.decode(signal, converted.body, 1, policy, NOW_NS, converted.faults)
     except DecodeError as error:
-        assert error.reason != Refusal.MALFORMED, "made of JSON, and malformed"
+        assert error.reason != RequestRejection.MALFORMED, "made of JSON, and malformed"
         return
     assert bool(decoded.first_fault) == bool(converted.faults.rejected)
     check_meaning(message, body, converted)
 
 
-def check_meaning(message: type[Message], body: bytes, converted: Converted) -> None:
+def check_meaning(message: type[Message], body: bytes, converted: ConvertedRequest) -> None:
     try:
         value = json.loads(body.decode(), object_pairs_hook=once)
     except (UnicodeDecodeError, RecursionError):  # repaired as protobuf's text is: other tests hold that

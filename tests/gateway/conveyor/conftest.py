@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.storing import Store
+from gateway.storing import TelemetryStore
 from tests.gateway.conftest import Gateway, StartGateway
 from tests.gateway.conveyor.rig import Start
 
@@ -17,7 +17,7 @@ def soon_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stop does not wait for a store that is away."""
     monkeypatch.setattr("gateway.conveyor.conveyor.DRAIN_S", 0.5)
     monkeypatch.setattr("gateway.storing.DRAIN_DERIVED_S", 0.1)
-    monkeypatch.setattr("gateway.storing.DRAIN_BACKGROUND_S", 0.1)
+    monkeypatch.setattr("gateway.storing.DRAIN_RETRY_QUEUE_S", 0.1)
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,7 @@ def soon_again(monkeypatch: pytest.MonkeyPatch) -> None:
 def start(start_gateway: StartGateway, tmp_path: Path) -> Start:
     """A gateway in mode `journal` over a store; the journal is below `place`."""
 
-    async def start(store: Store, place: str = "journal", **options: Any) -> Gateway:
+    async def start(store: TelemetryStore, place: str = "journal", **options: Any) -> Gateway:
         directory = str(tmp_path / place)
         return await start_gateway(
             store, **{"durability": "journal", "journal_dir": directory, "journal_linger_s": 0.0, **options}

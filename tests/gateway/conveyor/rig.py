@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from chassis.clickhouse import QueryLimits, StoreUnavailable
-from gateway.storing import Store
+from gateway.storing import TelemetryStore
 from tests.gateway.conftest import Gateway, Insert, RecordingStore
 from tests.gateway.otlp import NOW_NS, span, traces
 
@@ -18,7 +18,7 @@ Start = Callable[..., Awaitable[Gateway]]
 class Gate(RecordingStore):
     """Holds the inserts into one table until it is opened."""
 
-    def __init__(self, behind: Store | None = None, table: str = "spans") -> None:
+    def __init__(self, behind: TelemetryStore | None = None, table: str = "spans") -> None:
         super().__init__(behind)
         self._table = table
         self.open = asyncio.Event()

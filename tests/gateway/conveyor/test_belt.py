@@ -16,12 +16,12 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from gateway.batches.lane import LaneLimits
-from gateway.conveyor.belt import Belt
-from gateway.conveyor.queued import Queued, Read, ranges
-from gateway.conveyor.reading import Reading
-from gateway.conveyor.sink import Sink
-from gateway.conveyor.writer import Writer
-from gateway.journal import Batch, Entry, Log
+from gateway.conveyor.belt import LaneBacklog
+from gateway.conveyor.queued import DecodeResult, PendingRequest, sequence_ranges
+from gateway.conveyor.reading import JournalReader
+from gateway.conveyor.sink import InsertContext
+from gateway.conveyor.writer import BatchWriter
+from gateway.journal import Batch, Entry, JournalLike
 from gateway.journal.blocks import FRESH
 from gateway.outcomes import Metrics
 from proto.otlp.codec import decode
@@ -45,46 +45,46 @@ class Turns:
     metrics = Metrics(CollectorRegistry())
 
     def __init__(self, seed: int) -> None:
-        self.inside: list[Container[int]] = []
+        self.in_memory: list[Container[int]] = []
         self.due: set[int] = set()  # sequences of the lane that are on disk
         self.written: list[int] = []
         self._random = Random(seed)
         self._rig = Rig(Disk(), limits=replace(NO_LIMITS, segment_bytes=64 * 1024))
         self._journal = self._rig.start()
-        self._belt = Belt(
-            cast(Log, self),
-            cast(Reading, self),
-            cast(Writer, self),
-            cast(Sink, self),
+        self._belt = LaneBacklog(
+            cast(JournalLike, self),
+            cast(JournalReader, self),
+            cast(BatchWriter, self),
+            cast(InsertContext, self),
             LIMITS,
             max_bytes=self._random.choice([1, 3, 10]) * DECODED[1].nbytes,
             slow=False,
         )
 
     @property
-    def last(self) -> int:
+    def last_sequence(self) -> int:
         """The last sequence that is on disk."""
-        return self._journal.last
+        return self._journal.last_sequence
 
     async def work(self) -> None:
         """All of it: what an earlier process left, what is sent, until nothing is to be done any more."""
         for _ in range(self._random.choice([0, 0, 10])):
             self._group()
-        self._belt.start(self._journal.last)
-        while self._journal.last < REQUESTS:
+        self._belt.start(self._journal.last_sequence)
+        while self._journal.last_sequence < REQUESTS:
             self._commit()
             await self._turn()
         for _ in range(TURNS):
-            if self._belt.idle:
+            if self._belt.is_idle:
                 break
             await asyncio.sleep(0)
         await self._belt.close()
 
-    async def behind(self, after: int, max_bytes: int, *, slow: bool) -> Sequence[Entry]:
+    async def read_after(self, after: int, max_bytes: int, *, slow: bool) -> Sequence[Entry]:
         """As the journal's thread does it: a step, then perhaps a group; what landed is told first."""
         assert not slow
         self._may_fail(OSError)
-        steps = self._journal.shelf.read(after, max_bytes, FRESH)
+        steps = self._journal.segment_set.read(after, max_bytes, FRESH)
         while True:
             try:
                 next(steps)
@@ -94,19 +94,19 @@ class Turns:
             self._commit()
             await self._turn()
 
-    async def decoded(self, entries: Sequence[Entry], most_bytes: float) -> Read:
+    async def decode(self, entries: Sequence[Entry], max_bytes: float) -> DecodeResult:
         """At least one of them."""
         await self._turn()
         self._may_fail(MemoryError)
-        count = max(1, int(most_bytes // DECODED[1].nbytes))
+        count = max(1, int(max_bytes // DECODED[1].nbytes))
         good = [_queued(entry.sequence, entry.request.project_id) for entry in entries[:count]]
-        return Read(good, [], entries[count:])
+        return DecodeResult(good, [], entries[count:])
 
-    async def write(self, batch: Sequence[Queued]) -> None:
+    async def write(self, batch: Sequence[PendingRequest]) -> None:
         """A batch becomes rows."""
         await self._turn()
         batch_id = self._random.getrandbits(60)
-        self._journal.begin(Batch(batch_id, 1, ranges(batch)))
+        self._journal.begin(Batch(batch_id, 1, sequence_ranges(batch)))
         await self._turn()
         self.written += [request.sequence for request in batch]
         self._journal.finish(batch_id, {})
@@ -114,7 +114,7 @@ class Turns:
 
     def _commit(self) -> None:
         """Perhaps a group is written, and lands."""
-        if self._journal.last < REQUESTS and self._random.random() < 0.7:
+        if self._journal.last_sequence < REQUESTS and self._random.random() < 0.7:
             for sequence, project in self._group():
                 asyncio.get_running_loop().call_soon(self._landed, sequence, project)
 
@@ -148,8 +148,8 @@ class Turns:
             await asyncio.sleep(0)
 
 
-def _queued(sequence: int, project: int) -> Queued:
-    return Queued(sequence, DECODED[project], 1, 100, NOW_NS)
+def _queued(sequence: int, project: int) -> PendingRequest:
+    return PendingRequest(sequence, DECODED[project], 1, 100, NOW_NS)
 
 
 @pytest.mark.sized
@@ -157,7 +157,7 @@ async def test_what_is_on_disk_is_written_once_in_whatever_order_it_comes(monkey
     monkeypatch.setattr("gateway.journal.blocks.BLOCK_BYTES", 8 * 1024)
     monkeypatch.setattr("gateway.conveyor.belt.READ_BYTES", 30_000)
     monkeypatch.setattr("gateway.conveyor.belt.RETRY_S", 0.0)
-    monkeypatch.setattr("gateway.conveyor.belt.LOOK_S", 0.001)
+    monkeypatch.setattr("gateway.conveyor.belt.CHECK_INTERVAL_S", 0.001)
     for seed in range(scaled(30, 1000)):
         turns = Turns(seed)
         with capture_logs():

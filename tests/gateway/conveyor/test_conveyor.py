@@ -16,8 +16,8 @@ import pytest
 from chassis.clickhouse import ClickHouse, QueryLimits, StoreRejected, StoreUnavailable
 from chassis.errors import ServiceUnavailable
 from gateway.batches.lane import Lane, LaneLimits
-from gateway.conveyor.belt import Belt
-from gateway.conveyor.queued import Queued, Read, all_queued
+from gateway.conveyor.belt import LaneBacklog
+from gateway.conveyor.queued import DecodeResult, PendingRequest, decode_entries
 from gateway.journal import Batch, Entry, Journal
 from gateway.journal.files import RealFiles
 from gateway.journal.format import PAGE
@@ -91,14 +91,14 @@ async def test_what_comes_while_the_journal_is_read_on_is_stored(start: Start, m
 async def test_what_a_lane_has_forgotten_is_noticed_and_stored(
     start: Start, monkeypatch: pytest.MonkeyPatch, days_ago: int
 ) -> None:
-    put = Belt.put
+    put = LaneBacklog.put
 
-    def forget(belt: Belt, sequence: int, *rest: Any) -> None:
+    def forget(belt: LaneBacklog, sequence: int, *rest: Any) -> None:
         if sequence != 2:
             put(belt, sequence, *rest)
 
-    monkeypatch.setattr(Belt, "put", forget)
-    monkeypatch.setattr("gateway.conveyor.belt.LOOK_S", 0.02)
+    monkeypatch.setattr(LaneBacklog, "put", forget)
+    monkeypatch.setattr("gateway.conveyor.belt.CHECK_INTERVAL_S", 0.02)
     gateway = await start(RecordingStore(), slow_linger_s=0.0)
     for number in (1, 2, 3):
         await acknowledged(gateway, number, start_ns=NOW_NS - days_ago * DAY_NS)
@@ -243,7 +243,7 @@ async def test_what_is_gone_is_stored_anew_once(start: Start, crash: Callable[[s
 async def test_a_clickhouse_that_started_anew_is_looked_at(
     start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("gateway.conveyor.restarts.EVERY_S", 0.02)
+    monkeypatch.setattr("gateway.conveyor.restarts.INTERVAL_S", 0.02)
     started = [1_000]
 
     class Restarting(Losing):
@@ -281,8 +281,8 @@ async def test_what_is_there_is_left_alone_after_a_crash(
 async def test_a_journal_without_a_process_is_adopted(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.conveyor.adoption.EVERY_S", 0.05)
-    monkeypatch.setattr("gateway.conveyor.adoption.LOOK_S", 0.05)
+    monkeypatch.setattr("gateway.conveyor.adoption.SCAN_INTERVAL_S", 0.05)
+    monkeypatch.setattr("gateway.conveyor.adoption.POLL_INTERVAL_S", 0.05)
     first = await start(RecordingStore(away=AWAY), "elsewhere", journal_linger_s=30.0)
     await acknowledged(first, 1, 2, 3)
     store = RecordingStore()
@@ -342,12 +342,12 @@ async def test_what_is_left_is_decoded_little_by_little(start: Start, monkeypatc
     """By what it takes in memory, whatever it took on the wire."""
     sizes: list[list[int]] = []
 
-    def watched(entries: Sequence[Entry], most_bytes: float) -> Read:
-        read = all_queued(entries, most_bytes)
+    def watched(entries: Sequence[Entry], most_bytes: float) -> DecodeResult:
+        read = decode_entries(entries, most_bytes)
         sizes.append([request.decoded.nbytes for request in read.good])
         return read
 
-    monkeypatch.setattr("gateway.conveyor.reading.all_queued", watched)
+    monkeypatch.setattr("gateway.conveyor.reading.decode_entries", watched)
     monkeypatch.setattr("gateway.conveyor.belt.DECODED_BYTES", 40_000)
     store = RecordingStore(away=AWAY)
     gateway = await start(store, pending_bytes=100_000)
@@ -363,8 +363,8 @@ async def test_all_journals_without_a_process_are_adopted(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though what they held is kept for a while after it is stored."""
-    monkeypatch.setattr("gateway.conveyor.adoption.EVERY_S", 0.05)
-    monkeypatch.setattr("gateway.conveyor.adoption.LOOK_S", 0.02)
+    monkeypatch.setattr("gateway.conveyor.adoption.SCAN_INTERVAL_S", 0.05)
+    monkeypatch.setattr("gateway.conveyor.adoption.POLL_INTERVAL_S", 0.02)
     first = await start(RecordingStore(away=AWAY), "elsewhere", journal_linger_s=30.0)
     await acknowledged(first, 1, 2)
     second = await start(RecordingStore())
@@ -375,7 +375,7 @@ async def test_all_journals_without_a_process_are_adopted(
 
 async def test_what_cannot_be_set_aside_now_is_set_aside_later(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.conveyor.writer.RECORD_TRIES", 1)
-    set_aside, failures = Journal.set_aside, [1, 2, 3, 4, 5]
+    set_aside, failures = Journal.quarantine, [1, 2, 3, 4, 5]
 
     async def failing(journal: Journal, batch: Batch, reason: str) -> int:
         if failures:
@@ -383,7 +383,7 @@ async def test_what_cannot_be_set_aside_now_is_set_aside_later(start: Start, mon
             raise ServiceUnavailable("no room")
         return await set_aside(journal, batch, reason)
 
-    monkeypatch.setattr(Journal, "set_aside", failing)
+    monkeypatch.setattr(Journal, "quarantine", failing)
     store = RecordingStore(
         refuse=lambda insert: StoreRejected("poison") if insert.table == "spans" and b"poison" in insert.body else None
     )
@@ -397,7 +397,7 @@ async def test_what_cannot_be_set_aside_now_is_set_aside_later(start: Start, mon
 async def test_a_block_that_is_too_large_for_clickhouse_is_made_smaller(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.conveyor.inserts.STUBBORN", 2)
+    monkeypatch.setattr("gateway.conveyor.inserts.MAX_FAILURES", 2)
     too_large = StoreUnavailable("memory limit exceeded", 241)
     store = RecordingStore(
         refuse=lambda insert: too_large if insert.table == "spans" and len(insert.body) > 3_000 else None
@@ -412,14 +412,14 @@ async def test_a_block_that_is_too_large_for_clickhouse_is_made_smaller(
 async def test_a_lane_that_is_closed_begins_nothing() -> None:
     began: list[int] = []
 
-    async def write(batch: list[Queued]) -> None:
+    async def write(batch: list[PendingRequest]) -> None:
         began.append(len(batch))
         await asyncio.Event().wait()
 
     lane = Lane(write, LaneLimits(items=1, nbytes=10**6, days=10, linger_s=0.0, slots=1))
     decoded = decode("traces", traces(span(1)), 1, Policy(), NOW_NS)
     for sequence in range(1, 4):
-        lane.add(Queued(sequence, decoded, 1, 100, NOW_NS))
+        lane.add(PendingRequest(sequence, decoded, 1, 100, NOW_NS))
     await asyncio.sleep(0)
     await lane.close()
     assert began == [1]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from chassis.clickhouse import ClickHouse
-from gateway.conveyor.queued import Read, large_queued
+from gateway.conveyor.queued import DecodeResult, decode_large_entry
 from gateway.journal import Entry
 from proto.otlp import codec
 from proto.otlp.policy import Policy
@@ -154,15 +154,15 @@ async def test_large_json_is_decoded_again_one_at_a_time(
     at_once: list[int] = []
     go_on = threading.Event()
 
-    def watched(entry: Entry) -> Read:
+    def watched(entry: Entry) -> DecodeResult:
         decoding.append(entry.sequence)
         at_once.append(len(decoding))
         assert go_on.wait(DEADLINE_S)
-        read = large_queued(entry)
+        read = decode_large_entry(entry)
         decoding.remove(entry.sequence)
         return read
 
-    monkeypatch.setattr("gateway.conveyor.reading.large_queued", watched)
+    monkeypatch.setattr("gateway.conveyor.reading.decode_large_entry", watched)
     second = await start(RecordingStore(), crash("image"), recovery_batches=4)
     await eventually(lambda: stored(second) == 1)
     go_on.set()

@@ -19,16 +19,16 @@ from prometheus_client import CollectorRegistry
 from chassis.clickhouse import QueryLimits, StoreError, StoreRejected, StoreUnavailable
 from gateway.batches.availability import Availability
 from gateway.batches.insert import Inserter
-from gateway.conveyor.presence import Presence
-from gateway.conveyor.queued import Read, all_queued
-from gateway.conveyor.reading import Reading
+from gateway.conveyor.presence import StoredBlockChecker
+from gateway.conveyor.queued import DecodeResult, decode_entries
+from gateway.conveyor.reading import JournalReader
 from gateway.conveyor.recovery import Recovery
-from gateway.conveyor.sink import Sink
-from gateway.conveyor.tally import Tally
-from gateway.conveyor.writer import Writer
-from gateway.journal import Batch, Entry, Forgetful, Journal, Recovered
+from gateway.conveyor.sink import InsertContext
+from gateway.conveyor.tally import ItemAccounting
+from gateway.conveyor.writer import BatchWriter
+from gateway.journal import Batch, Entry, Journal, NullJournal, RecoveredState
 from gateway.outcomes import Metrics
-from proto.otlp.codec import named_keys
+from proto.otlp.codec import new_named_keys
 from tests.gateway.conftest import Gateway, RecordingStore, eventually
 from tests.gateway.conveyor.rig import AWAY, Gate, Losing, Start, acknowledged, stored
 from tests.gateway.otlp import DAY_NS, NOW_NS, span, traces
@@ -78,7 +78,7 @@ def soon_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """ClickHouse is tried again soon, also where it refuses one table again and again."""
     monkeypatch.setattr("gateway.batches.availability.FIRST_PROBE_S", 0.01)
     monkeypatch.setattr("gateway.batches.availability.MAX_PAUSE_S", 0.01)
-    monkeypatch.setattr("gateway.conveyor.inserts.STUBBORN", 2)
+    monkeypatch.setattr("gateway.conveyor.inserts.MAX_FAILURES", 2)
 
 
 async def sent(gateway: Gateway, *names: str) -> None:
@@ -112,7 +112,7 @@ async def test_a_block_of_which_nobody_knows_whether_it_is_in_is_not_taken_apart
 
 
 async def test_it_is_once_it_is_certain_that_nothing_of_it_comes(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.conveyor.inserts.OPEN_S", 0.3)
+    monkeypatch.setattr("gateway.conveyor.inserts.UNKNOWN_OUTCOME_S", 0.3)
     refused: list[str] = []
 
     def fate(token: str, body: bytes) -> tuple[Exception | None, bool]:
@@ -194,7 +194,7 @@ class LosingMeanwhile(Losing, Gate):
 async def test_rows_that_go_before_their_batch_is_whole_are_stored_anew(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.conveyor.restarts.EVERY_S", 0.02)
+    monkeypatch.setattr("gateway.conveyor.restarts.INTERVAL_S", 0.02)
     store = LosingMeanwhile()
     gateway = await start(store)
     await acknowledged(gateway, 1)
@@ -216,7 +216,7 @@ async def test_what_is_about_no_request_is_done_again_from_the_journal(
     faults: list[Exception] = [RuntimeError("can't start new thread"), MemoryError()]
     tokens: list[str] = []
     read: list[int] = []
-    members = Journal.members
+    members = Journal.read_batch
 
     def fate(token: str, _body: bytes) -> tuple[Exception | None, bool]:
         tokens.append(token)
@@ -226,7 +226,7 @@ async def test_what_is_about_no_request_is_done_again_from_the_journal(
         read.append(batch.batch_id)
         return await members(journal, batch)
 
-    monkeypatch.setattr(Journal, "members", watched)
+    monkeypatch.setattr(Journal, "read_batch", watched)
     engine = Engine(fate=fate)
     gateway = await start(engine, journal_linger_s=0.2)
     await sent(gateway, "a", "b", "c")
@@ -270,7 +270,7 @@ async def test_what_is_stored_and_cannot_be_recorded_is_read_again_once(
 
     monkeypatch.setattr(Journal, "begin", begin)
     monkeypatch.setattr("gateway.conveyor.writer.RECORD_TRIES", 0)
-    monkeypatch.setattr("gateway.conveyor.belt.LOOK_S", 0.01)
+    monkeypatch.setattr("gateway.conveyor.belt.CHECK_INTERVAL_S", 0.01)
     gateway = await start(RecordingStore())
     for number in (1, 2, 3, 4):
         await acknowledged(gateway, number)
@@ -288,15 +288,15 @@ async def test_want_of_memory_is_no_request_s_fault(
     (segment,) = (tmp_path / crash("image") / "0").glob("*.segment")
     faults = [MemoryError()]
 
-    def failing(entries: Sequence[Entry], most_bytes: float) -> Read:
+    def failing(entries: Sequence[Entry], most_bytes: float) -> DecodeResult:
         if faults:
             data = bytearray(segment.read_bytes())
             data[data.index((2).to_bytes(16, "big") + b"\x12\x08" + (2).to_bytes(8, "big"))] ^= 1
             segment.write_bytes(data)
             raise faults.pop()
-        return all_queued(entries, most_bytes)
+        return decode_entries(entries, most_bytes)
 
-    monkeypatch.setattr("gateway.conveyor.reading.all_queued", failing)
+    monkeypatch.setattr("gateway.conveyor.reading.decode_entries", failing)
     monkeypatch.setattr("gateway.conveyor.belt.RETRY_S", 0.05)
     second = await start(RecordingStore(), "image")
     await eventually(lambda: stored(second) == 2)
@@ -318,17 +318,17 @@ async def test_outcomes_are_of_the_day_on_which_a_request_was_accepted(start: St
     assert days == {DAY}
 
 
-class Held(Forgetful):
+class Held(NullJournal):
     """A journal with a finished batch; whether it holds what is finished."""
 
     def __init__(self) -> None:
         super().__init__(structlog.stdlib.get_logger())
         self.holding = True
 
-    def held(self) -> Sequence[Batch]:
+    def retained_batches(self) -> Sequence[Batch]:
         return [Batch(1, 2, ((1, 1),), rows={("spans", DAY): 1})]
 
-    def hold(self, *, on: bool) -> None:
+    def pause_retention(self, *, on: bool) -> None:
         self.holding = on
 
 
@@ -361,21 +361,21 @@ async def checking(store: Counting, journal: Held) -> Any:
     log, metrics = structlog.stdlib.get_logger(), Metrics(CollectorRegistry())
     availability = Availability(store, metrics, log)
     with ThreadPoolExecutor(1) as threads:
-        sink = Sink(
+        sink = InsertContext(
             Inserter(store, availability, metrics),
             availability,
-            Presence(store),
-            Tally(metrics),
+            StoredBlockChecker(store),
+            ItemAccounting(metrics),
             metrics,
             log,
             threads,
             lambda: NOW_NS,
-            named_keys(0, 0),
+            new_named_keys(0, 0),
             threads,
         )
-        reading = Reading(journal, sink)
-        recovery = Recovery(journal, reading, Writer(journal, reading, sink), sink, 0, 4)
-        task = asyncio.get_running_loop().create_task(recovery.work(Recovered()))
+        reading = JournalReader(journal, sink)
+        recovery = Recovery(journal, reading, BatchWriter(journal, reading, sink), sink, 0, 4)
+        task = asyncio.get_running_loop().create_task(recovery.run(RecoveredState()))
         try:
             yield recovery
         finally:
@@ -389,13 +389,13 @@ async def test_nothing_is_removed_before_a_check_is_over() -> None:
     async with checking(store, journal) as made:
         recovery = cast("Recovery", made)
         await eventually(lambda: store.asked_for_rows == 1)
-        recovery.away()
-        recovery.back(lost=False)
+        recovery.on_down()
+        recovery.on_up(lost=False)
         assert journal.holding
         store.open.set()
         await eventually(lambda: not journal.holding)
-        recovery.back(lost=True)
-        recovery.back(lost=False)
+        recovery.on_up(lost=True)
+        recovery.on_up(lost=False)
         assert journal.holding
         await eventually(lambda: not journal.holding)
 

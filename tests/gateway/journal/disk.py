@@ -207,7 +207,7 @@ class Disk(Files):
         data = b"".join(file.get(page) for page in pages)
         return data[offset % PAGE : offset % PAGE + size]
 
-    def forget(self, fd: int) -> None:
+    def drop_page_cache(self, fd: int) -> None:
         file = self._file(fd)
         dirty = {page: data for page, data in file.pages.items() if page in file.dirty}
         file.pages = {page: data for page, data in file.durable.items() if page not in file.dirty} | dirty
@@ -259,7 +259,7 @@ class Disk(Files):
         if self.files.pop(path, None) is not None:
             self._later(path.parent, lambda: self._durable_files.pop(path, None))
 
-    def names(self, directory: Path) -> list[str]:
+    def list_directory(self, directory: Path) -> list[str]:
         self._require(directory)
         paths = [path for path in [*self.files, *self.directories] if path.parent == directory and path != directory]
         return sorted(path.name for path in paths)
@@ -271,7 +271,7 @@ class Disk(Files):
                 self._durable_directories.add(path)
 
     def remove_directory(self, directory: Path) -> None:
-        if self.names(directory):
+        if self.list_directory(directory):
             raise OSError(errno.ENOTEMPTY, "not empty")
         self.directories.discard(directory)
         self._durable_directories.discard(directory)
@@ -346,7 +346,7 @@ class Disk(Files):
         return self._descriptors[fd]
 
     def _rename_directory(self, old: Path, new: Path) -> None:
-        if new in self.directories and self.names(new):
+        if new in self.directories and self.list_directory(new):
             raise OSError(errno.ENOTEMPTY, "not empty")
         self.sync_directory(old)
         moved = {path: file for path, file in self.files.items() if path.parent == old}

@@ -8,15 +8,15 @@ from typing import Any, cast
 import structlog
 from prometheus_client import CollectorRegistry
 
-from gateway.journal import Batch, Entry, JournalLimits, JournalMetrics, Range, Request
+from gateway.journal import Batch, Entry, JournaledRequest, JournalLimits, JournalMetrics, Range
 from gateway.journal import format as fmt
-from gateway.journal.claims import claim
+from gateway.journal.claims import lock_journal
 from gateway.journal.files import Files
-from gateway.journal.indexing import finish
-from gateway.journal.opened import OpenJournal
-from gateway.journal.records import Surroundings
-from gateway.journal.scanning import Found, scan
-from gateway.journal.startup import start
+from gateway.journal.indexing import run_to_completion
+from gateway.journal.opened import JournalCore
+from gateway.journal.records import JournalContext
+from gateway.journal.scanning import JournalFrame, scan
+from gateway.journal.startup import open_journal
 from proto.otlp.policy import Policy
 from tests.gateway.journal.disk import Disk
 
@@ -71,27 +71,29 @@ class Rig:
         self.now = 0.0  # seconds
         self.metrics = JournalMetrics(CollectorRegistry())
 
-    def start(self, directory: Path | None = None, *, holding: bool = False) -> OpenJournal:
+    def start(self, directory: Path | None = None, *, holding: bool = False) -> JournalCore:
         """A process starts, and unless it is `holding` has checked what is held."""
         self.log = RecordingLog()
         log = cast("structlog.stdlib.BoundLogger", self.log)
-        around = Surroundings(self.files, self.limits, self.metrics, log, self.clock, lambda: self.now)
-        self.journal, self.recovered = start(claim(self.files, directory or self.root), around)
+        around = JournalContext(self.files, self.limits, self.metrics, log, self.clock, lambda: self.now)
+        self.journal, self.recovered = open_journal(lock_journal(self.files, directory or self.root), around)
         if not holding:
-            self.journal.upkeep.holding = False
+            self.journal.retention.is_paused = False
         return self.journal
 
     def clock(self) -> int:
         return int((EPOCH_S + self.now) * 10**9)
 
-    def request(self, body: bytes, policy: Policy = POLICY, *, project_id: int = 1, slow: bool = False) -> Request:
-        return Request(project_id, "traces", "json", "gzip", self.clock(), len(body), policy, body, slow)
+    def request(
+        self, body: bytes, policy: Policy = POLICY, *, project_id: int = 1, slow: bool = False
+    ) -> JournaledRequest:
+        return JournaledRequest(project_id, "traces", "json", "gzip", self.clock(), len(body), policy, body, slow)
 
     def read(self, after: int = 0, max_bytes: int = ALL, lanes: int = 3) -> list[Entry]:
-        return finish(self.journal.shelf.read(after, max_bytes, lanes))
+        return run_to_completion(self.journal.segment_set.read(after, max_bytes, lanes))
 
     def members(self, batch: Batch) -> list[Entry]:
-        return finish(self.journal.shelf.members(batch))
+        return run_to_completion(self.journal.segment_set.read_batch(batch))
 
     @property
     def damaged_frames(self) -> float:
@@ -113,13 +115,13 @@ def lost_with(disk: Disk, path: Path, offset: int) -> list[bytes]:
     content = disk.files[path].content()
     header = fmt.read_file_header(content)
     assert header is not None
-    parts = scan(lambda size, at: content[at : at + size], fmt.seed_of(header.salt), fmt.PAGE, len(content))
-    frames = [part for part in parts if isinstance(part, Found)]
+    parts = scan(lambda size, at: content[at : at + size], fmt.checksum_seed(header.salt), fmt.PAGE, len(content))
+    frames = [part for part in parts if isinstance(part, JournalFrame)]
     for hit in frames:
         if not hit.offset <= offset < hit.end:
             continue
-        if hit.head.kind == fmt.REQUEST:
+        if hit.header.kind == fmt.REQUEST:
             return [bytes(hit.payload)]
-        requests = (frame for frame in frames if frame.head.kind == fmt.REQUEST)
-        return [bytes(frame.payload) for frame in requests if frame.head.policy_id == hit.head.policy_id]
+        requests = (frame for frame in frames if frame.header.kind == fmt.REQUEST)
+        return [bytes(frame.payload) for frame in requests if frame.header.policy_id == hit.header.policy_id]
     return []

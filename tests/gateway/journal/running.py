@@ -10,10 +10,10 @@ from prometheus_client import CollectorRegistry
 
 from gateway.journal import (
     Journal,
+    JournaledRequest,
     JournalLimits,
     JournalMetrics,
-    Recovered,
-    Request,
+    RecoveredState,
 )
 from gateway.journal.files import Files
 from proto.otlp.policy import Policy
@@ -23,8 +23,8 @@ POLICY = Policy()
 LIMITS = JournalLimits(segment_bytes=2**20, max_bytes=0, min_free_bytes=0, hold_s=0, quarantine_days=30)
 
 
-def request(body: bytes, project_id: int = 1, *, slow: bool = False) -> Request:
-    return Request(project_id, "traces", "protobuf", "gzip", 1_763_700_000 * 10**9, 3, POLICY, body, slow)
+def request(body: bytes, project_id: int = 1, *, slow: bool = False) -> JournaledRequest:
+    return JournaledRequest(project_id, "traces", "protobuf", "gzip", 1_763_700_000 * 10**9, 3, POLICY, body, slow)
 
 
 def journal_at(
@@ -38,9 +38,9 @@ def journal_at(
 
 
 @asynccontextmanager
-async def opened(journal: Journal) -> AsyncIterator[Recovered]:
+async def opened(journal: Journal) -> AsyncIterator[RecoveredState]:
     recovered = journal.open()
-    journal.hold(on=False)  # as its users do when they have checked what is held
+    journal.pause_retention(on=False)  # as its users do when they have checked what is held
     try:
         yield recovered
     finally:

@@ -6,12 +6,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.journal import Batch, Lost, Range
+from gateway.journal import Batch, DamagedRequests, Range
 from gateway.journal import format as fmt
 from gateway.journal.damage import DamageNote
-from gateway.journal.indexing import finish
-from gateway.journal.inspection import damaged
-from gateway.journal.scanning import Found, scan
+from gateway.journal.indexing import run_to_completion
+from gateway.journal.inspection import list_damaged
+from gateway.journal.scanning import JournalFrame, scan
 from proto.otlp.policy import Policy
 from tests.gateway.journal.disk import Disk, PowerLoss
 from tests.gateway.journal.rig import FIRST, ROOT, Rig
@@ -40,9 +40,9 @@ def frame(disk: Disk, kind: int, number: int) -> int:
     content = disk.files[SEGMENT].content()
     header = fmt.read_file_header(content)
     assert header is not None
-    parts = scan(lambda size, at: content[at : at + size], fmt.seed_of(header.salt), fmt.PAGE, len(content))
-    found = (part for part in parts if isinstance(part, Found))
-    return next(part.offset for part in found if (part.head.kind, part.head.sequence) == (kind, number))
+    parts = scan(lambda size, at: content[at : at + size], fmt.checksum_seed(header.salt), fmt.PAGE, len(content))
+    found = (part for part in parts if isinstance(part, JournalFrame))
+    return next(part.offset for part in found if (part.header.kind, part.header.sequence) == (kind, number))
 
 
 def bodies(rig: Rig) -> list[bytes]:
@@ -68,7 +68,7 @@ def test_a_damaged_request_is_counted_and_kept_and_the_others_are_read(
     assert bodies(rig) == [b"1", b"3", b"4", b"5", b"6"]
     assert rig.damaged_frames == 1
     assert rig.log.errors == ["requests of the journal cannot be read"]
-    (note,) = damaged(ROOT, disk)
+    (note,) = list_damaged(ROOT, disk)
     end = frame(disk, fmt.REQUEST, 3)
     assert note == DamageNote(
         journal="0",
@@ -97,7 +97,7 @@ def test_damage_of_what_is_finished_is_no_loss(rig: Rig, disk: Disk) -> None:
     rig.start()
     assert bodies(rig) == [b"1", b"4", b"5", b"6"]
     assert rig.damaged_frames == 0
-    assert damaged(ROOT, disk) == []
+    assert list_damaged(ROOT, disk) == []
 
 
 def test_a_damaged_request_of_a_batch_is_missing_in_it(rig: Rig, disk: Disk) -> None:
@@ -107,7 +107,7 @@ def test_a_damaged_request_of_a_batch_is_missing_in_it(rig: Rig, disk: Disk) -> 
     disk.flip(SEGMENT, (start + 80) * 8)
     rig.start()
     (batch,) = rig.recovered.unfinished
-    assert [entry.sequence for entry in finish(rig.journal.shelf.members(batch))] == [2, 4, 5]
+    assert [entry.sequence for entry in run_to_completion(rig.journal.segment_set.read_batch(batch))] == [2, 4, 5]
 
 
 def test_the_damaged_end_of_a_segment_that_is_known_to_be_there_is_counted(rig: Rig, disk: Disk) -> None:
@@ -125,7 +125,7 @@ def test_a_torn_end_is_cut_off_and_is_no_damage(rig: Rig, disk: Disk) -> None:
     disk.flip(SEGMENT, (start + 500) * 8)
     rig.start()
     assert bodies(rig) == [b"1", b"2", b"3", b"4", b"5"]
-    assert (rig.damaged_frames, rig.log.errors, damaged(ROOT, disk)) == (0, [], [])
+    assert (rig.damaged_frames, rig.log.errors, list_damaged(ROOT, disk)) == (0, [], [])
     assert rig.journal.commit([rig.request(b"7")]) == 6
 
 
@@ -194,7 +194,7 @@ def test_requests_whose_policy_nobody_knows_are_kept(rig: Rig, disk: Disk) -> No
     rig.start()
     assert bodies(rig) == [b"1", b"2", b"3", b"4", b"5"]
     assert rig.damaged_frames == 1
-    assert [note.sequences for note in damaged(ROOT, disk)] == [((6, 6),)]
+    assert [note.sequences for note in list_damaged(ROOT, disk)] == [((6, 6),)]
 
 
 def test_a_request_that_was_told_to_be_lost_is_not_given_when_its_policy_is_declared_anew(rig: Rig, disk: Disk) -> None:
@@ -204,7 +204,7 @@ def test_a_request_that_was_told_to_be_lost_is_not_given_when_its_policy_is_decl
     disk.flip(SEGMENT, (frame(disk, fmt.POLICY, 6) + 100) * 8)
     rig.start()
     assert [entry.sequence for entry in rig.members(batch)] == [5]
-    assert rig.journal.shelf.take_lost() == [Lost(6, 6, 1000, "traces")]
+    assert rig.journal.segment_set.take_damaged() == [DamagedRequests(6, 6, 1000, "traces")]
     rig.journal.commit([rig.request(b"7", OTHER)])
     assert [entry.sequence for entry in rig.members(batch)] == [5]
 
@@ -224,7 +224,7 @@ def test_a_segment_that_the_disk_cannot_read_is_moved_instead_of_being_deleted(r
     assert SEGMENT not in disk.files
     (moved,) = [path for path in disk.files if path.parent == ROOT / "damaged" and path.suffix == ".segment"]
     assert moved.name.endswith(f"-0-{SEGMENT.name}")
-    assert any(note.moved for note in damaged(ROOT, disk))
+    assert any(note.moved for note in list_damaged(ROOT, disk))
 
 
 def test_damaged_bytes_that_cannot_be_copied_are_kept_with_their_segment(rig: Rig, disk: Disk) -> None:
@@ -240,7 +240,7 @@ def test_damaged_bytes_that_cannot_be_copied_are_kept_with_their_segment(rig: Ri
     rig.journal.tick()
     rig.now += 100
     rig.journal.tick()
-    assert any(note.moved for note in damaged(ROOT, disk))
+    assert any(note.moved for note in list_damaged(ROOT, disk))
 
 
 def ledger_of(disk: Disk) -> Path:
@@ -272,9 +272,11 @@ def test_a_journal_without_any_header_is_kept_byte_by_byte(rig: Rig, disk: Disk,
     assert content.rstrip(b"\0") in [piece[fmt.PAGE :].rstrip(b"\0") for piece in kept]
 
 
-@pytest.mark.parametrize(("stored", "lost"), [((), Lost(1, 6, 6000)), (((1, 2),), Lost(3, 6))], ids=["none", "some"])
+@pytest.mark.parametrize(
+    ("stored", "lost"), [((), DamagedRequests(1, 6, 6000)), (((1, 2),), DamagedRequests(3, 6))], ids=["none", "some"]
+)
 def test_the_requests_of_a_segment_of_which_nothing_can_be_read_are_told_to_be_lost(
-    rig: Rig, disk: Disk, stored: tuple[Range, ...], lost: Lost
+    rig: Rig, disk: Disk, stored: tuple[Range, ...], lost: DamagedRequests
 ) -> None:
     for batch in (Batch(number, 2, (part,)) for number, part in enumerate(stored)):
         rig.journal.begin(batch)
@@ -284,7 +286,7 @@ def test_the_requests_of_a_segment_of_which_nothing_can_be_read_are_told_to_be_l
     file.pages = dict.fromkeys(file.pages, b"\xff" * fmt.PAGE)
     rig.start()
     assert rig.read() == []
-    assert rig.journal.shelf.take_lost() == [lost]
+    assert rig.journal.segment_set.take_damaged() == [lost]
     assert rig.damaged_frames == lost.last - lost.first + 2  # and the header
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.journal import Batch, Lost
-from gateway.journal.inspection import damaged
-from gateway.journal.scanning import any_set
+from gateway.journal import Batch, DamagedRequests
+from gateway.journal.inspection import list_damaged
+from gateway.journal.scanning import has_nonzero
 from proto.otlp.policy import Signal
 from tests.gateway.journal.disk import PAGE, Disk
 from tests.gateway.journal.rig import FIRST, ROOT, Rig
@@ -31,7 +31,7 @@ def rig(request: pytest.FixtureRequest, disk: Disk) -> Rig:
     if request.param == "read-at-the-start":
         disk.kill_process()
         rig.start()
-    rig.journal.shelf.take_lost()
+    rig.journal.segment_set.take_damaged()
     return rig
 
 
@@ -50,28 +50,28 @@ def test_a_request_that_is_damaged_later_is_counted_and_kept_once(
 ) -> None:
     disk.flip(SEGMENT, (offset_of(disk, 3) + at) * 8)
     assert sequences(rig) == [1, 2, 4, 5, 6]
-    assert rig.journal.shelf.take_lost() == [Lost(3, 3, SIZE, signal)]
-    assert [note.sequences for note in damaged(ROOT, disk)] == [((3, 3),)]
+    assert rig.journal.segment_set.take_damaged() == [DamagedRequests(3, 3, SIZE, signal)]
+    assert [note.sequences for note in list_damaged(ROOT, disk)] == [((3, 3),)]
     assert rig.log.errors == ["requests of the journal cannot be read"]
     assert sequences(rig) == [1, 2, 4, 5, 6]
-    assert (rig.damaged_frames, rig.journal.shelf.take_lost()) == (1, [])
+    assert (rig.damaged_frames, rig.journal.segment_set.take_damaged()) == (1, [])
     rig.journal.begin(Batch(1, 2, ((1, 6),)))
     rig.journal.finish(1, {})
-    assert rig.journal.ledger.progress.finished.covers(1, 6)
+    assert rig.journal.ledger.state.finished.covers(1, 6)
     rig.journal.close()
     disk.kill_process()
     rig.start()
-    assert (rig.damaged_frames, rig.recovered.last) == (1, 0)
+    assert (rig.damaged_frames, rig.recovered.last_unbatched) == (1, 0)
 
 
 def test_a_request_whose_header_is_whole_is_told_alone_and_the_others_together(rig: Rig, disk: Disk) -> None:
     for number, at in ((3, -64), (4, -64), (5, 10), (6, 10)):
         disk.flip(SEGMENT, (offset_of(disk, number) + at) * 8)
     assert sequences(rig) == [1, 2]
-    assert rig.journal.shelf.take_lost() == [
-        Lost(5, 5, SIZE, "traces"),
-        Lost(6, 6, SIZE, "traces"),
-        Lost(3, 4, 2 * SIZE),
+    assert rig.journal.segment_set.take_damaged() == [
+        DamagedRequests(5, 5, SIZE, "traces"),
+        DamagedRequests(6, 6, SIZE, "traces"),
+        DamagedRequests(3, 4, 2 * SIZE),
     ]
 
 
@@ -81,7 +81,7 @@ def test_items_of_requests_without_headers_are_not_known_where_some_of_them_are_
     for number in (2, 3):
         disk.flip(SEGMENT, (offset_of(disk, number) - 64) * 8)
     assert sequences(rig) == [1, 4, 5, 6]
-    assert rig.journal.shelf.take_lost() == [Lost(3, 3)]
+    assert rig.journal.segment_set.take_damaged() == [DamagedRequests(3, 3)]
 
 
 @pytest.mark.parametrize("number", [1, 3, 6], ids=["first", "middle", "last"])
@@ -96,7 +96,7 @@ def test_a_page_that_becomes_unreadable_is_damage_and_its_segment_is_kept(rig: R
     rig.start()
     rig.now += 100
     rig.journal.tick()
-    assert any(note.moved for note in damaged(ROOT, disk))
+    assert any(note.moved for note in list_damaged(ROOT, disk))
 
 
 def test_a_batch_does_not_have_what_is_damaged_any_more(rig: Rig, disk: Disk) -> None:
@@ -104,9 +104,9 @@ def test_a_batch_does_not_have_what_is_damaged_any_more(rig: Rig, disk: Disk) ->
     rig.journal.begin(batch)
     disk.flip(SEGMENT, offset_of(disk, 3) * 8)
     assert [entry.sequence for entry in rig.members(batch)] == [2, 4, 5]
-    assert rig.journal.ledger.progress.begun == {1: Batch(1, 2, ((2, 2), (4, 5)))}
+    assert rig.journal.ledger.state.begun == {1: Batch(1, 2, ((2, 2), (4, 5)))}
     assert [entry.sequence for entry in rig.members(batch)] == [2, 4, 5]
-    assert (rig.damaged_frames, len(damaged(ROOT, disk))) == (1, 1)
+    assert (rig.damaged_frames, len(list_damaged(ROOT, disk))) == (1, 1)
 
 
 def test_a_batch_of_which_everything_is_damaged_is_finished(rig: Rig, disk: Disk) -> None:
@@ -115,7 +115,7 @@ def test_a_batch_of_which_everything_is_damaged_is_finished(rig: Rig, disk: Disk
     for number in (2, 3):
         disk.flip(SEGMENT, offset_of(disk, number) * 8)
     assert rig.members(batch) == []
-    assert rig.journal.ledger.progress.begun == {}
+    assert rig.journal.ledger.state.begun == {}
     rig.journal.tick()
     disk.kill_process()
     rig.start()
@@ -129,13 +129,13 @@ def test_a_held_request_that_is_needed_again_and_damaged_is_kept(rig: Rig, disk:
     disk.flip(SEGMENT, offset_of(disk, 1) * 8)
     assert [entry.sequence for entry in rig.members(batch)] == [2, 3]
     assert [entry.sequence for entry in rig.members(batch)] == [2, 3]
-    assert (rig.damaged_frames, len(damaged(ROOT, disk))) == (1, 1)
-    assert rig.journal.shelf.take_lost() == []  # it is counted as stored
+    assert (rig.damaged_frames, len(list_damaged(ROOT, disk))) == (1, 1)
+    assert rig.journal.segment_set.take_damaged() == []  # it is counted as stored
 
 
 def test_what_is_wrong_in_memory_alone_is_read_from_the_disk(rig: Rig, disk: Disk) -> None:
     file, page = disk.files[SEGMENT], offset_of(disk, 3) // PAGE
-    assert any_set(file.pages[page])
+    assert has_nonzero(file.pages[page])
     file.pages[page] = bytes(PAGE)
     assert sequences(rig) == [1, 2, 3, 4, 5, 6]
     assert rig.damaged_frames == 0
@@ -169,5 +169,5 @@ async def test_users_are_told_what_is_damaged() -> None:
             await journal.append(request(b"%d" % number * SIZE))
         disk.flip(SEGMENT, offset_of(disk, 2) * 8)
         assert [entry.sequence for entry in await journal.read(0, 2**30)] == [1]
-        assert journal.damaged() == [Lost(2, 2, 3, "traces")]
-        assert journal.damaged() == []
+        assert journal.take_damaged() == [DamagedRequests(2, 2, 3, "traces")]
+        assert journal.take_damaged() == []

@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.journal import Batch
-from gateway.journal.expiry import EVERY_S, Expiry
-from gateway.journal.indexing import finish
-from gateway.journal.inspection import quarantined
+from gateway.journal.expiry import CHECK_INTERVAL_S, Expiry
+from gateway.journal.indexing import run_to_completion
+from gateway.journal.inspection import list_quarantined
 from gateway.journal.requeue import requeue
 from tests.gateway.journal.disk import Disk
 from tests.gateway.journal.rig import EPOCH_S, FIRST, NO_LIMITS, ROOT, Rig
@@ -32,8 +32,8 @@ class Clocks:
 
     def look(self, expiry: Expiry, hours: int = 1) -> None:
         for _ in range(hours):
-            self.wall += EVERY_S
-            self.monotonic += EVERY_S
+            self.wall += CHECK_INTERVAL_S
+            self.monotonic += CHECK_INTERVAL_S
             expiry.tick()
 
 
@@ -44,7 +44,7 @@ def aside(disk: Disk, wall: float = EPOCH_S, batch: Batch = BATCH) -> None:
     journal = rig.start()
     journal.commit([rig.request(b"%d" % number * 100) for number in (1, 2)])
     journal.begin(batch)
-    finish(journal.set_aside(batch, "why"))
+    run_to_completion(journal.quarantine(batch, "why"))
     journal.close()
     disk.kill_process()
 
@@ -107,16 +107,16 @@ def test_what_was_put_back_and_is_refused_again_has_its_days_again() -> None:
     assert done.journal is not None
     journal = rig.start(done.journal)
     (back,) = rig.recovered.unfinished
-    finish(journal.set_aside(back, "why"))
+    run_to_completion(journal.quarantine(back, "why"))
     for _ in range(48):
-        rig.now += EVERY_S
+        rig.now += CHECK_INTERVAL_S
         journal.tick()
-    assert [found.note is not None for found in quarantined(ROOT, disk)] == [True]
+    assert [found.note is not None for found in list_quarantined(ROOT, disk)] == [True]
     rig.now += 28 * DAY_S
     for _ in range(2):
-        rig.now += EVERY_S
+        rig.now += CHECK_INTERVAL_S
         journal.tick()
-    assert list(quarantined(ROOT, disk)) == []
+    assert list(list_quarantined(ROOT, disk)) == []
 
 
 def test_damaged_bytes_are_deleted_by_when_they_were_found() -> None:
@@ -136,13 +136,13 @@ def test_what_cannot_be_deleted_is_tried_again() -> None:
     rig = Rig(disk, limits=LIMITS)
     rig.now = 31 * DAY_S
     rig.start()
-    rig.now += EVERY_S
+    rig.now += CHECK_INTERVAL_S
     rig.journal.tick()
-    rig.now += EVERY_S
+    rig.now += CHECK_INTERVAL_S
     disk.fail("unlink", errno.EIO)
     rig.journal.tick()
     assert rig.log.errors == ["old files of the journal cannot be removed"]
     assert len(files(disk)) == 2
-    rig.now += EVERY_S
+    rig.now += CHECK_INTERVAL_S
     rig.journal.tick()
     assert files(disk) == []

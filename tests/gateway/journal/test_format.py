@@ -7,32 +7,34 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.journal import Batch, Request
+from gateway.journal import Batch, JournaledRequest
 from gateway.journal import format as fmt
-from gateway.journal.entries import begin_of, finish_of
-from gateway.journal.ledger import ledger_pieces
-from gateway.journal.progress import Progress
-from gateway.journal.scanning import Damage, Found, survey
+from gateway.journal.entries import begin_record, finish_record
+from gateway.journal.ledger import encode_ledger
+from gateway.journal.progress import BatchState
+from gateway.journal.scanning import Damage, JournalFrame, frames_and_damage
 from gateway.journal.segments import Policies, pack_group
 from proto.otlp.policy import Policy
 
 GOLDEN: Final = Path(__file__).parent / "golden"
 SALT: Final = b"saltsalt"
-SEED: Final = fmt.seed_of(SALT)
+SEED: Final = fmt.checksum_seed(SALT)
 CREATED_NS: Final = 1_763_700_000_000_000_000
-TRACES = Request(7, "traces", "protobuf", "gzip", CREATED_NS + 1, 3, Policy(), b"\x1f\x8b not really", slow=True)
-LOGS = Request(2**63, "logs", "json", "zstd", CREATED_NS + 2, 50_000, Policy(max_items=9), b"{}" * 3000)
-EMPTY = Request(0, "logs", "protobuf", "identity", 0, 0, Policy(), b"")
+TRACES = JournaledRequest(
+    7, "traces", "protobuf", "gzip", CREATED_NS + 1, 3, Policy(), b"\x1f\x8b not really", slow=True
+)
+LOGS = JournaledRequest(2**63, "logs", "json", "zstd", CREATED_NS + 2, 50_000, Policy(max_items=9), b"{}" * 3000)
+EMPTY = JournaledRequest(0, "logs", "protobuf", "identity", 0, 0, Policy(), b"")
 DEFLATED = TRACES._replace(encoding="deflate", slow=False, body=b"12345678")
 GROUPS: Final = [[TRACES], [LOGS, EMPTY], [DEFLATED]]
 
 
-def segment(groups: list[list[Request]], first: int = 41, salt: bytes = SALT) -> bytes:
+def segment(groups: list[list[JournaledRequest]], first: int = 41, salt: bytes = SALT) -> bytes:
     """A segment with these groups, as it is on disk."""
     file = fmt.pack_file_header(fmt.FileHeader(fmt.SEGMENT, first, CREATED_NS, salt))
     policies = Policies()
     for group in groups:
-        packed = pack_group(group, first, len(file), fmt.seed_of(salt), policies)
+        packed = pack_group(group, first, len(file), fmt.checksum_seed(salt), policies)
         file += b"".join(packed.pieces)
         assert len(file) == packed.end
         file += bytes(-len(file) % fmt.PAGE)
@@ -41,29 +43,29 @@ def segment(groups: list[list[Request]], first: int = 41, salt: bytes = SALT) ->
 
 
 def ledger() -> bytes:
-    progress = Progress()
+    progress = BatchState()
     progress.apply(
-        finish_of(Batch(5, 1000, ((1, 9), (12, 12)), frozenset({("logs", 20_001)})), {("spans", 20_001): 4}, 7)
+        finish_record(Batch(5, 1000, ((1, 9), (12, 12)), frozenset({("logs", 20_001)})), {("spans", 20_001): 4}, 7)
     )
-    progress.apply(begin_of(Batch(2**63 - 1, 2000, ((10, 11),))))
-    return b"".join(ledger_pieces(progress, SALT, CREATED_NS))
+    progress.apply(begin_record(Batch(2**63 - 1, 2000, ((10, 11),))))
+    return b"".join(encode_ledger(progress, SALT, CREATED_NS))
 
 
-def requests_of(file: bytes, first: int = 41) -> list[tuple[int, Request]]:
+def requests_of(file: bytes, first: int = 41) -> list[tuple[int, JournaledRequest]]:
     """What a reader takes for requests."""
     header = fmt.read_file_header(file)
-    seed = SEED if header is None else fmt.seed_of(header.salt)
+    seed = SEED if header is None else fmt.checksum_seed(header.salt)
     policies: dict[int, Policy] = {}
     requests = []
-    for part in survey(lambda size, at: file[at : at + size], seed, fmt.PAGE, len(file), first - 1):
+    for part in frames_and_damage(lambda size, at: file[at : at + size], seed, fmt.PAGE, len(file), first - 1):
         if isinstance(part, Damage):
             continue
-        if part.head.kind == fmt.POLICY and (policy := fmt.read_policy(bytes(part.payload))):
-            policies[part.head.policy_id] = policy
-        elif part.head.policy_id in policies:
-            request = fmt.request_of(part.head, bytes(part.payload), policies[part.head.policy_id])
+        if part.header.kind == fmt.POLICY and (policy := fmt.read_policy(bytes(part.payload))):
+            policies[part.header.policy_id] = policy
+        elif part.header.policy_id in policies:
+            request = fmt.decode_request(part.header, bytes(part.payload), policies[part.header.policy_id])
             assert request is not None
-            requests.append((part.head.sequence, request))
+            requests.append((part.header.sequence, request))
     return requests
 
 
@@ -85,7 +87,7 @@ BODIES: Final = st.one_of(
     st.binary(max_size=300), st.sampled_from([FORGED, FORGED[fmt.PAGE :], fmt.FRAME_MAGIC * 50, bytes(5000)])
 )
 REQUESTS: Final = st.builds(
-    Request,
+    JournaledRequest,
     st.integers(0, 2**64 - 1),
     st.sampled_from(["traces", "logs"]),
     st.sampled_from(["protobuf", "json"]),
@@ -101,14 +103,16 @@ FILES: Final = st.lists(st.lists(REQUESTS, min_size=1, max_size=3), min_size=1, 
 
 @given(FILES)
 @settings(max_examples=40, deadline=None)
-def test_what_was_written_is_read(groups: list[list[Request]]) -> None:
+def test_what_was_written_is_read(groups: list[list[JournaledRequest]]) -> None:
     written = [request for group in groups for request in group]
     assert requests_of(segment(groups)) == list(enumerate(written, 41))
 
 
 @given(FILES, st.data())
 @settings(max_examples=150, deadline=None)
-def test_damage_never_yields_a_request_that_was_not_written(groups: list[list[Request]], data: st.DataObject) -> None:
+def test_damage_never_yields_a_request_that_was_not_written(
+    groups: list[list[JournaledRequest]], data: st.DataObject
+) -> None:
     file = bytearray(segment(groups))
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(file) - 1))
@@ -133,8 +137,8 @@ def test_a_flipped_bit_costs_one_frame_at_most(seed: int, data: st.DataObject) -
     at = data.draw(st.integers(fmt.PAGE, len(file) - 1))
     frames = [
         part
-        for part in survey(lambda n, o: bytes(file)[o : o + n], SEED, fmt.PAGE, len(file), 40)
-        if isinstance(part, Found)
+        for part in frames_and_damage(lambda n, o: bytes(file)[o : o + n], SEED, fmt.PAGE, len(file), 40)
+        if isinstance(part, JournalFrame)
     ]
     hit = next((frame for frame in frames if frame.offset <= at < frame.end), None)
     whole = dict(requests_of(bytes(file)))
@@ -143,10 +147,10 @@ def test_a_flipped_bit_costs_one_frame_at_most(seed: int, data: st.DataObject) -
     gone = whole.keys() - kept.keys()
     if hit is None:
         assert not gone
-    elif hit.head.kind == fmt.REQUEST:
-        assert gone <= {hit.head.sequence}
+    elif hit.header.kind == fmt.REQUEST:
+        assert gone <= {hit.header.sequence}
     else:
-        assert {whole[sequence].policy for sequence in gone} in (set(), {whole[hit.head.sequence].policy})
+        assert {whole[sequence].policy for sequence in gone} in (set(), {whole[hit.header.sequence].policy})
 
 
 def test_headers_are_read_from_either_copy() -> None:

@@ -27,11 +27,11 @@ def stored(rig: Rig) -> Batch:
 
 
 def held(rig: Rig) -> list[Batch]:
-    return [entry.batch for entry in rig.journal.ledger.progress.held.values()]
+    return [entry.batch for entry in rig.journal.ledger.state.retained.values()]
 
 
 def segments(rig: Rig) -> int:
-    return sum(name.endswith(".segment") for name in rig.files.names(FIRST))
+    return sum(name.endswith(".segment") for name in rig.files.list_directory(FIRST))
 
 
 def test_nothing_is_removed_for_its_age_while_nobody_can_check() -> None:
@@ -41,7 +41,7 @@ def test_nothing_is_removed_for_its_age_while_nobody_can_check() -> None:
     rig.now += LONG_S
     rig.journal.tick()
     assert (held(rig), segments(rig)) == ([batch], 2)
-    rig.journal.upkeep.holding = False
+    rig.journal.retention.is_paused = False
     rig.journal.tick()
     assert (held(rig), segments(rig)) == ([], 1)
 
@@ -54,7 +54,7 @@ def test_what_was_held_at_the_end_is_held_at_the_start_however_late_that_is() ->
     disk.kill_process()
     rig.now += LONG_S
     rig.start(holding=True)
-    assert rig.recovered.held == [batch]
+    assert rig.recovered.retained == [batch]
     assert [entry.sequence for entry in rig.members(batch)] == [1]
 
 
@@ -64,14 +64,14 @@ def test_an_orderly_end_with_a_check_due_is_none_for_what_is_held(holding: bool)
     rig = Rig(disk := Disk())
     rig.start()
     stored(rig)
-    rig.journal.upkeep.holding = holding
+    rig.journal.retention.is_paused = holding
     rig.journal.close()
     disk.kill_process()
     (facts,) = inspect(rig.root, disk)
     assert facts.clean
     rig.start()
     assert rig.recovered.clean is not holding
-    assert rig.recovered.held
+    assert rig.recovered.retained
 
 
 def test_for_want_of_room_it_goes_all_the_same() -> None:
@@ -91,9 +91,9 @@ async def test_a_journal_starts_with_holding(tmp_path: Path) -> None:
     await journal.append(request(bytes(2**20)))
     await journal.begin(Batch(1, 2, ((1, 1),)))
     journal.finish(1, STORED)
-    assert journal._journal.upkeep.holding
-    journal.hold(on=False)
+    assert journal._core.retention.is_paused
+    journal.pause_retention(on=False)
     await until(lambda: journal.nbytes < 2 * 2**20)
-    journal.hold(on=True)
-    assert journal._journal.upkeep.holding
+    journal.pause_retention(on=True)
+    assert journal._core.retention.is_paused
     await journal.close()

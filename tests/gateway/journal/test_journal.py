@@ -15,13 +15,13 @@ from prometheus_client import CollectorRegistry, generate_latest
 from chassis.errors import ServiceUnavailable, StartupError
 from gateway.journal import (
     Batch,
-    Forgetful,
     Journal,
+    JournalLike,
+    JournalLocked,
     JournalMetrics,
-    JournalTaken,
-    Log,
-    Recovered,
-    orphans,
+    NullJournal,
+    RecoveredState,
+    find_orphans,
 )
 from gateway.journal import format as fmt
 from gateway.journal.files import RealFiles
@@ -47,23 +47,23 @@ class HeldFiles(RealFiles):
 
 
 async def test_what_is_appended_is_there_after_a_crash_and_after_an_orderly_end(tmp_path: Path) -> None:
-    journal: Log = journal_at(tmp_path / "a")
+    journal: JournalLike = journal_at(tmp_path / "a")
     journal.open()
-    journal.hold(on=False)
+    journal.pause_retention(on=False)
     requests = [request(b"%d" % number * 100, number % 3, slow=number % 2 == 0) for number in range(20)]
     assert await asyncio.gather(*map(journal.append, requests)) == list(range(1, 21))
-    assert journal.last == 20
+    assert journal.last_sequence == 20
     shutil.copytree(tmp_path / "a", tmp_path / "b")  # as a process that is killed leaves it
     await journal.close()
     crashed = journal_at(tmp_path / "b")
     async with opened(crashed) as recovered:
-        assert recovered == Recovered([], [], clean=False, last=20)
+        assert recovered == RecoveredState([], [], clean=False, last_unbatched=20)
         assert [tuple(entry) for entry in await crashed.read(0, 2**30)] == list(enumerate(requests, 1))
         assert [entry.sequence for entry in await crashed.read(5, 2**30, slow=True)] == [7, 9, 11, 13, 15, 17, 19]
         assert [entry.sequence for entry in await crashed.read(5, 100, slow=False)] == [6]
         assert await crashed.read(20, 1) == []
     async with opened(journal_at(tmp_path / "a")) as recovered:
-        assert recovered == Recovered([], [], clean=True, last=20)
+        assert recovered == RecoveredState([], [], clean=True, last_unbatched=20)
 
 
 async def test_requests_that_wait_share_a_sync_and_land_in_order_though_nobody_waits_any_more(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ async def test_lanes_are_read_apart_over_many_blocks(tmp_path: Path) -> None:
                 assert 1 <= len(entries) <= 3
                 found += [entry.sequence for entry in entries]
             assert found == sequences
-        assert [entry.sequence for entry in await journal.members(Batch(1, 2, ((3, 4), (20, 50))))] == [
+        assert [entry.sequence for entry in await journal.read_batch(Batch(1, 2, ((3, 4), (20, 50))))] == [
             3,
             4,
             *range(20, 51),
@@ -140,19 +140,19 @@ async def test_lanes_are_read_apart_over_many_blocks(tmp_path: Path) -> None:
 
 async def test_a_journal_that_keeps_nothing_tells_what_is_lost() -> None:
     said = RecordingLog()
-    log: Log = Forgetful(cast("structlog.stdlib.BoundLogger", said))
-    assert (log.open(), log.durable, log.last) == (Recovered(), False, 0)
+    log: JournalLike = NullJournal(cast("structlog.stdlib.BoundLogger", said))
+    assert (log.open(), log.durable, log.last_sequence) == (RecoveredState(), False, 0)
     landed: list[int] = []
     assert [await log.append(request(b"x"), landed.append) for _ in range(4)] == landed == [1, 2, 3, 4]
     await log.begin(Batch(1, 2, ((1, 4),)))
     await log.split(1, [Batch(2, 2, ((1, 3),)), Batch(3, 2, ((4, 4),))])
     log.finish(3, {})
-    await log.set_aside(Batch(2, 2, ((1, 3),)), "why")
-    await log.set_aside(Batch(3, 2, ((4, 4),)), "why")
+    await log.quarantine(Batch(2, 2, ((1, 3),)), "why")
+    await log.quarantine(Batch(3, 2, ((4, 4),)), "why")
     assert [fields["items"] for _, _, fields in said.said] == [9, 0]
-    log.hold(on=True)
-    assert log.damaged() == ()
-    assert (await log.read(0, 1), await log.members(Batch(2, 2, ((1, 3),))), log.held()) == ([], [], ())
+    log.pause_retention(on=True)
+    assert log.take_damaged() == ()
+    assert (await log.read(0, 1), await log.read_batch(Batch(2, 2, ((1, 3),))), log.retained_batches()) == ([], [], ())
     await log.close()
 
 
@@ -166,11 +166,13 @@ async def test_batches_are_what_they_were_when_they_were_begun(tmp_path: Path) -
         await journal.begin(batch)
         await journal.begin(other)
         assert [entry.sequence for entry in await journal.read(0, 2**30)] == [5, 6]
-        assert [entry.request.body for entry in await journal.members(batch)] == [b"0", b"1", b"3"]
+        assert [entry.request.body for entry in await journal.read_batch(batch)] == [b"0", b"1", b"3"]
         journal.finish(8, {("spans", 4): 10})
-        await until(lambda: bool(journal.held()))
+        await until(lambda: bool(journal.retained_batches()))
     async with opened(journal_at(tmp_path, replace(LIMITS, hold_s=600))) as recovered:
-        assert recovered == Recovered([batch], [other._replace(rows={("spans", 4): 10})], clean=True, last=6)
+        assert recovered == RecoveredState(
+            [batch], [other._replace(rows={("spans", 4): 10})], clean=True, last_unbatched=6
+        )
 
 
 async def test_what_is_finished_leaves_the_disk_and_the_journal_is_empty_and_can_be_removed(tmp_path: Path) -> None:
@@ -181,12 +183,12 @@ async def test_what_is_finished_leaves_the_disk_and_the_journal_is_empty_and_can
         await journal.begin(Batch(1, 2, ((1, 40),)))
         journal.finish(1, {("spans", 1): 2})
         await until(lambda: journal.nbytes < 2**20)  # what is left is being written to
-    (orphan,) = orphans(tmp_path)
+    (orphan,) = find_orphans(tmp_path)
     adopted = journal_at(orphan)
     async with opened(adopted) as recovered:
-        assert recovered == Recovered([], recovered.held, clean=True, last=0)
+        assert recovered == RecoveredState([], recovered.retained, clean=True, last_unbatched=0)
         assert adopted.directory == orphan == tmp_path / "0"
-        await until(lambda: adopted.empty)
+        await until(lambda: adopted.is_empty)
     adopted.remove()
     assert not orphan.exists()
 
@@ -195,21 +197,21 @@ async def test_a_journal_that_holds_something_is_not_removed(tmp_path: Path) -> 
     journal = journal_at(tmp_path)
     async with opened(journal):
         await journal.append(request(b"x"))
-        assert not journal.empty
+        assert not journal.is_empty
     journal.remove()
     async with opened(journal_at(tmp_path)) as recovered:
-        assert recovered.last == 1
+        assert recovered.last_unbatched == 1
 
 
 async def test_each_process_has_the_lowest_journal_that_is_free(tmp_path: Path) -> None:
     first, second, third = (journal_at(tmp_path) for _ in range(3))
     async with opened(first), opened(second):
         assert [first.directory.name, second.directory.name] == ["0", "1"]
-        assert orphans(tmp_path) == []
-        with pytest.raises(JournalTaken):
+        assert find_orphans(tmp_path) == []
+        with pytest.raises(JournalLocked):
             journal_at(tmp_path / "0").open()
         await first.close()
-        assert orphans(tmp_path) == [tmp_path / "0"]
+        assert find_orphans(tmp_path) == [tmp_path / "0"]
         async with opened(third):
             assert third.directory.name == "0"
 
@@ -244,7 +246,7 @@ async def test_a_newer_format_is_refused_and_left_alone(tmp_path: Path, name: st
         "Start the newer release again, and let it store what the journal holds."
     )
     assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
-    assert orphans(tmp_path) == [directory]  # its lock is free again
+    assert find_orphans(tmp_path) == [directory]  # its lock is free again
 
 
 async def test_a_journal_of_version_1_is_replayed(tmp_path: Path) -> None:
@@ -253,7 +255,7 @@ async def test_a_journal_of_version_1_is_replayed(tmp_path: Path) -> None:
     shutil.copy(GOLDEN / "version-1.segment", directory / f"{41:020d}.segment")
     journal = journal_at(tmp_path)
     async with opened(journal) as recovered:
-        assert recovered == Recovered([], [], clean=False, last=44)
+        assert recovered == RecoveredState([], [], clean=False, last_unbatched=44)
         entries = await journal.read(0, 2**30)
         assert [tuple(entry) for entry in entries] == list(enumerate([TRACES, LOGS, EMPTY, DEFLATED], 41))
         assert await journal.append(request(b"next")) == 45

@@ -5,8 +5,16 @@ import errno
 import pytest
 
 from gateway.journal import Batch
-from gateway.journal.entries import Begin, Finish, Record, Skip, Split, begin_of, finish_of
-from gateway.journal.progress import Progress
+from gateway.journal.entries import (
+    BeginRecord,
+    FinishRecord,
+    Record,
+    SkipRecord,
+    SplitRecord,
+    begin_record,
+    finish_record,
+)
+from gateway.journal.progress import BatchState
 from tests.gateway.journal.disk import Disk
 from tests.gateway.journal.rig import FIRST, Rig
 
@@ -28,7 +36,7 @@ def rig(disk: Disk) -> Rig:
 
 
 def ledgers(disk: Disk) -> list[str]:
-    return [name for name in disk.names(FIRST) if name.startswith("ledger-")]
+    return [name for name in disk.list_directory(FIRST) if name.startswith("ledger-")]
 
 
 def test_a_ledger_that_has_grown_is_replaced_by_the_state_as_it_is(rig: Rig, disk: Disk) -> None:
@@ -44,7 +52,7 @@ def test_a_ledger_that_has_grown_is_replaced_by_the_state_as_it_is(rig: Rig, dis
     disk.lose_power()
     rig.start()
     assert rig.recovered.unfinished == [TWO]
-    assert rig.recovered.held == [ONE._replace(rows={("spans", 4): 2})]
+    assert rig.recovered.retained == [ONE._replace(rows={("spans", 4): 2})]
     assert [entry.sequence for entry in rig.read()] == [7, 8, 10]
 
 
@@ -97,7 +105,7 @@ def test_while_there_is_no_ledger_everything_is_remembered(rig: Rig, disk: Disk)
     disk.lose_power()
     rig.start()
     assert rig.recovered.unfinished == [TWO]
-    assert [batch.batch_id for batch in rig.recovered.held] == [1]
+    assert [batch.batch_id for batch in rig.recovered.retained] == [1]
 
 
 def test_a_new_ledger_whose_name_may_be_on_disk_is_never_followed_by_a_record_in_the_old_one(
@@ -133,42 +141,42 @@ def test_of_two_ledgers_the_newer_counts(rig: Rig, disk: Disk) -> None:
 BEGUN = Batch(1, 5, ((1, 9),))
 PARTS = [Batch(2, 5, ((1, 4),)), Batch(3, 5, ((5, 9),))]
 HISTORY: list[Record] = [
-    begin_of(BEGUN),
-    Split(1, tuple(begin_of(part) for part in PARTS)),
-    finish_of(PARTS[0], {("spans", 1): 4}, 7),
-    Skip(((10, 12),), "refused"),
-    finish_of(PARTS[1], None, 8),
+    begin_record(BEGUN),
+    SplitRecord(1, tuple(begin_record(part) for part in PARTS)),
+    finish_record(PARTS[0], {("spans", 1): 4}, 7),
+    SkipRecord(((10, 12),), "refused"),
+    finish_record(PARTS[1], None, 8),
 ]
 
 
-def after(records: list[Record]) -> Progress:
-    progress = Progress()
+def after(records: list[Record]) -> BatchState:
+    progress = BatchState()
     for record in records:
         progress.apply(record)
-    progress.settle([(1, 20)])
+    progress.reconcile([(1, 20)])
     return progress
 
 
 def test_records_lead_to_a_state_and_a_state_to_records() -> None:
     progress = after(HISTORY)
-    assert (list(progress.finished), progress.begun, list(progress.held)) == ([(1, 12)], {}, [2])
+    assert (list(progress.finished), progress.begun, list(progress.retained)) == ([(1, 12)], {}, [2])
     again = after(list(progress.snapshot()))
-    assert (list(again.finished), again.begun, again.held) == (list(progress.finished), {}, progress.held)
-    assert again.next == progress.next == 13
+    assert (list(again.finished), again.begun, again.retained) == (list(progress.finished), {}, progress.retained)
+    assert again.next_sequence == progress.next_sequence == 13
 
 
 @pytest.mark.parametrize("lost", range(len(HISTORY)), ids=[type(record).__name__ for record in HISTORY])
 def test_whatever_record_is_lost_nothing_finished_is_offered_as_new(lost: int) -> None:
     progress = after([record for at, record in enumerate(HISTORY) if at != lost])
-    offered = {value for first, last in progress.offered(1, 20) for value in range(first, last + 1)}
+    offered = {value for first, last in progress.available(1, 20) for value in range(first, last + 1)}
     record = HISTORY[lost]
-    if isinstance(record, Skip):
+    if isinstance(record, SkipRecord):
         assert offered == set(range(10, 21))  # looked for, and not found
     else:
         assert offered == set(range(13, 21))
-    if isinstance(record, Finish):
+    if isinstance(record, FinishRecord):
         assert list(progress.begun) == [record.batch]
-    elif isinstance(record, Begin):
+    elif isinstance(record, BeginRecord):
         assert progress.begun == {}
 
 
@@ -178,5 +186,5 @@ def test_a_batch_that_was_split_and_nobody_knows_is_without_what_its_parts_finis
 
 
 def test_what_is_in_two_batches_is_in_the_first() -> None:
-    progress = after([begin_of(BEGUN), begin_of(Batch(4, 6, ((8, 11),)))])
+    progress = after([begin_record(BEGUN), begin_record(Batch(4, 6, ((8, 11),)))])
     assert [batch.ranges for batch in progress.begun.values()] == [((1, 9),), ((10, 11),)]

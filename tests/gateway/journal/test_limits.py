@@ -12,7 +12,7 @@ from chassis.errors import ServiceUnavailable
 from gateway.journal import (
     Batch,
 )
-from gateway.journal.opened import NoRoom
+from gateway.journal.opened import DiskFull
 from tests.gateway.journal.disk import Disk
 from tests.gateway.journal.rig import NO_LIMITS, Rig
 from tests.gateway.journal.running import LIMITS, journal_at, opened, request, until
@@ -38,14 +38,14 @@ async def test_a_project_alone_may_fill_eight_ninths_and_the_next_finds_room(tmp
     journal = journal_at(tmp_path, replace(LIMITS, max_bytes=2**20))
     async with opened(journal):
         while journal.room_bytes > 51_000:
-            assert journal.room_bytes == journal.room_for_any_bytes
+            assert journal.room_bytes == journal.max_project_room_bytes
             await journal.append(request(bytes(50_000), 1))
         assert 0.75 * 2**20 < journal.nbytes < 0.9 * 2**20
         with pytest.raises(ServiceUnavailable) as refused:
             await journal.append(request(bytes(60_000), 1))
         assert refused.value.message == "Too much of this project waits to be stored; send the request again later."
         await journal.append(request(bytes(50_000), 2))
-        assert journal.room_bytes == 0 < journal.room_for_any_bytes
+        assert journal.room_bytes == 0 < journal.max_project_room_bytes
 
 
 async def test_two_projects_may_have_as_much_each_and_a_third_finds_room(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ async def test_what_is_stored_gives_way_to_what_is_not(tmp_path: Path) -> None:
             await journal.begin(Batch(number, 2, ((number, number),)))
             journal.finish(number, {})
         assert journal.nbytes <= 2**20
-        assert journal.held()
+        assert journal.retained_batches()
 
 
 async def test_a_disk_that_is_nearly_full_is_left_alone_until_it_is_not(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ async def test_a_disk_that_is_nearly_full_is_left_alone_until_it_is_not(tmp_path
             await asyncio.gather(*(journal.append(request(bytes(10_000))) for _ in range(1000)))
         assert refused.value.message == "The disk of the journal is nearly full; send the request again later."
         disk.free = 2**40
-        await until(lambda: not journal._journal.upkeep.low)
+        await until(lambda: not journal._core.retention.is_disk_low)
         await journal.append(request(b"x"))
 
 
@@ -133,20 +133,20 @@ def test_with_less_room_than_a_segment_the_disk_is_nearly_full_and_stays_so() ->
     rig.start()
     disk.free = 2**20 + NO_LIMITS.segment_bytes - 1
     for _ in range(5):
-        with pytest.raises(NoRoom):
+        with pytest.raises(DiskFull):
             rig.journal.commit([rig.request(b"x")])
         rig.now += 2
         rig.journal.tick()
-        assert rig.journal.upkeep.low
+        assert rig.journal.retention.is_disk_low
     assert said_of_room(rig) == ["the disk of the journal is nearly full"]
     disk.free += 1
     rig.now += 2
     rig.journal.tick()
-    assert not rig.journal.upkeep.low
+    assert not rig.journal.retention.is_disk_low
     rig.journal.commit([rig.request(b"x")])
     rig.now += 2
     rig.journal.tick()  # the segment has room for more
-    assert not rig.journal.upkeep.low
+    assert not rig.journal.retention.is_disk_low
     assert said_of_room(rig)[1:] == ["the journal's disk has room again"]
 
 
@@ -154,9 +154,9 @@ def test_a_group_that_is_too_large_for_the_disk_does_not_keep_others_away() -> N
     rig = Rig(disk := Disk(), limits=replace(NO_LIMITS, min_free_bytes=2**20))
     rig.start()
     disk.free = 2**20 + 2 * NO_LIMITS.segment_bytes
-    with pytest.raises(NoRoom):
+    with pytest.raises(DiskFull):
         rig.journal.commit([rig.request(bytes(3 * NO_LIMITS.segment_bytes))])
-    assert not rig.journal.upkeep.low
+    assert not rig.journal.retention.is_disk_low
     rig.journal.commit([rig.request(b"x")])
     assert said_of_room(rig) == []
 

@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from gateway.journal import Batch, Entry, Request
+from gateway.journal import Batch, Entry, JournaledRequest
 from gateway.journal.blocks import FRESH, SLOW
-from gateway.journal.indexing import finish
-from gateway.journal.quarantine import read_contents
+from gateway.journal.indexing import run_to_completion
+from gateway.journal.quarantine import read_quarantine_file
 from proto.otlp.policy import Policy
 from tests.gateway.journal.disk import PAGE, Disk, PowerLoss
 from tests.gateway.journal.rig import ALL, FIRST, OPERATIONS_THAT_FAIL, ROOT, Rig, lost_with, ranges
@@ -59,7 +59,7 @@ class Machine(RuleBasedStateMachine):
         self.disk = Disk()
         self.rig = Rig(self.disk)
         self.numbers = itertools.count(1)
-        self.requests: dict[Body, Request] = {}
+        self.requests: dict[Body, JournaledRequest] = {}
         self.sequences: dict[Body, int] = {}
         self.now: dict[Body, Where] = {}  # where it is
         self.crashed: dict[Body, set[Where]] = {}  # where it may be after a crash
@@ -105,7 +105,7 @@ class Machine(RuleBasedStateMachine):
         entries: list[Entry] = []
 
         def read() -> Iterator[None]:
-            entries.extend((yield from self.rig.journal.shelf.read(0, max_bytes)))
+            entries.extend((yield from self.rig.journal.segment_set.read(0, max_bytes)))
 
         for _, sizes in itertools.zip_longest(read(), groups):
             if sizes is not None:
@@ -162,7 +162,9 @@ class Machine(RuleBasedStateMachine):
         batch = self.draw_begun(data)
         bodies = self.bodies(batch)
         with self.meets(fate):
-            self.record(lambda: finish(self.rig.journal.set_aside(batch, "why")), dict.fromkeys(bodies, "gone"))
+            self.record(
+                lambda: run_to_completion(self.rig.journal.quarantine(batch, "why")), dict.fromkeys(bodies, "gone")
+            )
             self.set_aside_ |= set(bodies)
             del self.batches[batch.batch_id]
 
@@ -266,7 +268,7 @@ class Machine(RuleBasedStateMachine):
         self.note_settled()
 
     def note_settled(self) -> None:
-        if self.rig.journal.ledger.settled:
+        if self.rig.journal.ledger.is_flushed:
             self.crashed |= {body: {"gone"} for body in self.unsettled}
             self.unsettled.clear()
 
@@ -307,7 +309,7 @@ class Machine(RuleBasedStateMachine):
             allowed = places | {"gone"} if body in self.hit else places
             assert seen.get(body, "gone") in allowed, (body[:8], seen.get(body), places)
         offered = [self.sequences[body] for body, place in seen.items() if place == "offered"]
-        assert recovered.last >= max(offered, default=0)
+        assert recovered.last_unbatched >= max(offered, default=0)
         self.now = dict(seen)
         self.crashed = {body: {seen.get(body, "gone")} for body in self.crashed}
         for body in self.hit - seen.keys():  # what it is decoded with may be found again, in another segment
@@ -325,7 +327,7 @@ class Machine(RuleBasedStateMachine):
         found: dict[Body, Where] = {}
         self.look(offered, "offered", found)
         for batch in self.batches.values():
-            self.look(finish(self.rig.journal.shelf.members(batch)), batch.batch_id, found)
+            self.look(run_to_completion(self.rig.journal.segment_set.read_batch(batch)), batch.batch_id, found)
         return found
 
     def look(self, entries: list[Entry], place: Where, found: dict[Body, Where]) -> None:
@@ -338,8 +340,8 @@ class Machine(RuleBasedStateMachine):
 
     def quarantined(self) -> set[Body]:
         directory = ROOT / "quarantine"
-        names = self.disk.names(directory) if directory in self.disk.directories else []
-        contents = [read_contents(self.disk, directory / name) for name in names if name.endswith(".segment")]
+        names = self.disk.list_directory(directory) if directory in self.disk.directories else []
+        contents = [read_quarantine_file(self.disk, directory / name) for name in names if name.endswith(".segment")]
         return {kept.entry.request.body for kept in contents if kept is not None}
 
     def draw_batch(self, data: st.DataObject) -> Batch | None:

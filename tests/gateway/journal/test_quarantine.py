@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.journal import Batch, JournalTaken, orphans
+from gateway.journal import Batch, JournalLocked, find_orphans
 from gateway.journal.files import RealFiles
-from gateway.journal.indexing import finish
-from gateway.journal.inspection import inspect, quarantined, requeue, verify
+from gateway.journal.indexing import run_to_completion
+from gateway.journal.inspection import inspect, list_quarantined, requeue, verify
 from gateway.journal.quarantine import QuarantineNote
 from gateway.journal.requeue import requeue as requeue_on
 from tests.gateway.journal.disk import Disk, PowerLoss
@@ -26,20 +26,20 @@ def rig_with(files: Disk | RealFiles, batches: Sequence[Batch], root: Path = ROO
     journal.commit([rig.request(b"%d" % number * 100, project_id=number) for number in range(1, 9)])
     for batch in batches:
         journal.begin(batch)
-        finish(journal.set_aside(batch, "Code: 349. Cannot convert NULL"))
+        run_to_completion(journal.quarantine(batch, "Code: 349. Cannot convert NULL"))
     return rig
 
 
 def names(disk: Disk) -> list[str]:
-    return [found.name for found in quarantined(ROOT, disk)]
+    return [found.name for found in list_quarantined(ROOT, disk)]
 
 
 def test_what_is_set_aside_is_finished_and_told_about_without_a_byte_of_it() -> None:
     disk = Disk()
     rig = rig_with(disk, [Batch(77, MADE_MS, ((2, 3),), SKIP)])
     assert [entry.sequence for entry in rig.read()] == [1, 4, 5, 6, 7, 8]
-    assert rig.journal.ledger.progress.held == {}
-    first, second = quarantined(ROOT, disk, verify=True)
+    assert rig.journal.ledger.state.retained == {}
+    first, second = list_quarantined(ROOT, disk, verify=True)
     assert (first.whole, second.whole) == (True, True)
     assert first.note == QuarantineNote(
         reason="Code: 349. Cannot convert NULL",
@@ -55,7 +55,7 @@ def test_what_is_set_aside_is_finished_and_told_about_without_a_byte_of_it() -> 
         skip=(("logs", 19_676), ("spans", 19_675)),
     )
     disk.flip(ROOT / "quarantine" / first.name, 4200 * 8)
-    assert [found.whole for found in quarantined(ROOT, disk, verify=True)] == [False, True]
+    assert [found.whole for found in list_quarantined(ROOT, disk, verify=True)] == [False, True]
 
 
 def test_a_whole_batch_comes_back_under_its_id_in_a_journal_of_its_own() -> None:
@@ -69,7 +69,7 @@ def test_a_whole_batch_comes_back_under_its_id_in_a_journal_of_its_own() -> None
     adopted.start(ROOT / "1")
     (back,) = adopted.recovered.unfinished
     assert back == batch._replace(ranges=((1, 3),))
-    members = finish(adopted.journal.shelf.members(back))
+    members = run_to_completion(adopted.journal.segment_set.read_batch(back))
     assert [entry.request for entry in members] == [
         rig.request(b"%d" % number * 100, project_id=number) for number in (2, 3, 6)
     ]
@@ -134,7 +134,7 @@ def test_a_crash_while_a_batch_is_set_aside_leaves_it_begun_and_nowhere_else() -
     rig = rig_with(disk, [])
     batch = Batch(77, MADE_MS, ((2, 3),))
     rig.journal.begin(batch)
-    steps = rig.journal.set_aside(batch, "why")
+    steps = rig.journal.quarantine(batch, "why")
     for _ in range(3):
         next(steps)
     assert len(names(disk)) == 2
@@ -154,18 +154,18 @@ def test_how_many_were_set_aside_is_told_also_when_that_is_recorded_later() -> N
     segment = FIRST / f"{1:020d}.segment"
     for body in (b"3", b"5"):
         disk.flip(segment, disk.files[segment].content().index(body * 100) * 8)
-    steps = rig.journal.set_aside(batches[0], "why")
+    steps = rig.journal.quarantine(batches[0], "why")
     while len(names(disk)) < 2:
         next(steps)
     disk.fail("write", errno.EIO)
     disk.fail("create", errno.EIO)  # nor is there a new ledger
     with pytest.raises(OSError, match="Input/output"):
-        finish(steps)
+        run_to_completion(steps)
     rig.journal.tick()
     disk.unlink(segment)  # as it may be once all of it is finished
-    assert finish(rig.journal.set_aside(batches[0], "why")) == 2
-    assert finish(rig.journal.set_aside(batches[1], "why")) == 0
-    assert rig.journal.ledger.progress.begun == {}
+    assert run_to_completion(rig.journal.quarantine(batches[0], "why")) == 2
+    assert run_to_completion(rig.journal.quarantine(batches[1], "why")) == 0
+    assert rig.journal.ledger.state.begun == {}
 
 
 def test_a_quarantine_that_cannot_be_written_finishes_nothing() -> None:
@@ -175,9 +175,9 @@ def test_a_quarantine_that_cannot_be_written_finishes_nothing() -> None:
     rig.journal.begin(batch)
     disk.fail("create", errno.ENOSPC)
     with pytest.raises(OSError, match="No space left"):
-        finish(rig.journal.set_aside(batch, "why"))
-    assert rig.journal.ledger.progress.begun == {77: batch}
-    finish(rig.journal.set_aside(batch, "why"))
+        run_to_completion(rig.journal.quarantine(batch, "why"))
+    assert rig.journal.ledger.state.begun == {77: batch}
+    run_to_completion(rig.journal.quarantine(batch, "why"))
     assert len(names(disk)) == 2
 
 
@@ -196,9 +196,9 @@ def test_on_real_files_all_of_it_works_too(tmp_path: Path) -> None:
         (9, 805, [1, 2, 3, 4, 5, 6, 7, 8]),
         (2, 200, [2, 3]),
     ]
-    assert orphans(tmp_path) == [tmp_path / "1"]
+    assert find_orphans(tmp_path) == [tmp_path / "1"]
     lock = RealFiles().lock(tmp_path / "quarantine" / "lock")
-    with pytest.raises(JournalTaken):
+    with pytest.raises(JournalLocked):
         requeue(tmp_path, None, rig.clock())
     assert lock is not None
     RealFiles().close(lock)

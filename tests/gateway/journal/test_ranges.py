@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.journal.ranges import Ranges
+from gateway.journal.ranges import RangeSet
 
 LAST = 40
 RANGE = st.tuples(st.integers(0, LAST), st.integers(0, LAST))
@@ -16,7 +16,7 @@ ACTS = st.lists(st.tuples(st.sampled_from(["add", "discard"]), RANGE), max_size=
 def test_ranges_are_the_set_of_what_was_put_in_and_not_taken_out(
     acts: list[tuple[str, tuple[int, int]]], asked: tuple[int, int]
 ) -> None:
-    ranges, model = Ranges(), set[int]()
+    ranges, model = RangeSet(), set[int]()
     for act, (first, last) in acts:
         getattr(ranges, act)(first, last)
         integers = set(range(first, last + 1))
@@ -31,7 +31,7 @@ def test_ranges_are_the_set_of_what_was_put_in_and_not_taken_out(
     assert ranges.covers(first, last) == (wanted <= model)
     assert ranges.overlaps(first, last) == bool(wanted & model)
     assert (first in ranges) == (first in model)
-    assert ranges.last_outside(first) == max(set(range(-1, first + 1)) - model)
+    assert ranges.last_missing(first) == max(set(range(-1, first + 1)) - model)
 
 
 def _integers(parts: list[tuple[int, int]]) -> set[int]:

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.journal.blocks import BLOCK_BYTES
-from gateway.journal.indexing import finish
+from gateway.journal.indexing import run_to_completion
 from tests.gateway.journal.disk import Disk
 from tests.gateway.journal.rig import ALL, NO_LIMITS, Rig
 
@@ -16,11 +16,11 @@ def test_a_reader_passes_over_nothing_that_is_written_between_its_steps(seconds:
     journal = rig.start()
     body = bytes(BLOCK_BYTES // 5)
     journal.commit([rig.request(body), rig.request(body)])
-    reading = journal.shelf.read(0, ALL)
+    reading = journal.segment_set.read(0, ALL)
     next(reading)
     journal.commit([rig.request(body), rig.request(body)])
     rig.now += seconds
     journal.commit([rig.request(body) for _ in range(4)])
-    found = [entry.sequence for entry in finish(reading)]
+    found = [entry.sequence for entry in run_to_completion(reading)]
     rest = [entry.sequence for entry in rig.read(found[-1])]
     assert found + rest == list(range(1, 9))

@@ -4,12 +4,16 @@ import pytest
 
 from gateway.journal import format as fmt
 from gateway.journal.segments import Segment
-from gateway.journal.upkeep import Upkeep
+from gateway.journal.upkeep import Retention
 from proto.otlp.policy import Policy
 from tests.gateway.journal.disk import Disk
 from tests.gateway.journal.rig import Rig
 
-PLACES = [(fmt, "request_head"), (Segment, "add"), (Upkeep, "grown")]  # before, after and long after it is written
+PLACES = [
+    (fmt, "pack_request_header"),
+    (Segment, "add"),
+    (Retention, "record_growth"),
+]  # before, after and long after it is written
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place[1])
@@ -25,7 +29,7 @@ def test_requests_for_which_there_is_no_memory_are_refused_and_the_next_are_ther
             rig.journal.commit([rig.request(body, other, project_id=7) for body in (b"refused", b"also")])
     rig.journal.commit([rig.request(b"next", other)])
     assert [entry.request.body for entry in rig.read()] == [b"first", b"next"]
-    assert rig.journal.upkeep.charges().keys() == {1}
+    assert rig.journal.retention.charged_by_project().keys() == {1}
     disk.lose_power()
     rig.start()
     assert [(entry.request.body, entry.request.policy) for entry in rig.read()] == [
@@ -42,7 +46,7 @@ def fail(patch: pytest.MonkeyPatch, owner: object, name: str) -> None:
 
     def failing(*arguments: object, **more: object) -> object:
         calls.append(name)
-        if len(calls) == 2 or name == "grown":
+        if len(calls) == 2 or name == "record_growth":
             raise MemoryError
         return function(*arguments, **more)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gateway.journal import Batch
-from gateway.journal.inspection import damaged
+from gateway.journal.inspection import list_damaged
 from tests.gateway.journal.disk import Disk
 from tests.gateway.journal.rig import FIRST, NO_LIMITS, ROOT, Rig
 
@@ -37,7 +37,7 @@ def rig(disk: Disk) -> Rig:
 
 
 def segments(disk: Disk) -> list[int]:
-    return [int(name.removesuffix(".segment")) for name in disk.names(FIRST) if name.endswith(".segment")]
+    return [int(name.removesuffix(".segment")) for name in disk.list_directory(FIRST) if name.endswith(".segment")]
 
 
 def failures(rig: Rig) -> float:
@@ -57,7 +57,7 @@ def test_a_segment_that_cannot_be_moved_on_a_full_disk_does_not_keep_the_others_
     assert rig.log.errors == [CANNOT, CANNOT]  # for another reason
     rig.journal.tick()
     assert segments(disk) == []
-    assert [note.moved for note in damaged(ROOT, disk)] == [False, True]
+    assert [note.moved for note in list_damaged(ROOT, disk)] == [False, True]
 
 
 def test_an_attempt_to_move_a_segment_leaves_nothing(rig: Rig, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,10 +66,10 @@ def test_an_attempt_to_move_a_segment_leaves_nothing(rig: Rig, disk: Disk, monke
             raise OSError(errno.EIO, "refused")
         rename(old, new)
 
-    rename, before = disk.rename, damaged(ROOT, disk)
+    rename, before = disk.rename, list_damaged(ROOT, disk)
     monkeypatch.setattr(disk, "rename", refused)
     for _ in range(3):
         rig.now += NO_LIMITS.hold_s
         rig.journal.tick()
     assert segments(disk) == [1]
-    assert damaged(ROOT, disk) == before
+    assert list_damaged(ROOT, disk) == before

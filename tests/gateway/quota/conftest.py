@@ -9,13 +9,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from chassis.identity import registry, usage
-from chassis.identity.checks import Checks
+from chassis.identity.checks import AuthGuards
 from chassis.redis import Redis, open_redis
 from chassis.relational import Database
-from gateway.quota.accounts import NANOS, Account, Accounts, Month
+from gateway.quota.accounts import NANOS_PER_SECOND, Account, Accounts, Month
 from gateway.quota.metrics import QuotaMetrics
-from gateway.quota.recording import Recorder
-from gateway.quota.sharing import Sharer
+from gateway.quota.recording import DatabaseSync
+from gateway.quota.sharing import RedisSync
 
 NOW_S = 2_110_000_000  # 2036-11-11T07:06:40Z: stores have clocks of their own, and drop what is over by them
 MONTH = "2036-11"
@@ -29,7 +29,7 @@ class Clock:
         self.s = float(NOW_S)
 
     def ns(self) -> int:
-        return round(self.s * NANOS)
+        return round(self.s * NANOS_PER_SECOND)
 
     def seconds(self) -> float:
         return self.s
@@ -40,15 +40,15 @@ class Process:
     """One gateway, as far as quotas are concerned; its exchanges happen when a test says so."""
 
     accounts: Accounts
-    recorder: Recorder
-    sharer: Sharer | None
+    recorder: DatabaseSync
+    sharer: RedisSync | None
     metrics: CollectorRegistry
     counted: QuotaMetrics
     clock: Clock
 
     def account(self, org_id: str) -> Account:
-        account = self.accounts.of(org_id)
-        account.limited = account.asked = True
+        account = self.accounts.get(org_id)
+        account.has_quota = account.needs_refresh = True
         return account
 
     def accept(self, org_id: str, items: int) -> None:
@@ -59,7 +59,7 @@ class Process:
 
     async def share(self) -> None:
         assert self.sharer is not None
-        await self.sharer.round()
+        await self.sharer.sync()
 
     def failures(self, store: str) -> float:
         return self.metrics.get_sample_value("sluice_gateway_quota_failures_total", {"store": store}) or 0.0
@@ -92,9 +92,9 @@ async def org(database: Database) -> str:
 def process(database: Any, clock: Clock, redis: Redis | None = None) -> Process:
     metrics = CollectorRegistry()
     counted = QuotaMetrics(metrics)
-    accounts = Accounts(clock.ns, shares=redis is not None)
-    sharer = None if redis is None else Sharer(accounts, redis, counted)
-    recorder = Recorder(accounts, database, counted, clock.seconds)
+    accounts = Accounts(clock.ns, has_redis=redis is not None)
+    sharer = None if redis is None else RedisSync(accounts, redis, counted)
+    recorder = DatabaseSync(accounts, database, counted, clock.seconds)
     return Process(accounts, recorder, sharer, metrics, counted, clock)
 
 
@@ -132,9 +132,9 @@ async def connect() -> AsyncIterator[Connect]:
 
 
 @pytest.fixture
-async def checks(database: Database) -> AsyncIterator[Checks]:
+async def checks(database: Database) -> AsyncIterator[AuthGuards]:
     """Guards over the store, in the place of those that other tests of the gateway have over a file."""
-    checks = Checks.over(database, None)
+    checks = AuthGuards.create(database, None)
     yield checks
     await checks.bearer.close()
     await checks.project_keys.close()

@@ -35,7 +35,7 @@ def test_months_follow_each_other(now_s: int) -> None:
 
 
 def test_what_is_used_is_what_the_better_informed_store_has_and_what_it_was_not_told(clock: Clock) -> None:
-    account = Accounts(clock.ns, shares=True).of("o")
+    account = Accounts(clock.ns, has_redis=True).get("o")
     account.accept(10, NOW_S)
     account.reserved += 3
     assert (account.used, account.recordable) == (13, 0), "Redis is told first"
@@ -50,22 +50,22 @@ def test_what_is_used_is_what_the_better_informed_store_has_and_what_it_was_not_
 
 def test_a_new_month_begins_anew_and_the_old_one_is_kept_until_it_is_told(clock: Clock) -> None:
     accounts = Accounts(clock.ns)
-    old = accounts.of("o")
+    old = accounts.get("o")
     old.accept(7, clock.s)
     clock.s += timedelta(days=30).total_seconds()
-    new = accounts.of("o")
+    new = accounts.get("o")
     assert (old.month.name, new.month.name, new.used) == (MONTH, NEXT_MONTH, 0)
     assert set(accounts.all()) == {old, new}
     old.record(7, 7, clock.s)
     assert list(accounts.all()) == [new]
-    assert accounts.of("o") is new
+    assert accounts.get("o") is new
 
 
 def test_a_clock_turned_back_finds_the_old_month(clock: Clock) -> None:
     accounts = Accounts(clock.ns)
-    old = accounts.of("o")
+    old = accounts.get("o")
     old.accept(7, clock.s)
     clock.s += 31 * 86_400
-    accounts.of("o")
+    accounts.get("o")
     clock.s = NOW_S
-    assert accounts.of("o") is old
+    assert accounts.get("o") is old

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.identity import registry
 from chassis.relational import Database, DatabaseUnavailable
 from gateway.quota import recording
-from gateway.quota.recording import TELL_WITHIN_S, UNLIMITED_EVERY_S
+from gateway.quota.recording import MAX_WRITE_DELAY_S, UNLIMITED_INTERVAL_S
 from tests.gateway.quota.conftest import NEXT_MONTH, Clock, Process, month, recorded
 
 NewProcess = Callable[..., Process]
@@ -58,14 +58,14 @@ async def test_what_one_accepts_the_others_know_after_two_rounds(
     first.accept(org, 10)
     first.accept(org, 5)
     second.accept(org, 1)
-    await first.recorder.round()
+    await first.recorder.sync()
     assert (first.used(org), await recorded(database, org)) == (15, 15)
-    await second.recorder.round()
+    await second.recorder.sync()
     assert second.used(org) == await recorded(database, org) == 16
-    await first.recorder.round()
+    await first.recorder.sync()
     assert first.used(org) == 16
     for each in (first, second, first):
-        await each.recorder.round()
+        await each.recorder.sync()
     assert await recorded(database, org) == 16, "nothing is told twice"
 
 
@@ -75,9 +75,9 @@ async def test_a_process_that_starts_begins_with_what_the_record_has(
     first, second = new_process(), new_process()
     first.accept(org, 10)
     await first.recorder.close()
-    account = second.accounts.of(org)
+    account = second.accounts.get(org)
     await asyncio.gather(*(second.recorder.look_up(account) for _ in range(20)))
-    assert (account.looked_up, account.used) == (True, 10)
+    assert (account.is_looked_up, account.used) == (True, 10)
 
 
 async def test_items_accepted_while_the_record_is_told_are_told_the_next_time(
@@ -92,10 +92,10 @@ async def test_items_accepted_while_the_record_is_told_are_told_the_next_time(
 
     process.accept(org, 1)
     process.recorder._database = Meanwhile()  # type: ignore[assignment]
-    await process.recorder.round()
+    await process.recorder.sync()
     assert (process.used(org), await recorded(database, org)) == (101, 1)
     process.recorder._database = database
-    await process.recorder.round()
+    await process.recorder.sync()
     assert (process.used(org), await recorded(database, org)) == (101, 101)
 
 
@@ -106,23 +106,23 @@ async def test_a_record_that_is_away_is_told_when_it_is_back(
     flaky.away = True
     await process.recorder.look_up(process.account(org))
     process.accept(org, 10)
-    await process.recorder.round()
+    await process.recorder.sync()
     assert (process.used(org), process.failures("database")) == (10, 2.0)
     flaky.away = False
-    await process.recorder.round()
+    await process.recorder.sync()
     assert (process.used(org), await recorded(database, org), process.left) == (10, 10, 0.0)
 
 
 async def test_one_that_hangs_holds_up_the_first_request_for_a_moment_and_no_other(
     new_process: NewProcess, flaky: Flaky, org: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recording, "LOOK_UP_S", 0.02)
+    monkeypatch.setattr(recording, "LOOK_UP_TIMEOUT_S", 0.02)
     process = new_process(over=flaky)
     flaky.hangs = True
-    account = process.accounts.of(org)
+    account = process.accounts.get(org)
     async with asyncio.timeout(10):
         await process.recorder.look_up(account)
-    assert account.looked_up
+    assert account.is_looked_up
     flaky.hangs = False
     await process.recorder.close()
 
@@ -133,11 +133,11 @@ async def test_what_may_have_been_told_is_not_told_again(
     process = new_process(over=flaky)
     flaky.loses_answers = True
     process.accept(org, 10)
-    await process.recorder.round()
+    await process.recorder.sync()
     assert (process.used(org), process.left, await recorded(database, org)) == (10, 10.0, 10)
     flaky.loses_answers = False
     process.accept(org, 1)
-    await process.recorder.round()
+    await process.recorder.sync()
     assert (process.used(org), await recorded(database, org)) == (11, 11)
 
 
@@ -147,16 +147,16 @@ async def test_what_could_not_be_told_for_long_is_left_to_the_count(
     process = new_process(over=flaky)
     flaky.away = True
     process.accept(org, 10)
-    clock.s += TELL_WITHIN_S - 1
+    clock.s += MAX_WRITE_DELAY_S - 1
     process.accept(org, 1)
-    await process.recorder.round()
+    await process.recorder.sync()
     assert process.left == 0.0
     clock.s += 1
-    await process.recorder.round()
+    await process.recorder.sync()
     assert (process.left, process.used(org)) == (11.0, 11), "it is believed here"
     process.accept(org, 2)
     flaky.away = False
-    await process.recorder.round()
+    await process.recorder.sync()
     assert (await recorded(database, org), process.used(org)) == (2, 2)
 
 
@@ -164,13 +164,13 @@ async def test_usage_without_a_quota_is_told_once_a_minute(
     new_process: NewProcess, database: Database, org: str, clock: Clock
 ) -> None:
     process = new_process()
-    account = process.accounts.of(org)
+    account = process.accounts.get(org)
     account.accept(10, clock.s)
-    clock.s += UNLIMITED_EVERY_S - 1
-    await process.recorder.round()
+    clock.s += UNLIMITED_INTERVAL_S - 1
+    await process.recorder.sync()
     assert await recorded(database, org) == 0
     clock.s += 1
-    await process.recorder.round()
+    await process.recorder.sync()
     assert await recorded(database, org) == 10
     account.accept(5, clock.s)
     await process.recorder.close()
@@ -185,20 +185,20 @@ async def test_the_end_of_a_month_is_told_in_the_next(
     process.accept(org, 10)
     clock.s += 1
     process.accept(org, 1)
-    await process.recorder.round()
+    await process.recorder.sync()
     assert (await recorded(database, org), await recorded(database, org, NEXT_MONTH)) == (10, 1)
 
 
 async def test_many_organizations_are_told_in_several_transactions(
     new_process: NewProcess, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recording, "AT_ONCE", 3)
+    monkeypatch.setattr(recording, "ACCOUNTS_PER_TRANSACTION", 3)
     async with database.write() as connection:
         orgs = [(await registry.create_organization(connection, f"o{n}", f"O{n}")).id for n in range(8)]
     process = new_process()
     for items, org in enumerate(orgs, 1):
         process.accept(org, items)
-    await process.recorder.round()
+    await process.recorder.sync()
     assert [await recorded(database, org) for org in orgs] == list(range(1, 9))
 
 
@@ -207,8 +207,8 @@ async def test_nothing_is_asked_of_the_record_while_nothing_happens(
 ) -> None:
     process = new_process(over=flaky)
     process.accept(org, 1)
-    await process.recorder.round()
+    await process.recorder.sync()
     flaky.away = True
     for _ in range(3):
-        await process.recorder.round()
+        await process.recorder.sync()
     assert process.failures("database") == 0.0

@@ -10,9 +10,9 @@ from chassis import schema
 from chassis.clickhouse import ClickHouse, StoreUnavailable
 from chassis.identity import registry
 from chassis.relational import Database
-from gateway.outcomes import Counts, outcome_block
+from gateway.outcomes import OutcomeCounts, outcome_block
 from gateway.quota import recounting
-from gateway.quota.recounting import EVERY, SETTLED_S, Recounter
+from gateway.quota.recounting import RECOUNT_INTERVAL, RECOUNT_LAG_S, Recounter
 from proto.storage.tables import INGEST_OUTCOMES
 from tests.gateway.quota.conftest import NOW_S, Clock, Process, month, recorded
 
@@ -50,7 +50,7 @@ async def telemetry(clickhouse_url: str, new_database: Callable[[], str]) -> Asy
 
 async def store(telemetry: ClickHouse, at_s: float, *counts: tuple[int, str, int]) -> None:
     """Rows of `ingest_outcomes` of one time: project, outcome, items."""
-    rows = [Counts(project, "traces", outcome, "", items, 1, 1, {}) for project, outcome, items in counts]
+    rows = [OutcomeCounts(project, "traces", outcome, "", items, 1, 1, {}) for project, outcome, items in counts]
     block = outcome_block(rows, 1, round(at_s * 1_000))
     await telemetry.insert(block.table, INGEST_OUTCOMES.column_names, block.pieces, token=str(at_s))
 
@@ -67,12 +67,12 @@ async def test_the_record_is_raised_to_the_accepted_items_of_the_months_settled_
     await store(telemetry, begins - 0.001, (shop, "accepted", 1))
     await store(telemetry, begins, (shop, "accepted", 20), (app, "accepted", 300), (foreign, "accepted", 4_000))
     await store(telemetry, NOW_S - 3_600, (shop, "rejected", 50_000), (shop, "refused", 0), (app, "accepted", 600_000))
-    await store(telemetry, NOW_S - SETTLED_S, (shop, "accepted", 7_000_000))
+    await store(telemetry, NOW_S - RECOUNT_LAG_S, (shop, "accepted", 7_000_000))
     one = new_process()
     one.accept(org, 5)
-    await recounter(one, database, telemetry).round()
+    await recounter(one, database, telemetry).recount_due()
     assert (await recorded(database, org), one.used(org)) == (600_320, 600_325)
-    await one.recorder.round()
+    await one.recorder.sync()
     assert (await recorded(database, org), one.used(org)) == (600_325, 600_325)
 
 
@@ -83,8 +83,8 @@ async def test_it_is_never_lowered(
     await store(telemetry, NOW_S - 3_600, (projects[0], "accepted", 10))
     one = new_process()
     one.accept(org, 11)
-    await one.recorder.round()
-    await recounter(one, database, telemetry).round()
+    await one.recorder.sync()
+    await recounter(one, database, telemetry).recount_due()
     assert (await recorded(database, org), one.used(org)) == (11, 11)
 
 
@@ -110,13 +110,13 @@ async def test_one_of_all_processes_counts_and_again_after_a_while(
     async def rounds() -> int:
         for one, counter in zip(processes, counters, strict=True):
             one.account(org)
-            await counter.round()
+            await counter.recount_due()
         return await recorded(database, org)
 
     assert (await rounds(), reader.asked) == (0, 1)
     await store(telemetry, NOW_S - 3_600, (projects[0], "accepted", 10))
     assert (await rounds(), reader.asked) == (0, 1), "it is not time yet"
-    clock.s += EVERY.total_seconds()
+    clock.s += RECOUNT_INTERVAL.total_seconds()
     assert (await rounds(), reader.asked) == (10, 2)
 
 
@@ -129,11 +129,11 @@ async def test_a_store_that_is_away_costs_the_count_and_nothing_else(
 
     one = new_process()
     one.accept(org, 5)
-    await recounter(one, database, Away()).round()
+    await recounter(one, database, Away()).recount_due()
     assert (one.failures("clickhouse"), one.used(org)) == (1.0, 5)
     await database.close()
-    clock.s += EVERY.total_seconds()
-    await recounter(one, database, Away()).round()
+    clock.s += RECOUNT_INTERVAL.total_seconds()
+    await recounter(one, database, Away()).recount_due()
     assert (one.failures("database"), one.used(org)) == (1.0, 5)
 
 
@@ -145,9 +145,9 @@ async def test_an_organization_of_many_projects_is_counted_in_several_statements
     projects: list[int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(recounting, "PROJECTS", 1)
+    monkeypatch.setattr(recounting, "PROJECTS_PER_QUERY", 1)
     await store(telemetry, NOW_S - 3_600, (projects[0], "accepted", 10), (projects[1], "accepted", 5))
     one = new_process()
     one.account(org)
-    await recounter(one, database, telemetry).round()
+    await recounter(one, database, telemetry).recount_due()
     assert await recorded(database, org) == 15

@@ -8,7 +8,7 @@ import pytest
 
 from chassis.clickhouse import StoreUnavailable
 from chassis.identity import registry
-from chassis.identity.checks import Checks
+from chassis.identity.checks import AuthGuards
 from gateway import turnstile
 from tests.gateway.conftest import Answer, Gateway, Project, RecordingStore, StartGateway, eventually
 from tests.gateway.otlp import JSON, log, logs, read_traces, span, traces, traces_json
@@ -29,11 +29,11 @@ def spans(count: int, start_s: int = NOW_S) -> bytes:
 @pytest.fixture(autouse=True)
 def looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every request is, here: who was refused is not remembered."""
-    monkeypatch.setattr(turnstile, "KEPT_NS", 0)
+    monkeypatch.setattr(turnstile, "MAX_AGE_NS", 0)
 
 
 @pytest.fixture
-def limit(checks: Checks, projects: list[Project]) -> Limit:
+def limit(checks: AuthGuards, projects: list[Project]) -> Limit:
     """Give the organization a quota, which the guard then knows; its id."""
 
     async def limited(monthly_items: int) -> str:
@@ -41,7 +41,7 @@ def limit(checks: Checks, projects: list[Project]) -> Limit:
             organization = await registry.find_organization(connection, "acme")
             assert organization is not None
             await registry.set_quota(connection, organization.id, monthly_items)
-        checks.project_keys.forget_all()
+        checks.project_keys.invalidate_all()
         return organization.id
 
     return limited
@@ -108,7 +108,7 @@ async def test_what_is_rejected_and_what_could_not_be_taken_counts_nothing(
 
 
 async def test_requests_at_once_are_never_one_item_too_many(
-    start_gateway: StartGateway, limit: Limit, checks: Checks
+    start_gateway: StartGateway, limit: Limit, checks: AuthGuards
 ) -> None:
     store = RecordingStore()
     gateway = await start_gateway(store, clock=lambda: NOW_S * NANOS, linger_s=0.05, quota_sync_s=0.05)
@@ -127,7 +127,7 @@ async def test_gateways_learn_of_each_other(
     shared: bool,
     start_gateway: StartGateway,
     limit: Limit,
-    checks: Checks,
+    checks: AuthGuards,
     connect: Connect,
     redis_server: RedisServer,
 ) -> None:
@@ -176,7 +176,9 @@ async def test_a_changed_quota_holds_at_once_where_the_guard_knows_it(gateway: G
     assert (answer.status, answer.headers["x-ratelimit-limit"]) == (200, "10000")
 
 
-async def test_without_a_quota_items_are_counted_all_the_same(gateway: Gateway, limit: Limit, checks: Checks) -> None:
+async def test_without_a_quota_items_are_counted_all_the_same(
+    gateway: Gateway, limit: Limit, checks: AuthGuards
+) -> None:
     org = await limit(0)
     assert (await gateway.post("/v1/traces", spans(12))).status == 200
     await gateway.stop()
@@ -184,7 +186,7 @@ async def test_without_a_quota_items_are_counted_all_the_same(gateway: Gateway, 
 
 
 async def test_with_every_store_of_counts_away_exports_go_on_by_what_is_known(
-    start_gateway: StartGateway, limit: Limit, checks: Checks, connect: Connect, own_redis: RedisServer
+    start_gateway: StartGateway, limit: Limit, checks: AuthGuards, connect: Connect, own_redis: RedisServer
 ) -> None:
     redis = await connect(own_redis.url)
     gateway = await start_gateway(RecordingStore(), redis=redis, clock=lambda: NOW_S * NANOS, quota_sync_s=0.05)

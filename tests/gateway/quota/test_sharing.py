@@ -32,7 +32,7 @@ async def test_what_one_accepts_the_others_know_before_the_record_does(
     assert (first.used(org), second.used(org), await recorded(database, org)) == (11, 11, 0)
     for each in (first, second, first):
         each.account(org)
-        await each.recorder.round()
+        await each.recorder.sync()
         await each.share()
     assert (first.used(org), second.used(org), await recorded(database, org)) == (11, 11, 11)
 
@@ -55,7 +55,7 @@ async def test_one_that_forgot_begins_with_what_the_record_has(
     first, second = [new_process(await connect(redis_server.url)) for _ in range(2)]
     first.accept(org, 10)
     await first.share()
-    await first.recorder.round()
+    await first.recorder.sync()
     redis_server.flush()
     first.accept(org, 1)
     second.accept(org, 2)
@@ -74,15 +74,15 @@ async def test_without_it_the_record_is_told_and_it_is_brought_up_afterwards(
     own_redis.stop()
     one.accept(org, 10)
     await one.share()
-    await one.recorder.round()
+    await one.recorder.sync()
     assert (one.used(org), await recorded(database, org), one.failures("redis")) == (10, 10, 1.0)
     own_redis.start()
     async with asyncio.timeout(20):
-        while not redis.up:
+        while not redis.is_up:
             await asyncio.sleep(0.01)
     one.accept(org, 5)
     await one.share()
-    await one.recorder.round()
+    await one.recorder.sync()
     assert (one.used(org), await recorded(database, org)) == (15, 15)
 
 
@@ -93,7 +93,7 @@ async def test_many_organizations_are_exchanged_in_several_calls(
     database: Database,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sharing, "AT_ONCE", 3)
+    monkeypatch.setattr(sharing, "ACCOUNTS_PER_CALL", 3)
     first, second = [new_process(await connect(redis_server.url)) for _ in range(2)]
     orgs = [f"org_{n}" for n in range(8)]
     for items, org in enumerate(orgs, 1):
@@ -148,16 +148,16 @@ def test_nobody_ever_counts_more_than_was_accepted_and_in_the_end_all_count_it(
                 processes[number] = process(database, clock, redis)
             else:
                 one.account(org)
-                await (one.share() if what == "share" else one.recorder.round())
+                await (one.share() if what == "share" else one.recorder.sync())
             assert max(each.used(org) for each in processes) <= accepted
             assert (
-                sum(each.accounts.of(org).unrecorded for each in processes) + await recorded(database, org) == accepted
+                sum(each.accounts.get(org).unrecorded for each in processes) + await recorded(database, org) == accepted
             )
         for each in (*processes, *processes):
             each.account(org)
             await each.share()
             each.account(org)
-            await each.recorder.round()
+            await each.recorder.sync()
         assert [each.used(org) for each in processes] == [accepted] * 3
         await redis.close()
         await database.close()

@@ -11,9 +11,9 @@ from chassis import schema
 from chassis.clickhouse import ClickHouse, QueryLimits
 from gateway.errors import occurrence_blocks
 from gateway.repair import days
-from gateway.repair.days import Repair, StillWritten
-from proto.otlp.codec import NamedKeys, assemble, decode, named_keys
-from proto.otlp.policy import Decoded, DecodeError, Policy
+from gateway.repair.days import DayStillWritten, Repair
+from proto.otlp.codec import NamedKeySet, build_blocks, decode, new_named_keys
+from proto.otlp.policy import DecodedPayload, DecodeError, Policy
 from proto.otlp.wire import bytes_field, varint_field
 from proto.storage.tables import TABLES
 from tests.proto.otlp.generate import NOW_NS, case
@@ -84,12 +84,14 @@ async def contents(store: ClickHouse) -> list[list[tuple[Any, ...]]]:
     return [await read(store, sql) for sql in CONTENTS]
 
 
-async def insert(store: ClickHouse, batch: Sequence[Decoded], batch_id: int, named: NamedKeys | None = None) -> None:
-    for number, block in enumerate([*assemble(batch, batch_id, named), *occurrence_blocks(batch, batch_id)]):
+async def insert(
+    store: ClickHouse, batch: Sequence[DecodedPayload], batch_id: int, named: NamedKeySet | None = None
+) -> None:
+    for number, block in enumerate([*build_blocks(batch, batch_id, named), *occurrence_blocks(batch, batch_id)]):
         await store.insert(block.table, COLUMNS[block.table], block.pieces, token=f"{batch_id}:{number}")
 
 
-def odd_requests(count: int) -> list[Decoded]:
+def odd_requests(count: int) -> list[DecodedPayload]:
     """Requests of every kind that is accepted, of few days, and none with more exceptions than are taken."""
     found = []
     first = (DAYS[-1] - date(1970, 1, 1)).days
@@ -104,7 +106,7 @@ def odd_requests(count: int) -> list[Decoded]:
     return found
 
 
-def raising(days_ago: int = 0) -> list[Decoded]:
+def raising(days_ago: int = 0) -> list[DecodedPayload]:
     """A span with an exception event for each kind of value, as its message, and a log record for each."""
     at = NOW_NS - days_ago * 86_400 * 10**9
     events = [
@@ -125,7 +127,7 @@ def raising(days_ago: int = 0) -> list[Decoded]:
 
 async def lose(store: ClickHouse) -> None:
     """Everything derived is gone but one wrong row for each table."""
-    for table in days.DERIVED:
+    for table in days.DERIVED_TABLES:
         await store.command(f"TRUNCATE TABLE {table}")
     await add_wrong_rows(store, DAY)
 
@@ -145,11 +147,11 @@ async def test_after_a_repair_the_tables_hold_what_the_batches_brought(
     brought = await contents(store)
     assert min(map(len, brought)) > 50
     await lose(store)
-    monkeypatch.setattr(days, "PIECE_ROWS", 100)  # some hundred spans of DAY are of one project, in five minutes
-    monkeypatch.setattr(days, "PIECE_BYTES", 20_000)
+    monkeypatch.setattr(days, "CHUNK_ROWS", 100)  # some hundred spans of DAY are of one project, in five minutes
+    monkeypatch.setattr(days, "CHUNK_BYTES", 20_000)
     for day in DAYS:
-        changes = await repair(store).day(day)
-        assert [change.table for change in changes] == list(days.DERIVED)
+        changes = await repair(store).repair_day(day)
+        assert [change.table for change in changes] == list(days.DERIVED_TABLES)
     assert await contents(store) == brought
     ((rows, numbers),) = await read(store, NUMBERS)
     assert rows == numbers
@@ -173,23 +175,23 @@ async def test_a_repair_touches_its_day_alone_and_a_dry_one_nothing(store: Click
     for day in (DAY, OTHER_DAY):
         await add_wrong_rows(store, day)
     found = await contents(store)
-    dry = await repair(store, replace=False).day(DAY)
+    dry = await repair(store, replace=False).repair_day(DAY)
     assert await contents(store) == found
-    assert await repair(store).day(DAY) == dry
+    assert await repair(store).repair_day(DAY) == dry
     assert [(change.table, change.total_before, change.total_after) for change in dry] == [
         ("trace_index", 2, 1),  # log records without a trace have no place in it
         ("attribute_keys", 1, 0),
         ("error_occurrences", 2 * len(VALUES) + 1, 2 * len(VALUES)),
     ]
     left = [row for table in await contents(store) for row in table if row[0] == 7]
-    assert len(left) == len(days.DERIVED)  # those of the other day
-    assert (await repair(store).day(OTHER_DAY))[2].total_after == len(VALUES)
+    assert len(left) == len(days.DERIVED_TABLES)  # those of the other day
+    assert (await repair(store).repair_day(OTHER_DAY))[2].total_after == len(VALUES)
 
 
 async def test_a_day_without_items_is_left_alone(store: ClickHouse) -> None:
     await add_wrong_rows(store, DAY)
     found = await contents(store)
-    assert await repair(store).day(DAY) == []
+    assert await repair(store).repair_day(DAY) == []
     assert await contents(store) == found
 
 
@@ -202,7 +204,7 @@ async def test_a_repair_waits_until_a_day_gets_no_more_rows(store: ClickHouse) -
         if len(waits) <= 2:
             await insert(store, raising(), 1 + len(waits))
 
-    await repair(store, quiet_s=10.0, sleep=written_while_it_waits).day(DAY)
+    await repair(store, quiet_s=10.0, sleep=written_while_it_waits).repair_day(DAY)
     assert waits == [10.0] * 3
     assert sum(row[-1] for row in (await contents(store))[0]) == 3
 
@@ -222,9 +224,9 @@ async def test_a_day_that_is_written_to_all_the_time_is_left_with_what_its_batch
             await insert(store, raising(), batches)
 
     monkeypatch.setattr(store, "command", written_to)
-    with pytest.raises(StillWritten, match=str(DAY)):
-        await repair(store).day(DAY)
-    assert batches == 1 + days.ATTEMPTS
+    with pytest.raises(DayStillWritten, match=str(DAY)):
+        await repair(store).repair_day(DAY)
+    assert batches == 1 + days.MAX_ATTEMPTS
     assert len((await contents(store))[2]) == batches * len(VALUES) * 2
 
 
@@ -232,7 +234,7 @@ async def test_readers_see_the_old_rows_or_the_new_ones_and_never_a_gap(store: C
     await insert(store, raising(), 1)
     await add_wrong_rows(store, DAY)
     seen = []
-    repairing = asyncio.create_task(repair(store).day(DAY))
+    repairing = asyncio.create_task(repair(store).repair_day(DAY))
     while not repairing.done():
         seen += await read(store, "SELECT count() FROM error_occurrences")
     await repairing
@@ -244,11 +246,11 @@ async def test_tables_of_a_repair_that_was_killed_long_ago_are_dropped(
     store: ClickHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.command("CREATE TABLE repair_trace_index_0 AS trace_index")
-    await repair(store).sweep()
+    await repair(store).drop_leftovers()
     names = "SELECT name FROM system.tables WHERE database = currentDatabase() AND name LIKE 'repair%'"
     assert len(await read(store, names)) == 1  # another repair may be at work
-    monkeypatch.setattr(days, "LEFT_OVER_S", -5)
-    await repair(store).sweep()
+    monkeypatch.setattr(days, "LEFTOVER_AGE_S", -5)
+    await repair(store).drop_leftovers()
     assert await read(store, names) == []
 
 
@@ -259,11 +261,11 @@ async def test_as_many_attribute_keys_are_named_as_a_gateway_names(store: ClickH
         for key in keys
     ]
     batch = [decode("traces", request(*spans), project, Policy(), NOW_NS) for project in (1, 2)]
-    await insert(store, batch, 1, named_keys(0, 5))
+    await insert(store, batch, 1, new_named_keys(0, 5))
     sql = "SELECT project_id, hex(key), sum(spans), sum(numeric) FROM attribute_keys GROUP BY ALL ORDER BY ALL"
     brought = await read(store, sql)
     assert len(brought) == 2 * 6
     await lose(store)
-    changes = await repair(store, keys_per_day=5).day(DAY)
+    changes = await repair(store, keys_per_day=5).repair_day(DAY)
     assert changes[1].rows_after == 2 * 6
     assert await read(store, sql) == brought

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from proto.otlp.policy import Block, Decoded, Policy, Signal
+from proto.otlp.policy import Block, DecodedPayload, Policy, Signal
 from tests.proto.otlp.generate import NOW_NS
 from tests.proto.otlp.native_rows import rows
 
@@ -19,15 +19,15 @@ class Decoder:
 
     def decode(
         self, signal: Signal, body: bytes, policy: Policy | None = None, *, project_id: int = 7, now_ns: int = NOW_NS
-    ) -> Decoded:
-        decoded: Decoded = self.module.decode(signal, body, project_id, policy or Policy(), now_ns)
+    ) -> DecodedPayload:
+        decoded: DecodedPayload = self.module.decode(signal, body, project_id, policy or Policy(), now_ns)
         return decoded
 
-    def assemble(self, decoded: Sequence[Decoded], batch_id: int = 1) -> list[Block]:
-        blocks: list[Block] = self.module.assemble(decoded, batch_id)
+    def assemble(self, decoded: Sequence[DecodedPayload], batch_id: int = 1) -> list[Block]:
+        blocks: list[Block] = self.module.build_blocks(decoded, batch_id)
         return blocks
 
-    def rows(self, table: str, *decoded: Decoded) -> list[dict[str, Any]]:
+    def rows(self, table: str, *decoded: DecodedPayload) -> list[dict[str, Any]]:
         return rows(self.assemble(decoded), table)
 
 

@@ -14,15 +14,15 @@ sys.modules["proto.otlp.kernel"] = None  # what an import finds that was never b
 from proto.otlp import codec
 from proto.otlp.policy import Policy
 decoded = codec.decode("traces", sys.stdin.buffer.read(), 1, Policy(), int(sys.argv[1]))
-print(codec.KERNEL, decoded.accepted, [block.table for block in codec.assemble([decoded], 1)])
+print(codec.KERNEL, decoded.accepted, [block.table for block in codec.build_blocks([decoded], 1)])
 """
 
 
 def test_the_kernel_where_it_was_built() -> None:
     assert codec.KERNEL
     decoded = codec.decode("traces", request(span()), 1, Policy(), NOW_NS)
-    blocks = codec.assemble([decoded], 1)
-    assert blocks == kernel.assemble([decoded], 1)
+    blocks = codec.build_blocks([decoded], 1)
+    assert blocks == kernel.build_blocks([decoded], 1)
     assert [(block.table, block.rows) for block in blocks] == [("spans", 1), ("trace_index", 1)]
 
 

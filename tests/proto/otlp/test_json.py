@@ -14,7 +14,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from proto.otlp import codec
 from proto.otlp.json import FieldError, to_protobuf
-from proto.otlp.policy import DecodeError, Policy, Refusal, Signal
+from proto.otlp.policy import DecodeError, Policy, RequestRejection, Signal
 from proto.otlp.wire import bytes_field
 from tests.proto.otlp import realistic, sent
 from tests.proto.otlp.as_json import as_json
@@ -52,7 +52,7 @@ def read(signal: Signal, body: bytes, policy: Policy | None = None) -> Any:
 
 def row(signal: Signal, body: bytes) -> tuple[dict[str, Any], dict[str, int]]:
     decoded = read(signal, body)
-    (found,) = rows(codec.assemble([decoded], 1), "spans" if signal == "traces" else "logs")
+    (found,) = rows(codec.build_blocks([decoded], 1), "spans" if signal == "traces" else "logs")
     return found, dict(decoded.modified)
 
 
@@ -87,7 +87,7 @@ def _result(decode: Callable[[], Any]) -> Any:
 
 
 def _whole(decoded: Any) -> Any:
-    blocks = [(block.table, block.day, b"".join(block.pieces)) for block in codec.assemble([decoded], 1)]
+    blocks = [(block.table, block.day, b"".join(block.pieces)) for block in codec.build_blocks([decoded], 1)]
     return dict(decoded.rejected), dict(decoded.modified), [tuple(found) for found in decoded.exceptions], blocks
 
 
@@ -225,7 +225,7 @@ def test_what_a_field_cannot_hold_costs_its_item_alone_and_is_named(body: bytes,
     assert f"{path}: " in decoded.first_fault
     (faulty,) = json.loads(body)["resourceSpans"][0]["scopeSpans"][0]["spans"]
     decoded = read("traces", traces(span(name="before"), faulty, span(name="after")))
-    found = rows(codec.assemble([decoded], 1), "spans")
+    found = rows(codec.build_blocks([decoded], 1), "spans")
     assert [row["name"] for row in found] == [b"before", b"after"]
     assert (dict(decoded.rejected), dict(decoded.modified)) == ({"invalid_field": 1}, {})
     assert decoded.first_fault.startswith("resourceSpans[0].scopeSpans[0].spans[1]")
@@ -295,14 +295,14 @@ STRUCTURE: dict[str, tuple[Any, str]] = {
 def test_where_it_cannot_be_told_which_items_there_are_the_request_is_refused(body: Any, path: str) -> None:
     error = refused("traces", json.dumps(body).encode())
     assert isinstance(error, FieldError)
-    assert (error.reason, error.path) == (Refusal.MALFORMED, path)
+    assert (error.reason, error.path) == (RequestRejection.MALFORMED, path)
 
 
 def test_items_that_are_no_objects_are_counted_without_being_kept() -> None:
     odd = [5, "a,b]}", [[1, 2], {"a": [1]}], True, {"x": ["}", 1]}, None, 1.5]
     decoded = read("traces", traces(span(), *odd, span()))
     assert (decoded.accepted, dict(decoded.rejected)) == (2, {"invalid_field": 5, "invalid_trace_id": 1})
-    assert refused("traces", traces(*odd), Policy(max_items=6)).reason == Refusal.TOO_MANY_ITEMS
+    assert refused("traces", traces(*odd), Policy(max_items=6)).reason == RequestRejection.TOO_MANY_ITEMS
     assert read("traces", traces(*odd), Policy(max_items=7)).accepted == 0
 
 
@@ -331,7 +331,7 @@ NOT_JSON = {
 
 @pytest.mark.parametrize("body", NOT_JSON.values(), ids=NOT_JSON.keys())
 def test_what_is_not_json_is_refused(body: bytes) -> None:
-    assert refused("traces", body).reason == Refusal.MALFORMED
+    assert refused("traces", body).reason == RequestRejection.MALFORMED
 
 
 ILL_FORMED = {
@@ -352,7 +352,7 @@ def test_text_that_is_not_unicode_is_repaired_and_counted_and_costs_no_neighbour
         span(name="FIRST"), span(name="SECOND �", attributes=[{"key": "SECOND", "value": {"stringValue": "v"}}])
     )
     decoded = read("traces", body.replace(b"FIRST", raw))
-    first, second = rows(codec.assemble([decoded], 1), "spans")
+    first, second = rows(codec.build_blocks([decoded], 1), "spans")
     assert first["name"] == text.encode()
     assert (second["name"], second["attributes"]) == ("SECOND �".encode(), [(b"SECOND", b"v")])
     assert dict(decoded.modified) == {"repaired": 1}
@@ -361,7 +361,7 @@ def test_text_that_is_not_unicode_is_repaired_and_counted_and_costs_no_neighbour
 def test_ill_formed_text_reads_the_same_as_in_protobuf() -> None:
     raw = b"\xc0\xaf\xe6\x97x\xf0\x9f\x92"
     as_protobuf = codec.decode("traces", sent.request(sent.span(bytes_field(5, raw))), 1, Policy(), NOW_NS)
-    (expected,) = rows(codec.assemble([as_protobuf], 1), "spans")
+    (expected,) = rows(codec.build_blocks([as_protobuf], 1), "spans")
     found, modified = row("traces", traces(span(name="NAME")).replace(b"NAME", raw))
     assert (found["name"], modified) == (expected["name"], dict(as_protobuf.modified))
 
@@ -408,36 +408,42 @@ def nested(depth: int) -> Any:
 
 def test_a_value_may_be_32_deep_and_no_deeper() -> None:
     assert read("traces", attribute(nested(32))).accepted == 1
-    assert refused("traces", attribute(nested(33))).reason == Refusal.TOO_DEEP
-    assert refused("logs", logs({"body": nested(33)})).reason == Refusal.TOO_DEEP
+    assert refused("traces", attribute(nested(33))).reason == RequestRejection.TOO_DEEP
+    assert refused("logs", logs({"body": nested(33)})).reason == RequestRejection.TOO_DEEP
 
 
 @pytest.mark.parametrize("opening", [b"[", b'{"x":', b'[{"x":'])
 def test_deep_nesting_that_nobody_reads_is_refused(opening: bytes) -> None:
-    assert refused("traces", b'{"unknown":' + opening * 100_000).reason in (Refusal.TOO_DEEP, Refusal.MALFORMED)
+    assert refused("traces", b'{"unknown":' + opening * 100_000).reason in (
+        RequestRejection.TOO_DEEP,
+        RequestRejection.MALFORMED,
+    )
     closing = opening.replace(b'"x":', b"").translate(bytes.maketrans(b"[{", b"]}"))[::-1]
     whole = b'{"unknown":' + opening * 5000 + b"1" + closing * 5000 + b"}"
-    assert refused("traces", whole).reason == Refusal.TOO_DEEP
+    assert refused("traces", whole).reason == RequestRejection.TOO_DEEP
 
 
 def test_items_and_objects_have_limits() -> None:
     policy = Policy(max_items=2)
     assert read("traces", traces(span(), span()), policy).accepted == 2
     for items in (3, 40_000):
-        assert refused("traces", traces(*[{}] * items), policy).reason == Refusal.TOO_MANY_ITEMS
+        assert refused("traces", traces(*[{}] * items), policy).reason == RequestRejection.TOO_MANY_ITEMS
     scopes = [{"spans": [span()]}, {"spans": [span()] * 2}]
     assert (
         refused("traces", json.dumps({"resourceSpans": [{"scopeSpans": scopes}]}).encode(), policy).reason
-        == Refusal.TOO_MANY_ITEMS
+        == RequestRejection.TOO_MANY_ITEMS
     )
-    assert refused("traces", traces(*[{}] * 98), Policy(max_parts=100)).reason == Refusal.TOO_MANY_PARTS
-    assert refused("traces", traces(*[{}] * 97), Policy(max_items=5, max_parts=100)).reason == Refusal.TOO_MANY_ITEMS
+    assert refused("traces", traces(*[{}] * 98), Policy(max_parts=100)).reason == RequestRejection.TOO_MANY_PARTS
+    assert (
+        refused("traces", traces(*[{}] * 97), Policy(max_items=5, max_parts=100)).reason
+        == RequestRejection.TOO_MANY_ITEMS
+    )
 
 
 def test_braces_in_strings_are_no_objects() -> None:
     text = '{"\\' * 100
     assert read("traces", traces(span(name=text)), Policy(max_parts=5)).accepted == 1
-    assert refused("traces", traces(span(name=text)), Policy(max_parts=2)).reason == Refusal.TOO_MANY_PARTS
+    assert refused("traces", traces(span(name=text)), Policy(max_parts=2)).reason == RequestRejection.TOO_MANY_PARTS
 
 
 @pytest.mark.parametrize("most", [999, 1_000, 1_001, 2_500])
@@ -447,7 +453,7 @@ def test_objects_are_counted_exactly_whatever_stands_in_texts_between_them(most:
     body = b'{"\\"{{\\\\":[' * braces + b'"{{{'  # the last text does not end
     with pytest.raises(DecodeError) as caught:
         to_protobuf("traces", body, Policy(max_parts=most))
-    assert (caught.value.reason == Refusal.TOO_MANY_PARTS) == (braces > most)
+    assert (caught.value.reason == RequestRejection.TOO_MANY_PARTS) == (braces > most)
 
 
 @pytest.mark.sized

@@ -12,7 +12,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from proto.otlp import codec, kernel
 from proto.otlp.json import ItemReader, to_protobuf
-from proto.otlp.policy import Decoded, DecodeError, Policy, Signal
+from proto.otlp.policy import DecodedPayload, DecodeError, Policy, Signal
 from tests.proto.otlp import realistic
 from tests.proto.otlp.as_json import as_json
 from tests.proto.otlp.generate import NOW_NS, POLICIES, Writer
@@ -35,8 +35,8 @@ class Outcome(NamedTuple):
     blocks: Any = None
 
 
-def outcome(decoded: Decoded) -> Outcome:
-    blocks = [(block.table, block.day, b"".join(block.pieces)) for block in codec.assemble([decoded], 1)]
+def outcome(decoded: DecodedPayload) -> Outcome:
+    blocks = [(block.table, block.day, b"".join(block.pieces)) for block in codec.build_blocks([decoded], 1)]
     counts = dict(decoded.rejected), dict(decoded.modified), [tuple(found) for found in decoded.exceptions]
     return Outcome(None, (*counts, decoded.first_fault), blocks)
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from proto.otlp import codec, reference
-from proto.otlp.policy import Block, Decoded, DecodeError, Policy, Signal
+from proto.otlp.policy import Block, DecodedPayload, DecodeError, Policy, Signal
 from proto.otlp.wire import bytes_field, double_field, fixed64_field, varint_field
 from tests.proto.otlp import generate
 from tests.proto.otlp.conftest import Decoder
@@ -38,9 +38,9 @@ class Outcome(NamedTuple):
     exceptions_over_limit: int = 0
 
 
-def decode(decoder: Decoder, case: Case) -> tuple[Outcome, Decoded | None]:
+def decode(decoder: Decoder, case: Case) -> tuple[Outcome, DecodedPayload | None]:
     try:
-        decoded: Decoded = decoder.module.decode(*case)
+        decoded: DecodedPayload = decoder.module.decode(*case)
     except DecodeError as error:
         return Outcome(error.reason), None
     assert (decoded.signal, decoded.project_id) == (case.signal, case.project_id)
@@ -62,7 +62,7 @@ def joined(blocks: list[Block]) -> list[tuple[str, int, int, bytes]]:
 
 def agree(*cases: Case) -> None:
     """Both decoders, on each request and on all that pass as one batch."""
-    batches: dict[str, list[Decoded]] = {}
+    batches: dict[str, list[DecodedPayload]] = {}
     outcomes: dict[str, list[Outcome]] = {}
     for name in ("reference", "kernel"):
         results = [decode(Decoder(name), case) for case in cases]
@@ -236,7 +236,7 @@ def test_what_the_other_decoder_decoded_is_refused() -> None:
         Decoder("kernel").assemble([decoded])
     other = Decoder("kernel").decode("traces", b"")
     with pytest.raises(TypeError):
-        reference.assemble([other], 1)
+        reference.build_blocks([other], 1)
 
 
 @pytest.mark.parametrize("before", range(4))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from proto.otlp.policy import NANOS_PER_DAY, Decoded
+from proto.otlp.policy import NANOS_PER_DAY, DecodedPayload
 from proto.storage.tables import UNNAMED_KEYS
 from tests.proto.otlp.conftest import Decoder
 from tests.proto.otlp.generate import NOW_NS
@@ -31,9 +31,9 @@ def request(spans: Spans, start_ns: int = NOW_NS) -> bytes:
     return sent.SerializeToString()
 
 
-def counted(decoder: Decoder, named: Named, *requests: Decoded) -> dict[bytes, tuple[int, int]]:
+def counted(decoder: Decoder, named: Named, *requests: DecodedPayload) -> dict[bytes, tuple[int, int]]:
     """Spans and numbers by key, of one batch."""
-    blocks = decoder.module.assemble(requests, 1, named)
+    blocks = decoder.module.build_blocks(requests, 1, named)
     found: dict[bytes, tuple[int, int]] = {}
     for row in rows(blocks, "attribute_keys"):
         spans, numbers = found.get(row["key"], (0, 0))
@@ -117,7 +117,7 @@ def test_both_decoders_name_the_same(requests: list[tuple[Spans, int, int]], per
             for spans, project, ago in requests
         ]
         batches = [decoded[:2], decoded[2:], decoded]
-        made = [decoder.module.assemble(batch, 1, named) for batch in batches if batch]
+        made = [decoder.module.build_blocks(batch, 1, named) for batch in batches if batch]
         blocks.append(
             [[(block.table, block.day, block.rows, b"".join(block.pieces)) for block in each] for each in made]
         )

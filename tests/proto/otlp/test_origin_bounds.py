@@ -8,7 +8,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from proto.otlp import kernel, reference
-from proto.otlp.policy import DecodeError, Modification, Policy, Refusal
+from proto.otlp.policy import DecodeError, ItemModification, Policy, RequestRejection
 from tests.proto.otlp.generate import NOW_NS
 from tests.proto.otlp.native_rows import rows
 
@@ -34,7 +34,7 @@ def decoded(
 ) -> tuple[dict[str, object], object]:
     """The first span as it is stored, and what was modified."""
     segment = decoder.decode("traces", request.SerializeToString(), 1, policy, NOW_NS)
-    return rows(decoder.assemble([segment], 1), "spans")[0], segment.modified
+    return rows(decoder.build_blocks([segment], 1), "spans")[0], segment.modified
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
@@ -47,7 +47,7 @@ def test_attributes_of_a_resource_that_do_not_fit_are_dropped_and_counted(decode
     row, modified = decoded(decoder, request, Policy(max_resource_bytes=kept))
     assert row["resource"] == b"\1a\2s1\1service.name\2sshop\1"
     assert (row["service_name"], row["resource_dropped_attributes_count"]) == (b"shop", 6)
-    assert modified == {Modification.TRUNCATED: 1}
+    assert modified == {ItemModification.TRUNCATED: 1}
     row, _ = decoded(decoder, request, Policy(max_resource_bytes=kept - 1))
     assert (row["resource"], row["service_name"], row["resource_dropped_attributes_count"]) == (b"\1a\2s1\1", b"", 7)
 
@@ -65,7 +65,7 @@ def test_a_scope_has_a_bound_of_its_own(decoder: ModuleType) -> None:
         b"\1b\2s\3B\1",
         1,
     )  # as stored: a mark is two bytes
-    assert modified == {Modification.TRUNCATED: 1}
+    assert modified == {ItemModification.TRUNCATED: 1}
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
@@ -89,7 +89,7 @@ def test_resources_count_anew_for_every_accepted_item(decoder: ModuleType) -> No
     assert decoder.decode("traces", body, 1, Policy(max_repeated_bytes=3 * each), NOW_NS).accepted == 3
     with pytest.raises(DecodeError, match="send fewer items in a request") as caught:
         decoder.decode("traces", body, 1, Policy(max_repeated_bytes=3 * each - 1), NOW_NS)
-    assert caught.value.reason == Refusal.RESOURCES_TOO_LARGE
+    assert caught.value.reason == RequestRejection.RESOURCES_TOO_LARGE
     request.resource_spans[0].scope_spans[0].spans[0].trace_id = b""  # rejected: it repeats nothing
     body = request.SerializeToString()
     assert decoder.decode("traces", body, 1, Policy(max_repeated_bytes=3 * each - 1), NOW_NS).accepted == 2

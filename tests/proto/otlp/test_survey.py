@@ -2,7 +2,7 @@
 
 import pytest
 
-from proto.otlp.policy import DecodeError, Policy, Refusal
+from proto.otlp.policy import DecodeError, Policy, RequestRejection
 from proto.otlp.wire import bytes_field, fixed64_field, varint, varint_field
 from tests.proto.otlp.conftest import Decoder
 from tests.proto.otlp.sent import (
@@ -71,7 +71,7 @@ MALFORMED = {
 }
 
 
-def refusal(decoder: Decoder, body: bytes, policy: Policy | None = None) -> Refusal:
+def refusal(decoder: Decoder, body: bytes, policy: Policy | None = None) -> RequestRejection:
     with pytest.raises(DecodeError) as raised:
         decoder.decode("traces", body, policy)
     return raised.value.reason
@@ -84,7 +84,7 @@ def test_sound_bytes_are_read(decoder: Decoder, body: bytes) -> None:
 
 @pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED.keys())
 def test_malformed_bytes_are_refused(decoder: Decoder, body: bytes) -> None:
-    assert refusal(decoder, body) == Refusal.MALFORMED
+    assert refusal(decoder, body) == RequestRejection.MALFORMED
 
 
 def test_a_value_may_be_32_deep_and_no_deeper(decoder: Decoder) -> None:
@@ -105,7 +105,7 @@ def test_maps_count_for_depth_like_arrays_and_an_empty_value_counts_too(decoder:
         value = mapping(pair("k", value))
     body = request(span(attributes(9, pair("k", value))))
     assert decoder.decode("traces", body).accepted == 1
-    assert refusal(decoder, request(span(attributes(9, pair("k", array(value)))))) == Refusal.TOO_DEEP
+    assert refusal(decoder, request(span(attributes(9, pair("k", array(value)))))) == RequestRejection.TOO_DEEP
 
 
 def test_a_body_is_a_value_of_depth_1(decoder: Decoder) -> None:
@@ -115,13 +115,13 @@ def test_a_body_is_a_value_of_depth_1(decoder: Decoder) -> None:
 
 
 def test_groups_may_be_32_deep_and_no_deeper(decoder: Decoder) -> None:
-    assert refusal(decoder, groups(33)) == Refusal.TOO_DEEP
+    assert refusal(decoder, groups(33)) == RequestRejection.TOO_DEEP
 
 
 def test_items_over_their_limit(decoder: Decoder) -> None:
     policy = Policy(max_items=2)
     assert decoder.decode("traces", request(span(), span()), policy).accepted == 2
-    assert refusal(decoder, request(span(), b"") + request(b""), policy) == Refusal.TOO_MANY_ITEMS
+    assert refusal(decoder, request(span(), b"") + request(b""), policy) == RequestRejection.TOO_MANY_ITEMS
 
 
 PARTS = {
@@ -157,7 +157,7 @@ PARTS = {
 @pytest.mark.parametrize(("body", "parts"), PARTS.values(), ids=PARTS.keys())
 def test_parts_are_counted(decoder: Decoder, body: bytes, parts: int) -> None:
     decoder.decode("traces", body, Policy(max_parts=parts))
-    assert refusal(decoder, body, Policy(max_parts=parts - 1)) == Refusal.TOO_MANY_PARTS
+    assert refusal(decoder, body, Policy(max_parts=parts - 1)) == RequestRejection.TOO_MANY_PARTS
 
 
 def test_a_second_body_is_a_part(decoder: Decoder) -> None:
@@ -169,14 +169,14 @@ def test_a_second_body_is_a_part(decoder: Decoder) -> None:
 
 def test_the_first_offence_in_wire_order_counts(decoder: Decoder) -> None:
     deep = span(attributes(9, pair("k", nested_arrays(33))))
-    assert refusal(decoder, request(deep, b"\x07")) == Refusal.TOO_DEEP
-    assert refusal(decoder, request(b"\x07", deep)) == Refusal.MALFORMED
+    assert refusal(decoder, request(deep, b"\x07")) == RequestRejection.TOO_DEEP
+    assert refusal(decoder, request(b"\x07", deep)) == RequestRejection.MALFORMED
     # Counting an item precedes walking into it, and items come before parts.
-    assert refusal(decoder, request(span(), b"\x07"), Policy(max_items=1)) == Refusal.TOO_MANY_ITEMS
-    assert refusal(decoder, request(span(), b""), Policy(max_items=1, max_parts=3)) == Refusal.TOO_MANY_ITEMS
+    assert refusal(decoder, request(span(), b"\x07"), Policy(max_items=1)) == RequestRejection.TOO_MANY_ITEMS
+    assert refusal(decoder, request(span(), b""), Policy(max_items=1, max_parts=3)) == RequestRejection.TOO_MANY_ITEMS
     again = request(span(bytes_field(15, b"") + bytes_field(15, b"\x07")))
-    assert refusal(decoder, again, Policy(max_parts=3)) == Refusal.TOO_MANY_PARTS
+    assert refusal(decoder, again, Policy(max_parts=3)) == RequestRejection.TOO_MANY_PARTS
     # An element beyond the limit of depth is counted before it is found to be too deep.
     too_deep = request(span(attributes(9, pair("k", nested_arrays(33)))))
-    assert refusal(decoder, too_deep, Policy(max_parts=4 + 31)) == Refusal.TOO_MANY_PARTS
-    assert refusal(decoder, too_deep, Policy(max_parts=4 + 32)) == Refusal.TOO_DEEP
+    assert refusal(decoder, too_deep, Policy(max_parts=4 + 31)) == RequestRejection.TOO_MANY_PARTS
+    assert refusal(decoder, too_deep, Policy(max_parts=4 + 32)) == RequestRejection.TOO_DEEP

@@ -3,9 +3,9 @@
 from typing import Any, Final
 
 from chassis.validation import Issues
-from query.analysis.attributes import split
-from query.analysis.buckets import steps_of
-from query.asking.filters import Filter, Op, condition, subject_of
+from query.analysis.attributes import split_buckets
+from query.analysis.buckets import time_buckets
+from query.asking.filters import Filter, Op, condition, resolve_key
 from query.asking.instant import HOUR
 from query.asking.window import Window
 from query.fields import SPANS
@@ -19,7 +19,7 @@ _KNOWN: Final = frozenset({"http.route", "http.status_code"})
 def aggregation(fn: Fn, key: str | None = None, group_by: str | None = None, **parts: Any) -> Aggregation:
     """Over the spans of an hour in steps of five minutes."""
     return Aggregation(
-        steps=steps_of(parts.get("window", _WINDOW), 5), limit=10, **_of_groups(fn, key, group_by, parts)
+        buckets=time_buckets(parts.get("window", _WINDOW), 5), limit=10, **_of_groups(fn, key, group_by, parts)
     )
 
 
@@ -29,20 +29,20 @@ def _of_groups(fn: Fn, key: str | None, group_by: str | None, parts: dict[str, A
 
 
 def _subject(key: str | None) -> Subject | None:
-    return None if key is None else subject_of(key, SPANS)
+    return None if key is None else resolve_key(key, SPANS)
 
 
 def _slow() -> dict[str, Any]:
     issues = Issues()
     test = condition(Filter("http.status_code", Op.GTE, ("500",)), SPANS, _NOW, "p", issues)
     issues.raise_if_any()
-    return {"conditions": (test,), "known": _KNOWN}
+    return {"conditions": (test,), "existing_attributes": _KNOWN}
 
 
 _BY_ROUTE: Final = _of_groups(Fn.P99, "http.status_code", "http.route", _slow())
 _BY_KIND: Final = _of_groups(Fn.AVG, "durationMs", "kind", {})
 _ALL: Final = _of_groups(Fn.COUNT_UNIQUE, "traceId", None, {})
-_PARTS: Final = split(_WINDOW)
+_PARTS: Final = split_buckets(_WINDOW)
 
 SHAPES: Final[dict[str, Statement]] = {
     "aggregate_count": aggregation(Fn.COUNT),
@@ -60,12 +60,14 @@ SHAPES: Final[dict[str, Statement]] = {
     "aggregate_p99_of_attribute": aggregation(Fn.P99, "http.status_code", "http.route", **_slow()),
     "group_ranking": GroupRanking(limit=10, **_BY_ROUTE),
     "group_ranking_of_durations": GroupRanking(limit=10, **_BY_KIND),
-    "group_series": GroupSeries(steps=steps_of(_WINDOW, 5), groups=("/a", "", None), **_BY_ROUTE),
-    "group_series_of_durations": GroupSeries(steps=steps_of(_WINDOW, 5), groups=(2, 3), **_BY_KIND),
+    "group_series": GroupSeries(buckets=time_buckets(_WINDOW, 5), groups=("/a", "", None), **_BY_ROUTE),
+    "group_series_of_durations": GroupSeries(buckets=time_buckets(_WINDOW, 5), groups=(2, 3), **_BY_KIND),
     "group_series_of_ids": GroupSeries(
-        steps=steps_of(_WINDOW, 5), groups=(bytes(8),), **(_ALL | {"group_by": SPANS.fields["parentSpanId"]})
+        buckets=time_buckets(_WINDOW, 5), groups=(bytes(8),), **(_ALL | {"group_by": SPANS.fields["parentSpanId"]})
     ),
-    "group_series_of_all": GroupSeries(steps=steps_of(_WINDOW, 5), groups=(), **_ALL),
-    "span_count": SpanCount(project_id=7, whole=_PARTS[0], edges=_PARTS[1]),
-    "span_count_within_a_bucket": SpanCount(project_id=7, whole=None, edges=(Window(_NOW - 1, _NOW),)),
+    "group_series_of_all": GroupSeries(buckets=time_buckets(_WINDOW, 5), groups=(), **_ALL),
+    "span_count": SpanCount(project_id=7, whole_buckets=_PARTS[0], partial_buckets=_PARTS[1]),
+    "span_count_within_a_bucket": SpanCount(
+        project_id=7, whole_buckets=None, partial_buckets=(Window(_NOW - 1, _NOW),)
+    ),
 }

@@ -6,24 +6,24 @@ from query.asking.instant import HOUR
 from query.asking.window import Window
 from query.fields import SPANS
 from query.tree import (
-    AtLeast,
     Attribute,
     Cohort,
     CohortSize,
     Condition,
     ConditionCounts,
     FieldPairs,
-    IsText,
+    FrequentPairs,
+    KeyCardinality,
     KeyCounts,
     KeyPairs,
-    KeyValues,
     ListPairs,
-    OneOf,
+    PairsByHash,
     Statement,
+    TextIn,
 )
 
 NOW: Final = 1_795_188_000_123_456_789
-SERVER: Final = Condition(SPANS.fields["kind"], IsText(("SERVER",)))
+SERVER: Final = Condition(SPANS.fields["kind"], TextIn(("SERVER",)))
 SPIKE: Final = Cohort((Window(NOW - HOUR, NOW),), (SERVER,))
 BASELINE: Final = Cohort((Window(NOW - 3 * HOUR, NOW - HOUR), Window(NOW, NOW + HOUR)))
 SAMPLE: Final = Cohort((Window(NOW - HOUR, NOW),), one_in=4)
@@ -32,20 +32,23 @@ SUBJECTS: Final = (SPANS.fields["durationMs"], SPANS.fields["release"], Attribut
 SHAPES: Final[dict[str, Statement]] = {
     "cohort_size": CohortSize(project_id=7, cohort=BASELINE),
     "cohort_size_of_sample": CohortSize(project_id=7, cohort=SAMPLE),
-    "field_pairs": FieldPairs(project_id=7, cohort=SPIKE, wanted=AtLeast(5)),
-    "field_pairs_of_baseline": FieldPairs(project_id=7, cohort=BASELINE, wanted=OneOf((2**64 - 1, 1))),
-    "list_pairs": ListPairs(project_id=7, cohort=SPIKE, wanted=AtLeast(5)),
-    "list_pairs_of_baseline": ListPairs(project_id=7, cohort=BASELINE, wanted=OneOf(())),
-    "key_pairs": KeyPairs(project_id=7, cohort=SPIKE, sources=("http.route", "'"), least=5),
-    "key_pairs_of_subjects": KeyPairs(project_id=7, cohort=SPIKE, sources=SUBJECTS, least=5),
+    "field_pairs": FieldPairs(project_id=7, cohort=SPIKE, selection=FrequentPairs(5)),
+    "field_pairs_of_baseline": FieldPairs(project_id=7, cohort=BASELINE, selection=PairsByHash((2**64 - 1, 1))),
+    "list_pairs": ListPairs(project_id=7, cohort=SPIKE, selection=FrequentPairs(5)),
+    "list_pairs_of_baseline": ListPairs(project_id=7, cohort=BASELINE, selection=PairsByHash(())),
+    "key_pairs": KeyPairs(project_id=7, cohort=SPIKE, sources=("http.route", "'"), min_spans=5),
+    "key_pairs_of_subjects": KeyPairs(project_id=7, cohort=SPIKE, sources=SUBJECTS, min_spans=5),
     "key_counts": KeyCounts(project_id=7, cohort=BASELINE, sources=("http.route", "'"), hashes=(2**64 - 1, 1)),
-    "key_counts_apart": KeyCounts(project_id=7, cohort=BASELINE, sources=("a", "'"), hashes=(1,), apart=True),
+    "key_counts_apart": KeyCounts(project_id=7, cohort=BASELINE, sources=("a", "'"), hashes=(1,), read_per_key=True),
     "key_counts_of_subjects": KeyCounts(project_id=7, cohort=BASELINE, sources=SUBJECTS, hashes=(1,)),
-    "key_values": KeyValues(project_id=7, cohort=BASELINE, sources=("http.status_code",)),
-    "key_values_apart": KeyValues(project_id=7, cohort=BASELINE, sources=("a", "'"), apart=True),
+    "key_values": KeyCardinality(project_id=7, cohort=BASELINE, sources=("http.status_code",)),
+    "key_values_apart": KeyCardinality(project_id=7, cohort=BASELINE, sources=("a", "'"), read_per_key=True),
     "condition_counts": ConditionCounts(
         project_id=7,
         cohort=BASELINE,
-        tests=(Condition(Attribute("retries"), IsText(("0",), ("-0",))), Condition(Attribute("k"), IsText(("x",)))),
+        conditions=(
+            Condition(Attribute("retries"), TextIn(("0",), ("-0",))),
+            Condition(Attribute("k"), TextIn(("x",))),
+        ),
     ),
 }

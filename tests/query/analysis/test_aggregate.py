@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from chassis.clickhouse import ClickHouse, QueryLimits
 from query import sql
-from query.analysis.buckets import LADDER, default_minutes, labels, points
-from query.asking.filters import subject_of
-from query.asking.instant import HOUR, MINUTE, SECOND, format_instant
+from query.analysis.buckets import INTERVALS_MINUTES, bucket_labels, default_interval_minutes, point_count
+from query.asking.filters import resolve_key
+from query.asking.instant import HOUR, MINUTE, SECOND, format_timestamp
 from query.asking.window import BUCKET, Window
 from query.fields import SPAN_KINDS, SPANS, STATUS_CODES
 from query.settings import QuerySettings
-from query.tree import Aggregation, Fn, GroupRanking, GroupSeries, Statement, Steps
+from query.tree import Aggregation, Fn, GroupRanking, GroupSeries, Statement, TimeBuckets
 from tests.query.conftest import FOREIGN_PATH, NOW, OTHER_PROJECT, Answer, Explore, Loader, issues, served, span
 
 PATH = "/spans/aggregate"
@@ -47,21 +47,21 @@ async def test_the_whole_answer(explore: Explore, loader: Loader) -> None:
         span(3, start=noon + 59 * MINUTE, duration=3, attributes={"route": "/b"}),
         span(4, start=noon + HOUR, attributes={"route": "/a"}),
     )
-    body: dict[str, Any] = {"fn": "max", "field": "durationMs", "groupBy": "route", "from": format_instant(noon)}
+    body: dict[str, Any] = {"fn": "max", "field": "durationMs", "groupBy": "route", "from": format_timestamp(noon)}
     body |= {"to": (noon + HOUR) // SECOND, "intervalMinutes": 30, "limit": 1}
     answer = await explore.post(PATH, body)
-    half, hour = format_instant(noon + 30 * MINUTE), format_instant(noon + HOUR)
+    half, hour = format_timestamp(noon + 30 * MINUTE), format_timestamp(noon + HOUR)
     assert answer.json == {
         "fn": "max",
         "field": "durationMs",
         "groupBy": "route",
-        "range": {"from": format_instant(noon), "to": hour},
+        "range": {"from": format_timestamp(noon), "to": hour},
         "groups": [{"group": "/a", "value": 12.345678, "count": 2}],
         "series": [
             {
                 "group": "/a",
                 "points": [
-                    {"bucket": format_instant(noon)[:19] + "Z", "value": 1.5, "count": 1},
+                    {"bucket": format_timestamp(noon)[:19] + "Z", "value": 1.5, "count": 1},
                     {"bucket": half[:19] + "Z", "value": 12.345678, "count": 1},
                 ],
             }
@@ -131,7 +131,7 @@ async def test_groups_are_the_texts_that_filters_take(explore: Explore, loader: 
         "durationMs": "12.345678",
         "kind": "SERVER",
         "statusCode": "ERROR",
-        "startTime": format_instant(NOW - 7),
+        "startTime": format_timestamp(NOW - 7),
         "serviceName": "cart",
         "environment": "unknown",
     }
@@ -229,7 +229,7 @@ async def test_percentiles_are_the_nearest_rank_for_every_number_of_spans(clickh
             fn=fn,
             subject=SPANS.fields["durationMs"],
             group_by=None,
-            steps=Steps(0, HOUR),
+            buckets=TimeBuckets(0, HOUR),
             limit=1,
         )
         assert f"quantileExactState({level})" in sql.emit(statement).sql
@@ -279,13 +279,13 @@ def test_no_text_of_a_request_reaches_the_statement(
 ) -> None:
     """The project comes first and what follows is built of a fixed vocabulary."""
     parts: dict[str, Any] = {"project_id": 7, "window": Window(0, HOUR), "conditions": (), "fn": fn}
-    parts |= {"subject": subject_of(key, SPANS), "group_by": subject_of(group_by, SPANS)}
-    parts["known"] = frozenset({key}) if guarded else None
-    steps = Steps(0, HOUR)
+    parts |= {"subject": resolve_key(key, SPANS), "group_by": resolve_key(group_by, SPANS)}
+    parts["existing_attributes"] = frozenset({key}) if guarded else None
+    steps = TimeBuckets(0, HOUR)
     statements: list[Statement] = [
-        Aggregation(steps=steps, limit=10, **parts),
+        Aggregation(buckets=steps, limit=10, **parts),
         GroupRanking(limit=10, **parts),
-        GroupSeries(steps=steps, groups=(*groups, None), **parts),
+        GroupSeries(buckets=steps, groups=(*groups, None), **parts),
     ]
     for query in map(sql.emit, statements):
         where = query.sql.split("\nWHERE ", 1)[1]
@@ -387,17 +387,17 @@ NOON: Final = 1_795_176_000 * SECOND  # 2026-11-20T12:00:00Z
 )
 def test_the_interval_is_the_shortest_that_can_be_read(to: int, hours: int, minutes: int) -> None:
     window = Window(to - hours * HOUR, to)
-    assert default_minutes(window) == minutes
-    assert points(window, minutes) <= 60
-    shorter = [each for each in LADDER if each < minutes]
-    assert all(points(window, each) > 60 for each in shorter)
+    assert default_interval_minutes(window) == minutes
+    assert point_count(window, minutes) <= 60
+    shorter = [each for each in INTERVALS_MINUTES if each < minutes]
+    assert all(point_count(window, each) > 60 for each in shorter)
 
 
 def test_intervals_begin_at_multiples_since_1970() -> None:
     window = Window(100 * HOUR + 7, 103 * HOUR + 1)
-    assert labels(window, 90) == ["1970-01-05T03:00:00Z", "1970-01-05T04:30:00Z", "1970-01-05T06:00:00Z"]
-    assert labels(Window(HOUR, 2 * HOUR), 30) == ["1970-01-01T01:00:00Z", "1970-01-01T01:30:00Z"]
-    assert labels(Window(HOUR, 2 * HOUR), 43_200) == ["1970-01-01T00:00:00Z"]
+    assert bucket_labels(window, 90) == ["1970-01-05T03:00:00Z", "1970-01-05T04:30:00Z", "1970-01-05T06:00:00Z"]
+    assert bucket_labels(Window(HOUR, 2 * HOUR), 30) == ["1970-01-01T01:00:00Z", "1970-01-01T01:30:00Z"]
+    assert bucket_labels(Window(HOUR, 2 * HOUR), 43_200) == ["1970-01-01T00:00:00Z"]
 
 
 BEGIN = NOW // BUCKET * BUCKET - 4 * BUCKET
@@ -428,12 +428,12 @@ async def test_over_the_ceiling_the_newest_spans_are_looked_at(
     async with served(explore_store, QuerySettings(max_scan_rows=ceiling), moving_clock) as explore:
         answer = await shown(explore, **body)
     assert (answer["scanned"], answer["scanTruncated"]) == (scanned, scanned < 12)
-    assert answer["range"]["from"] == format_instant(begin)
+    assert answer["range"]["from"] == format_timestamp(begin)
     assert answer["limits"]["maxScanRows"] == ceiling
     seen = sum(start >= begin and n % 2 == 0 for n, start in enumerate(STARTS))
     assert [each["count"] for each in answer["groups"]] == ([seen] if seen else [])
     for series in answer["series"]:
-        assert len(series["points"]) == points(Window(begin, BEGIN + 3 * BUCKET), 1)
+        assert len(series["points"]) == point_count(Window(begin, BEGIN + 3 * BUCKET), 1)
         assert sum(point["count"] for point in series["points"]) == seen
 
 

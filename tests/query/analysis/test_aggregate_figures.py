@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from chassis.clickhouse import ClickHouse
-from query.asking.instant import MINUTE, format_instant, format_millis
+from query.asking.instant import MINUTE, format_millis, format_timestamp
 from query.fields import SPAN_KINDS, STATUS_CODES
 from query.settings import QuerySettings
 from query.tree import Fn
@@ -62,7 +62,7 @@ OWN: Mapping[str, Callable[[Made], str | None]] = {
     "release": lambda made: made.resource.get("service.version"),
     "environment": lambda _: "unknown",
     "durationMs": lambda made: format_millis(max(made.duration, 0)),
-    "startTime": lambda made: format_instant(made.start),
+    "startTime": lambda made: format_timestamp(made.start),
     "traceId": lambda made: f"{made.trace:032x}",
     "spanId": lambda made: f"{made.number:016x}",
     "parentSpanId": lambda made: f"{made.parent:016x}" if made.parent else None,
@@ -251,7 +251,7 @@ def check(answer: Any, request: Mapping[str, Any], spans: Sequence[Made], minute
 def check_points(points: Sequence[Any], fn: Fn, key: str | None, members: Sequence[Made], minutes: int) -> None:
     width = minutes * MINUTE
     starts = range((NOW - 2 * HOUR) // width * width, NOW, width)
-    assert [point["bucket"] for point in points] == [format_instant(start)[:19] + "Z" for start in starts]
+    assert [point["bucket"] for point in points] == [format_timestamp(start)[:19] + "Z" for start in starts]
     for point, start in zip(points, starts, strict=True):
         inside = [made for made in members if start <= made.start < start + width]
         assert point["count"] == len(inside)

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 
 from query.analysis import attributes
-from query.analysis.attributes import split
+from query.analysis.attributes import split_buckets
 from query.asking.window import BUCKET, Window
 from query.fields import SPANS
 from query.settings import QuerySettings
-from query.store import Store
-from query.tree import AttributeKeys, CarriedLists, NotFinite, RolledUpKeys, Statement, Tally
+from query.store import ReadStore
+from query.tree import AttributeKeys, DistinctAttributeSets, NonFiniteCounts, PresenceCounts, RollupKeys, Statement
 from tests.query.conftest import (
     HOUR,
     NOW,
@@ -112,7 +112,7 @@ async def test_the_window_is_half_open_in_parts_of_buckets(loader: Loader, explo
 @given(st.integers(0, 10**18), st.integers(1, 48 * HOUR))
 def test_whole_buckets_and_edges_are_the_window(start: int, length: int) -> None:
     window = Window(start, start + length)
-    whole, edges = split(window)
+    whole, edges = split_buckets(window)
     parts = sorted([*edges, *([whole] if whole else [])], key=lambda part: part.from_ns)
     assert [part.to_ns for part in parts[:-1]] == [part.from_ns for part in parts[1:]]
     assert (parts[0].from_ns, parts[-1].to_ns) == (window.from_ns, window.to_ns)
@@ -142,13 +142,13 @@ async def test_a_key_of_span_and_resource_counts_what_a_filter_finds(loader: Loa
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[type[Statement]]:
     """The statements that were sent, by type."""
-    sent, rows = list[type[Statement]](), Store.rows
+    sent, rows = list[type[Statement]](), ReadStore.rows
 
-    async def recorded(store: Store, statement: Statement, *limits: Any) -> list[tuple[Any, ...]]:
+    async def recorded(store: ReadStore, statement: Statement, *limits: Any) -> list[tuple[Any, ...]]:
         sent.append(type(statement))
         return await rows(store, statement, *limits)
 
-    monkeypatch.setattr(Store, "rows", recorded)
+    monkeypatch.setattr(ReadStore, "rows", recorded)
     return sent
 
 
@@ -165,7 +165,7 @@ async def test_any_number_of_shared_keys_takes_as_many_statements(
     found = await listed(explore, **window)
     assert all(found[f"k{group}.{n}"] == (3, False) for group in range(25) for n in range(100))
     assert found["resource.k24.119"] == (3, False)
-    assert sorted(each.__name__ for each in asked) == ["CarriedLists"] * 2 + ["RolledUpKeys", "Tally"]
+    assert sorted(each.__name__ for each in asked) == ["DistinctAttributeSets"] * 2 + ["PresenceCounts", "RollupKeys"]
 
 
 async def test_what_is_not_there_is_not_asked_for(
@@ -173,18 +173,18 @@ async def test_what_is_not_there_is_not_asked_for(
 ) -> None:
     await loader.spans(span(1, start=EDGE + 1, attributes={"a": 1}), resource={"b": 1})
     await listed(explore, from_=EDGE, to=EDGE + BUCKET)
-    assert asked == [RolledUpKeys, Tally]
+    assert asked == [RollupKeys, PresenceCounts]
     asked.clear()
     await loader.spans(span(2, start=EDGE + 2, attributes={"c": 0.5}))
     await listed(explore, from_=EDGE, to=EDGE + BUCKET // 2)
-    assert asked == [CarriedLists, NotFinite, Tally]
+    assert asked == [DistinctAttributeSets, NonFiniteCounts, PresenceCounts]
 
 
 @pytest.mark.parametrize("max_tallied", [0, 16])
 async def test_a_double_spelled_like_one_of_the_resource_is_looked_at(
     max_tallied: int, loader: Loader, explore: Explore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attributes, "_MAX_TALLIED", max_tallied)
+    monkeypatch.setattr(attributes, "_MAX_QUERIED_SUBJECTS", max_tallied)
     await loader.spans(span(1, attributes={"a": 1, "b": 1}), resource={"a": "text", "b": "text"})
     await loader.spans(span(2, attributes={"resource.a": math.nan, "resource.b": 0.5}))
     found = await listed(explore)
@@ -194,19 +194,19 @@ async def test_a_double_spelled_like_one_of_the_resource_is_looked_at(
 async def test_of_too_many_lists_a_few_shared_keys_are_counted(
     loader: Loader, explore: Explore, asked: list[type[Statement]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attributes, "_MAX_TALLIED", 2)
+    monkeypatch.setattr(attributes, "_MAX_QUERIED_SUBJECTS", 2)
     resource = {"a": 1, "b": 1, "c": 1}
     await loader.spans(span(1, attributes={"a": 1, "b": 1}), span(2, attributes={"b": 1, "c": 1}), resource=resource)
     await loader.spans(span(3, attributes={"a": 1}))
     window: dict[str, Any] = {"from_": EDGE, "to": NOW}
     assert "X-Sluice-Truncated" not in (await explore.get("/attributes", **window)).headers
     asked.clear()
-    monkeypatch.setattr(attributes, "_MAX_LISTS", 1)
+    monkeypatch.setattr(attributes, "_MAX_ATTRIBUTE_SETS", 1)
     answer = await explore.get("/attributes", **window)
     assert answer.headers["X-Sluice-Truncated"] == "keys"
     found = {row["key"]: row["spans"] for row in answer.json["data"]}
     assert (found["a"], found["b"], found.get("c"), found["resource.c"]) == (3, 2, None, 2)
-    assert {AttributeKeys, CarriedLists, Tally} >= set(asked) - {RolledUpKeys}
+    assert {AttributeKeys, DistinctAttributeSets, PresenceCounts} >= set(asked) - {RollupKeys}
 
 
 class TestTwoKeys:
@@ -347,10 +347,10 @@ def expected(groups: list[Sent], low: int, high: int) -> dict[str, tuple[int, bo
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the bounds that lead there: each way of counting has to come to the same."""
     if request.param == "many shared":
-        monkeypatch.setattr(attributes, "_MAX_TALLIED", 0)
+        monkeypatch.setattr(attributes, "_MAX_QUERIED_SUBJECTS", 0)
     if request.param == "many lists":
-        monkeypatch.setattr(attributes, "_MAX_TALLIED", 1_000)
-        monkeypatch.setattr(attributes, "_MAX_LISTS", 1)
+        monkeypatch.setattr(attributes, "_MAX_QUERIED_SUBJECTS", 1_000)
+        monkeypatch.setattr(attributes, "_MAX_ATTRIBUTE_SETS", 1)
 
 
 async def load(loader: Loader, groups: list[Sent]) -> int:

@@ -45,8 +45,8 @@ async def test_of_a_million_keys_those_of_most_spans_are_listed(
 async def test_too_many_lists_in_parts_of_buckets_are_counted_in_whole_ones(
     loader: Loader, explore: Explore, clickhouse: ClickHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attributes, "_MAX_LISTS", 10)
-    monkeypatch.setattr(attributes, "_MAX_COUNTED", 10)
+    monkeypatch.setattr(attributes, "_MAX_ATTRIBUTE_SETS", 10)
+    monkeypatch.setattr(attributes, "_MAX_GROUP_BY_KEYS", 10)
     each = [span(n, start=AGO + n * SECOND, attributes={"often": n, f"only.{n}": 1}) for n in range(1, 101)]
     await loader.spans(*each, resource={"host": "a"})
     answer = await explore.get("/attributes", from_=AGO + 21 * SECOND, to=AGO + 51 * SECOND)
@@ -58,7 +58,7 @@ async def test_too_many_lists_in_parts_of_buckets_are_counted_in_whole_ones(
 
 
 async def test_what_the_roll_up_does_not_name_is_told(loader: Loader, explore: Explore) -> None:
-    loader.named = codec.named_keys(0, 3)
+    loader.named = codec.new_named_keys(0, 3)
     await loader.spans(span(1, start=AGO, attributes={"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}))
     answer = await explore.get("/attributes", from_=AGO - BUCKET, to=NOW)
     assert answer.headers["X-Sluice-Truncated"] == "keys"
@@ -72,7 +72,7 @@ async def test_what_the_roll_up_does_not_name_is_told(loader: Loader, explore: E
 async def test_filters_and_groups_of_a_key_that_is_not_named_are_exact(
     loader: Loader, explore: Explore, key: str
 ) -> None:
-    loader.named = codec.named_keys(0, 1)
+    loader.named = codec.new_named_keys(0, 1)
     await loader.spans(span(1, name="first", attributes={"a": 1}))
     place, _, name = key.rpartition(".")
     if place == "resource":

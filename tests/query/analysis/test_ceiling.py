@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from chassis.clickhouse import ClickHouse, QueryLimits
 from query import sql
-from query.analysis.ceiling import Part, newest
-from query.asking.instant import HOUR, SECOND, format_instant
+from query.analysis.ceiling import ScanWindow, newest_within_limit
+from query.asking.instant import HOUR, SECOND, format_timestamp
 from query.asking.window import BUCKET, Window
 from query.settings import QuerySettings
 from query.tree import SpanCount
@@ -29,7 +29,7 @@ class Counter:
         self._starts = starts
 
     async def rows(self, statement: SpanCount) -> list[tuple[int]]:
-        windows = [each for each in (statement.whole, *statement.edges) if each is not None]
+        windows = [each for each in (statement.whole_buckets, *statement.partial_buckets) if each is not None]
         return [(sum(held(self._starts, window) for window in windows),)]
 
 
@@ -48,18 +48,18 @@ def held(starts: Sequence[int], window: Window) -> int:
     return sum(window.from_ns <= start < window.to_ns for start in starts)
 
 
-def expected(starts: Sequence[int], window: Window, ceiling: int) -> Part:
+def expected(starts: Sequence[int], window: Window, ceiling: int) -> ScanWindow:
     """Every beginning that is worth a look is tried: the window's, and the first multiple of each step after a span."""
     kept = sorted(start for start in starts if window.from_ns <= start < window.to_ns)
     if len(kept) <= ceiling:
-        return Part(window, len(kept), truncated=False)
-    last = Part(Window(kept[-1], window.to_ns), kept.count(kept[-1]), truncated=True)
+        return ScanWindow(window, len(kept), truncated=False)
+    last = ScanWindow(Window(kept[-1], window.to_ns), kept.count(kept[-1]), truncated=True)
     for step in STEPS:
         # From the multiple up to the (ceiling + 1)-th newest span on there are too many, from the next one on not.
         begin = kept[-ceiling - 1] // step * step + step
         spans = held(kept, Window(begin, window.to_ns)) if begin < window.to_ns else 0
         if spans:
-            last = Part(Window(begin, window.to_ns), spans, truncated=True)
+            last = ScanWindow(Window(begin, window.to_ns), spans, truncated=True)
         if 2 * spans >= ceiling:
             break
     return last
@@ -83,7 +83,7 @@ def test_the_newest_part_is_never_empty_nor_needlessly_small(
 ) -> None:
     starts, window = [BEGIN + start for start in starts], Window(BEGIN + min(ends), BEGIN + max(ends))
     store: Any = Counter(starts)
-    part = asyncio.run(newest(store, PROJECT, window, ceiling))
+    part = asyncio.run(newest_within_limit(store, PROJECT, window, ceiling))
     assert part == expected(starts, window, ceiling)
     assert part.spans == held(starts, part.window)
     assert part.window.to_ns == window.to_ns
@@ -102,7 +102,7 @@ async def test_random_times_in_the_store(clickhouse: ClickHouse, loader: Loader)
     store: Any = Engine(clickhouse)
     window = Window(BEGIN - HOUR + 1, NOW)
     for ceiling in (1, 9, 55):
-        assert await newest(store, PROJECT, window, ceiling) == expected(starts, window, ceiling)
+        assert await newest_within_limit(store, PROJECT, window, ceiling) == expected(starts, window, ceiling)
 
 
 @pytest.mark.parametrize(
@@ -121,4 +121,4 @@ async def test_spans_may_end_long_before_the_window(
     assert (answer["scanned"], answer["scanTruncated"]) == (scanned, True)
     assert answer["groups"] == [{"group": None, "value": scanned, "count": scanned}]
     oldest = starts[-1] if step == 0 else starts[-scanned]
-    assert format_instant(oldest - max(step, 1)) < answer["range"]["from"] <= format_instant(oldest)
+    assert format_timestamp(oldest - max(step, 1)) < answer["range"]["from"] <= format_timestamp(oldest)

@@ -7,7 +7,7 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from chassis.clickhouse import ClickHouse
-from query.asking.instant import format_instant
+from query.asking.instant import format_timestamp
 from query.settings import QuerySettings
 from tests.query.conftest import HOUR, NOW, OTHER_PROJECT, SECOND, Explore, Loader, served, span
 
@@ -69,10 +69,10 @@ async def test_every_value_of_the_answer(explore: Explore, loader: Loader) -> No
     answer = await compared(explore, minSpikeCount=50)
     disclaimer = answer.pop("disclaimer")
     assert answer == {
-        "spike": {"from": format_instant(NOW - 600 * SECOND), "to": format_instant(NOW), "total": 100},
+        "spike": {"from": format_timestamp(NOW - 600 * SECOND), "to": format_timestamp(NOW), "total": 100},
         "baseline": {
-            "from": format_instant(NOW - 4200 * SECOND),
-            "to": format_instant(NOW - 600 * SECOND),
+            "from": format_timestamp(NOW - 4200 * SECOND),
+            "to": format_timestamp(NOW - 600 * SECOND),
             "total": 300,
         },
         "attributes": [
@@ -131,8 +131,8 @@ async def test_what_lies_in_both_windows_is_of_the_spike_alone(explore: Explore,
     spike, baseline = {"from": "-70m", "to": "-50m"}, {"from": "-2h", "to": "now"}
     answer = await compared(explore, spike=spike, baseline=baseline)
     assert answer["baseline"] == {
-        "from": format_instant(NOW - 2 * HOUR),
-        "to": format_instant(NOW),
+        "from": format_timestamp(NOW - 2 * HOUR),
+        "to": format_timestamp(NOW),
         "total": 50,
     }
     assert pairs(answer) == [("http.route", "/pay")]
@@ -260,7 +260,7 @@ async def test_identifiers_of_a_large_spike_are_known_by_a_part_of_it(
     explore: Explore, loader: Loader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of its spans start with the first of the eight stretches."""
-    monkeypatch.setattr("query.analysis.pairs._LARGE", 199)
+    monkeypatch.setattr("query.analysis.pairs._LARGE_SPIKE_SPANS", 199)
     spike = [{"id": f"s{n}", "k": "x" if n <= 150 else "y"} for n in range(1, 201)]
     await loader.spans(*spans(spike, NOW - 600 * SECOND))
     await loader.spans(*spans([{"id": f"b{n}", "k": "y"} for n in range(100)], BEFORE))
@@ -270,7 +270,7 @@ async def test_identifiers_of_a_large_spike_are_known_by_a_part_of_it(
     assert answer["pairsConsidered"] == 6
 
 
-@pytest.mark.parametrize("bound", ["MAX_PAIRS", "MAX_VALUES_OF_KEY", "MAX_MIXED", "_KEY_BYTES"])
+@pytest.mark.parametrize("bound", ["MAX_PAIRS", "MAX_VALUES_OF_KEY", "MAX_MULTI_LOCATION_KEYS", "_KEY_BYTES"])
 async def test_what_a_bound_cuts_off_is_told(
     bound: str, explore: Explore, loader: Loader, monkeypatch: pytest.MonkeyPatch
 ) -> None:

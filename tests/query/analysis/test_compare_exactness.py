@@ -7,8 +7,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 
 from chassis.clickhouse import ClickHouse
-from query.store import Store
-from query.tree import FieldPairs, KeyCounts, KeyValues, Statement
+from query.store import ReadStore
+from query.tree import FieldPairs, KeyCardinality, KeyCounts, Statement
 from tests.query.conftest import NOW, SECOND, Explore, Loader, span
 
 BODY: Final = {"spike": {"from": "-10m", "to": "now"}, "baseline": {"from": "-1h", "to": "-10m"}, "limit": 200}
@@ -71,15 +71,18 @@ async def test_spans_that_arrive_while_they_are_counted_leave_no_share_above_1(
     for each, start in starts.items():
         await loader.spans(*(span(n, name=each, start=start, attributes={"k": "v"}) for n in range(1, 101)))
     await loader.spans(*(span(n, name="other", start=starts["baseline"]) for n in range(1, 101)))
-    late, rows = [span(n, name=side, start=starts[side], attributes={"k": "v"}) for n in range(101, 221)], Store.rows
+    late, rows = (
+        [span(n, name=side, start=starts[side], attributes={"k": "v"}) for n in range(101, 221)],
+        ReadStore.rows,
+    )
 
-    async def rows_of_more(store: Store, statement: Statement, *bounds: int) -> list[tuple[Any, ...]]:
+    async def rows_of_more(store: ReadStore, statement: Statement, *bounds: int) -> list[tuple[Any, ...]]:
         if isinstance(statement, FieldPairs) and late:
             await loader.spans(*late)
             late.clear()
         return await rows(store, statement, *bounds)
 
-    monkeypatch.setattr(Store, "rows", rows_of_more)
+    monkeypatch.setattr(ReadStore, "rows", rows_of_more)
     answer = (await explore.post("/spans/compare", BODY)).json
     assert not late
     spike, baseline = answer["spike"]["total"], answer["baseline"]["total"]
@@ -115,13 +118,13 @@ async def test_keys_that_are_read_one_by_one_are_counted_alike(
         await clickhouse.command("OPTIMIZE TABLE spans FINAL")
     asked = recorded(monkeypatch)
     whole = (await explore.post("/spans/compare", BODY)).json
-    monkeypatch.setattr("query.analysis.pairs.LARGE_DAY", 1)
+    monkeypatch.setattr("query.analysis.pairs.LARGE_DAY_SPANS", 1)
     apart = (await explore.post("/spans/compare", BODY)).json
     counts = [each for each in asked if isinstance(each, KeyCounts)]
-    assert [each.apart for each in counts] == [False, True]
+    assert [each.read_per_key for each in counts] == [False, True]
     assert set(counts[1].sources) == {"k", odd, "resource.r", "m", "many"}
-    again = [each for each in asked if isinstance(each, KeyValues)]
-    assert [(each.apart, each.sources) for each in again] == [(False, ("many",)), (True, ("many",))]
+    again = [each for each in asked if isinstance(each, KeyCardinality)]
+    assert [(each.read_per_key, each.sources) for each in again] == [(False, ("many",)), (True, ("many",))]
     assert {"k", "m"} <= {each["key"] for each in whole["attributes"]}
     assert "many" not in {each["key"] for each in whole["attributes"]}
     assert apart == whole
@@ -129,13 +132,13 @@ async def test_keys_that_are_read_one_by_one_are_counted_alike(
 
 def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Statement]:
     """What the store is asked from now on."""
-    asked, rows = list[Statement](), Store.rows
+    asked, rows = list[Statement](), ReadStore.rows
 
-    async def rows_of(store: Store, statement: Statement, *bounds: int) -> list[tuple[Any, ...]]:
+    async def rows_of(store: ReadStore, statement: Statement, *bounds: int) -> list[tuple[Any, ...]]:
         asked.append(statement)
         return await rows(store, statement, *bounds)
 
-    monkeypatch.setattr(Store, "rows", rows_of)
+    monkeypatch.setattr(ReadStore, "rows", rows_of)
     return asked
 
 
@@ -169,6 +172,9 @@ async def test_filters_and_shared_keys_look_where_there_is_something(
         ("m", "x"): (40, 0),
         ("host", "a"): (40, 0),
     }
-    narrow = {type(each).__name__ for each in asked if each.known is not None} - {"SpanCount", "KnownKeys"}
+    narrow = {type(each).__name__ for each in asked if each.existing_attributes is not None} - {
+        "SpanCount",
+        "KnownKeys",
+    }
     usual = {"CohortSize", "FieldPairs", "ListPairs", "KeyPairs", "KeyCounts"}
     assert narrow == ({"CohortSize"} if keys or not rolled_up else usual)

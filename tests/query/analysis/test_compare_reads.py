@@ -5,11 +5,11 @@ import time
 import pytest
 
 from chassis.clickhouse import ClickHouse, QueryLimits
-from chassis.clickhouse.target import open_client, parse
+from chassis.clickhouse.target import open_client, parse_url
 from query import sql
 from query.asking.instant import HOUR, MINUTE
 from query.asking.window import Window
-from query.tree import AtLeast, Cohort, CohortSize, FieldPairs, KeyCounts, KeyPairs, ListPairs, Statement
+from query.tree import Cohort, CohortSize, FieldPairs, FrequentPairs, KeyCounts, KeyPairs, ListPairs, Statement
 from tests.query.test_sql import granules
 
 NOON = (time.time_ns() // (24 * HOUR) - 1) * 24 * HOUR + 12 * HOUR
@@ -19,9 +19,9 @@ COHORT = Cohort(
 )
 READS: dict[str, Statement] = {
     "size": CohortSize(project_id=7, cohort=COHORT),
-    "fields": FieldPairs(project_id=7, cohort=COHORT, wanted=AtLeast(5)),
-    "lists": ListPairs(project_id=7, cohort=COHORT, wanted=AtLeast(5)),
-    "keys": KeyPairs(project_id=7, cohort=COHORT, sources=("k",), least=5),
+    "fields": FieldPairs(project_id=7, cohort=COHORT, selection=FrequentPairs(5)),
+    "lists": ListPairs(project_id=7, cohort=COHORT, selection=FrequentPairs(5)),
+    "keys": KeyPairs(project_id=7, cohort=COHORT, sources=("k",), min_spans=5),
     "counts": KeyCounts(project_id=7, cohort=COHORT, sources=("k",), hashes=(1,)),
 }
 
@@ -44,7 +44,7 @@ async def test_both_pieces_of_a_baseline_are_found_by_their_buckets(
     read: str, half_a_day: None, clickhouse_url: str, database: str
 ) -> None:
     query = sql.emit(READS[read])
-    engine = open_client(parse(clickhouse_url, database), 30)
+    engine = open_client(parse_url(clickhouse_url, database), 30)
     try:
         left, of = granules(engine, query.sql, query.parameters)
     finally:

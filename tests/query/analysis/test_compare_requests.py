@@ -147,7 +147,9 @@ def test_the_spike_is_taken_out_of_the_baseline() -> None:
         body = (
             f'{{"spike":{{"from":{spike[0]},"to":{spike[1]}}},"baseline":{{"from":{baseline[0]},"to":{baseline[1]}}}}}'
         )
-        return [(each.from_ns // SECOND, each.to_ns // SECOND) for each in plan(body.encode(), NOW).rest]
+        return [
+            (each.from_ns // SECOND, each.to_ns // SECOND) for each in plan(body.encode(), NOW).baseline_without_spike
+        ]
 
     assert rest((10, 20), (30, 40)) == [(30, 40)]
     assert rest((10, 20), (20, 40)) == [(20, 40)]

@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 from chassis.errors import BadRequest
 from chassis.validation import Issues, decode_json
 from query.asking.filters import Filter, Op, WrittenFilter, check_filters, condition, parse_filters
-from query.asking.numbers import canonical
-from query.fields import ERRORS, SPANS, Signal
+from query.asking.numbers import canonical_text
+from query.fields import ERRORS, SPANS, TelemetryTable
 from query.tree import (
     Attribute,
-    Compares,
-    HasText,
+    CompareOp,
+    IntegerIn,
     IntegerRange,
-    IsInteger,
-    IsText,
-    MatchesPattern,
-    Order,
-    Part,
+    MatchPosition,
+    NumberComparison,
+    RegexMatches,
+    TextIn,
+    TextMatches,
 )
 
 
@@ -241,7 +241,7 @@ def bound(key: str, op: Op, *values: str) -> Any:
     except BadRequest as error:
         return [(issue.path, issue.code) for issue in error.details or ()]
     assert found is not None
-    return found.test
+    return found.predicate
 
 
 @pytest.mark.parametrize("op", [Op.GT, Op.GTE, Op.LT, Op.LTE])
@@ -255,19 +255,21 @@ def test_an_order_needs_a_number_or_for_a_time_a_time(op: Op) -> None:
 
 
 def test_equality_with_a_time_needs_a_time() -> None:
-    assert bound("startTime", Op.EQ, "1970-01-01") == IsInteger((0,))
+    assert bound("startTime", Op.EQ, "1970-01-01") == IntegerIn((0,))
     assert bound("startTime", Op.IN, "1970-01-01", "x") == [("p.value", "format")]
 
 
 def test_a_duration_equals_in_nanoseconds() -> None:
-    assert bound("durationMs", Op.EQ, "12.345678") == IsInteger((12_345_678,))
-    assert bound("durationMs", Op.IN, "1", "0.0000001", "long") == IsInteger((1_000_000,))
+    assert bound("durationMs", Op.EQ, "12.345678") == IntegerIn((12_345_678,))
+    assert bound("durationMs", Op.IN, "1", "0.0000001", "long") == IntegerIn((1_000_000,))
 
 
 def test_a_time_may_be_a_number_in_json() -> None:
-    assert bound("startTime", Op.EQ, canonical(1_795_184_400_000_000_000)) == IsInteger((1_795_184_400_000_000_000,))
-    assert bound("startTime", Op.EQ, canonical(1.7951844e18)) == IsInteger((1_795_184_400_000_000_000,))
-    assert bound("startTime", Op.GTE, canonical(1.7951844e18)) == IntegerRange(low=1_795_184_400_000_000_000)
+    assert bound("startTime", Op.EQ, canonical_text(1_795_184_400_000_000_000)) == IntegerIn(
+        (1_795_184_400_000_000_000,)
+    )
+    assert bound("startTime", Op.EQ, canonical_text(1.7951844e18)) == IntegerIn((1_795_184_400_000_000_000,))
+    assert bound("startTime", Op.GTE, canonical_text(1.7951844e18)) == IntegerRange(low=1_795_184_400_000_000_000)
 
 
 ENUMS = [
@@ -279,21 +281,23 @@ ENUMS = [
 
 @pytest.mark.parametrize("op", [Op.EQ, Op.NEQ, Op.IN, Op.NOT_IN])
 @pytest.mark.parametrize(("signal", "key", "names"), ENUMS)
-def test_equality_with_an_enum_needs_one_of_its_names(signal: Signal, key: str, names: tuple[str, ...], op: Op) -> None:
+def test_equality_with_an_enum_needs_one_of_its_names(
+    signal: TelemetryTable, key: str, names: tuple[str, ...], op: Op
+) -> None:
     for name in names:
-        assert meant(signal, Filter(key, op, (name,))) == IsText((name,))
+        assert meant(signal, Filter(key, op, (name,))) == TextIn((name,))
     for wrong in ("foo", "", "2", " ERROR", "ERROR ", "span\n", "K", "\u017ferver", "ERRO\u0156", names[0] + "\0"):
         assert meant(signal, Filter(key, op, (wrong,))) == f"p.value: Must be one of {', '.join(names)}."
-        assert isinstance(meant(signal, Filter(f"attr:{key}", op, (wrong,))), IsText) is signal.attributes
+        assert isinstance(meant(signal, Filter(f"attr:{key}", op, (wrong,))), TextIn) is signal.has_attributes
     if op in (Op.IN, Op.NOT_IN):
-        assert meant(signal, Filter(key, op, (names[1], names[0], names[1]))) == IsText((names[1], names[0]))
+        assert meant(signal, Filter(key, op, (names[1], names[0], names[1]))) == TextIn((names[1], names[0]))
         assert isinstance(meant(signal, Filter(key, op, (names[0], "foo"))), str)
 
 
 @pytest.mark.parametrize("kind", ["server", "Server", "sERVER"])
 def test_kinds_may_be_written_in_any_case_and_nothing_else_may(kind: str) -> None:
-    assert meant(SPANS, Filter("kind", Op.EQ, (kind,))) == IsText(("SERVER",))
-    assert meant(SPANS, Filter("kind", Op.NOT_IN, (kind, "SERVER"))) == IsText(("SERVER",))
+    assert meant(SPANS, Filter("kind", Op.EQ, (kind,))) == TextIn(("SERVER",))
+    assert meant(SPANS, Filter("kind", Op.NOT_IN, (kind, "SERVER"))) == TextIn(("SERVER",))
     assert meant(SPANS, Filter("statusCode", Op.EQ, ("error",))) == "p.value: Must be one of UNSET, OK, ERROR."
     assert isinstance(meant(ERRORS, Filter("source", Op.EQ, ("Span",))), str)
 
@@ -301,23 +305,23 @@ def test_kinds_may_be_written_in_any_case_and_nothing_else_may(kind: str) -> Non
 @pytest.mark.parametrize(
     ("op", "test"),
     [
-        (Op.CONTAINS, HasText(Part.ANYWHERE, "err")),
-        (Op.STARTS_WITH, HasText(Part.START, "err")),
-        (Op.ENDS_WITH, HasText(Part.END, "err")),
-        (Op.REGEX, MatchesPattern("err")),
+        (Op.CONTAINS, TextMatches(MatchPosition.ANYWHERE, "err")),
+        (Op.STARTS_WITH, TextMatches(MatchPosition.START, "err")),
+        (Op.ENDS_WITH, TextMatches(MatchPosition.END, "err")),
+        (Op.REGEX, RegexMatches("err")),
     ],
 )
 def test_pieces_of_an_enum_are_any_text(op: Op, test: Any) -> None:
     assert meant(SPANS, Filter("statusCode", op, ("err",))) == test
 
 
-def meant(signal: Signal, filter_: Filter) -> Any:
+def meant(signal: TelemetryTable, filter_: Filter) -> Any:
     """The test, or the only issue."""
     issues = Issues()
     found = condition(filter_, signal, 0, "p", issues)
     told = [f"{issue.path}: {issue.message}" for issue in issues]
     assert (found is None) is (len(told) == 1)
-    return told[0] if found is None else found.test
+    return told[0] if found is None else found.predicate
 
 
 def test_attr_forces_the_attribute() -> None:
@@ -325,8 +329,8 @@ def test_attr_forces_the_attribute() -> None:
     found = condition(Filter("attr:name", Op.EQ, ("x",)), SPANS, 0, "p", issues)
     assert found is not None
     assert found.subject == Attribute("name")
-    assert found.test == IsText(("x",))
+    assert found.predicate == TextIn(("x",))
 
 
 def test_a_numeric_bound_is_kept_exactly() -> None:
-    assert bound("k", Op.GT, "9007199254740993") == Compares(Order.ABOVE, Fraction(9007199254740993))
+    assert bound("k", Op.GT, "9007199254740993") == NumberComparison(CompareOp.GT, Fraction(9007199254740993))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from query.asking.instant import MAX_NANOS, InstantError, format_instant, format_millis, parse_instant
+from query.asking.instant import MAX_NANOS, TimestampError, format_millis, format_timestamp, parse_timestamp
 
 NOW = 1_795_188_000_123_456_789  # 2026-11-20T15:20:00.123456789Z
 
@@ -53,10 +53,10 @@ NOW = 1_795_188_000_123_456_789  # 2026-11-20T15:20:00.123456789Z
 )
 def test_reads_a_time(text: str, expected: int | None) -> None:
     if expected is None:
-        with pytest.raises(InstantError, match="1970 and 2262"):
-            parse_instant(text, NOW)
+        with pytest.raises(TimestampError, match="1970 and 2262"):
+            parse_timestamp(text, NOW)
     else:
-        assert parse_instant(text, NOW) == expected
+        assert parse_timestamp(text, NOW) == expected
 
 
 @pytest.mark.parametrize(
@@ -94,15 +94,15 @@ def test_reads_a_time(text: str, expected: int | None) -> None:
     ],
 )
 def test_refuses_what_is_no_time(text: str) -> None:
-    with pytest.raises(InstantError):
-        parse_instant(text, NOW)
+    with pytest.raises(TimestampError):
+        parse_timestamp(text, NOW)
 
 
 @given(st.integers(0, MAX_NANOS))
 def test_what_is_shown_reads_back_the_same(nanos: int) -> None:
-    shown = format_instant(nanos)
+    shown = format_timestamp(nanos)
     assert len(shown) == 30
-    assert parse_instant(shown, NOW) == nanos
+    assert parse_timestamp(shown, NOW) == nanos
 
 
 @pytest.mark.parametrize(

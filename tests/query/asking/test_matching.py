@@ -9,7 +9,7 @@ from typing import Any
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 
 from chassis.clickhouse import ClickHouse, QueryLimits
-from query.asking.instant import format_instant
+from query.asking.instant import format_timestamp
 from tests.query.conftest import (
     NOW,
     ONE_ENGINE,
@@ -141,11 +141,11 @@ FINDS: list[tuple[str, set[str]]] = [
     ("-durationMs:1", {"int", "bool", "none"}),
     # times
     ("startTime:>-10m", ALL - {"list"}),
-    (f"startTime:{format_instant(NOW - 1800 * SECOND)}", {"list"}),
+    (f"startTime:{format_timestamp(NOW - 1800 * SECOND)}", {"list"}),
     (f"-startTime:{(NOW - 1800 * SECOND) // SECOND}", ALL - {"list"}),
     (f"startTime:<={NOW - 1800 * SECOND}", {"list"}),
     (f"startTime:<{NOW - 1800 * SECOND}", set()),
-    (f"startTime:{format_instant(NOW - 1800 * SECOND)[:19]}*", {"list"}),
+    (f"startTime:{format_timestamp(NOW - 1800 * SECOND)[:19]}*", {"list"}),
     # ids in either case and length
     ("traceId:" + "0" * 31 + "2", {"none"}),
     ("traceId:" + "0" * 15 + "2", {"none"}),

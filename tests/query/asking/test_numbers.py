@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from query.asking.numbers import Scalar, canonical, numerals, parse_number, plain
+from query.asking.numbers import Scalar, canonical_text, numeric_spellings, parse_number, without_exponent
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_numbers_are_finite_decimals(text: str, expected: Fraction | None) -> No
     ],
 )
 def test_a_number_equals_the_canonical_texts_of_equal_numbers(text: str, expected: tuple[str, ...]) -> None:
-    assert numerals(text) == expected
+    assert numeric_spellings(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_number_equals_the_canonical_texts_of_equal_numbers(text: str, expecte
     ],
 )
 def test_a_value_in_json_stands_for_the_text_it_is_stored_as(value: Scalar, text: str) -> None:
-    assert canonical(value) == text
+    assert canonical_text(value) == text
 
 
 @pytest.mark.parametrize(
@@ -81,4 +81,4 @@ def test_a_value_in_json_stands_for_the_text_it_is_stored_as(value: Scalar, text
     [("1.7951844e+18", "1795184400000000000"), ("1e-3", "1e-3"), ("1e400", "1e400"), ("12", "12"), ("never", "never")],
 )
 def test_a_whole_number_in_digits_alone(text: str, expected: str) -> None:
-    assert plain(text) == expected
+    assert without_exponent(text) == expected

@@ -24,7 +24,7 @@ from chassis.serve import bind, listening
 from chassis.settings import ChassisSettings
 from chassis.telemetry import Telemetry
 from query.asking.filters import MAX_TEXT
-from query.rows import Carried, SpanCore
+from query.rows import AttributeColumns, SpanColumns
 from query.settings import QuerySettings
 from query.store import MAX_RESULT_BYTES
 from tests.query.conftest import (
@@ -296,7 +296,7 @@ def one_answer() -> QuerySettings:
 
 async def test_an_answer_that_nobody_takes_keeps_no_place(explore_url: str, one_answer: QuerySettings) -> None:
     """There is one place, and a client that does not read."""
-    columns = (*SpanCore._fields, *Carried._fields)
+    columns = (*SpanColumns._fields, *AttributeColumns._fields)
     empty = {"trace_id": bytes(16), "span_id": bytes(8), "parent_span_id": bytes(8), "attributes": {"k": "x" * 2**25}}
     numbers = dict.fromkeys(("start_ns", "duration_ns", "kind", "status_code", "batch_id", "row"), 0)
     types = {"attribute_types": "\1k\2s\1"}

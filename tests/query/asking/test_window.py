@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from chassis.errors import BadRequest
 from chassis.validation import Issues
-from query.asking.instant import HOUR, MAX_NANOS, SECOND, format_instant
-from query.asking.window import BUCKET, TimeRange, Window, slices, slices_upward
+from query.asking.instant import HOUR, MAX_NANOS, SECOND, format_timestamp
+from query.asking.window import BUCKET, TimeRange, Window, slices, slices_oldest_first
 
 NOW = 1_795_188_000_123_456_789
 
@@ -41,13 +41,13 @@ def test_from_is_stronger_than_hours() -> None:
 
 def test_a_window_may_be_720_hours_long_and_not_a_nanosecond_more() -> None:
     edge = NOW - 720 * HOUR
-    assert resolve(from_=format_instant(edge)) == Window(edge, NOW)
-    assert resolve(from_=format_instant(edge - 1)) == [("query.from", "range")]
+    assert resolve(from_=format_timestamp(edge)) == Window(edge, NOW)
+    assert resolve(from_=format_timestamp(edge - 1)) == [("query.from", "range")]
 
 
 def test_from_must_be_before_to() -> None:
     assert resolve(from_="now", to="now") == [("query.from", "range")]
-    assert resolve(from_=format_instant(NOW - 1)) == Window(NOW - 1, NOW)
+    assert resolve(from_=format_timestamp(NOW - 1)) == Window(NOW - 1, NOW)
     assert resolve(from_="now+1s") == [("query.from", "range")]
     assert resolve(to="0") == [("query.to", "range")]
 
@@ -74,7 +74,7 @@ def test_slices_cover_the_window_once_newest_first(from_ns: int, length: int) ->
 @given(st.integers(0, MAX_NANOS - 1), st.integers(1, 720 * HOUR))
 def test_slices_upward_cover_it_oldest_first(from_ns: int, length: int) -> None:
     window = Window(from_ns, min(from_ns + length, MAX_NANOS))
-    parts = list(slices_upward(window))
+    parts = list(slices_oldest_first(window))
     assert (parts[0].from_ns, parts[-1].to_ns) == (window.from_ns, window.to_ns)
     assert all(older.to_ns == newer.from_ns for older, newer in pairwise(parts))
     assert all(part.to_ns % BUCKET == 0 for part in parts[:-1])

@@ -11,8 +11,8 @@ from chassis.clickhouse import ClickHouse
 from proto.otlp.native import write_block
 from proto.otlp.policy import NANOS_PER_DAY
 from proto.storage.tables import ERROR_OCCURRENCES
-from query.asking.instant import format_instant
-from query.errors.ids import OccurrencePlace, occurrence_id
+from query.asking.instant import format_timestamp
+from query.errors.ids import OccurrenceKey, occurrence_id
 from tests.query.conftest import NOW, PROJECT, SECOND, span_id, trace_id
 
 Row = tuple[Any, ...]
@@ -42,7 +42,7 @@ class Raised:
 
     @property
     def id(self) -> str:
-        return occurrence_id(OccurrencePlace(self.at, self.batch, self.row))
+        return occurrence_id(OccurrenceKey(self.at, self.batch, self.row))
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -54,7 +54,7 @@ class Raised:
         return {
             "id": self.id,
             "fingerprint": fingerprint(self.error),
-            "time": format_instant(self.at),
+            "time": format_timestamp(self.at),
             "type": self.type or None,
             "message": self.message or None,
             "source": self.source,

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from query.asking.instant import format_instant
+from query.asking.instant import format_timestamp
 from tests.query.errors.conftest import Raised, fingerprint
 
 TOP = 20
@@ -36,8 +36,8 @@ def extent(raised: Sequence[Raised]) -> dict[str, Any]:
     times = [each.at for each in raised]
     return {
         "count": len(times),
-        "firstSeen": format_instant(min(times)),
-        "lastSeen": format_instant(max(times)),
+        "firstSeen": format_timestamp(min(times)),
+        "lastSeen": format_timestamp(max(times)),
     }
 
 

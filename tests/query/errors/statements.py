@@ -11,17 +11,17 @@ from query.fields import ERRORS, LOGS
 from query.tree import (
     Condition,
     ErrorFacets,
+    ErrorGroupType,
     ErrorOrder,
     ErrorRanking,
     ErrorRecord,
     ErrorSeries,
     ErrorTraces,
-    IsText,
-    KnownError,
-    LatestErrors,
+    LatestOccurrences,
     Listing,
     Position,
     Statement,
+    TextIn,
 )
 
 NOW: Final = 1_795_188_000_123_456_789
@@ -53,14 +53,14 @@ SHAPES: Final[dict[str, Statement]] = {
     "error_facets": ErrorFacets(project_id=7, window=WINDOW, conditions=PROD, fingerprints=(PRINT, OTHER), limit=20),
     "error_traces": ErrorTraces(project_id=7, window=WINDOW, fingerprints=(PRINT, OTHER)),
     "error_traces_estimated": ErrorTraces(project_id=7, window=WINDOW, fingerprints=(PRINT,), exact=False),
-    "latest_errors": LatestErrors(
+    "latest_errors": LatestOccurrences(
         project_id=7,
         window=Window(NOW - HOUR, NOW),
         conditions=PROD,
-        places=((PRINT, NOW - HOUR), (OTHER, NOW - 2), (TRACE, NOW - 1)),
+        fingerprint_times=((PRINT, NOW - HOUR), (OTHER, NOW - 2), (TRACE, NOW - 1)),
     ),
     "error_series": ErrorSeries(project_id=7, window=WINDOW, fingerprint=PRINT, interval_ns=MINUTE),
-    "known_error": KnownError(project_id=7, fingerprint=PRINT),
+    "known_error": ErrorGroupType(project_id=7, fingerprint=PRINT),
     "error_record": ErrorRecord(project_id=7, fingerprint=PRINT, time_ns=NOW, batch_id=2**63 - 1, row=5),
     "error_occurrences": _LIST,
     "error_occurrences_own_fields": replace(
@@ -83,7 +83,7 @@ SHAPES: Final[dict[str, Statement]] = {
         project_id=7,
         signal=LOGS,
         window=WINDOW,
-        conditions=(Condition(LOGS.fields["serviceName"], IsText(("cart",))),),
+        conditions=(Condition(LOGS.fields["serviceName"], TextIn(("cart",))),),
         oldest_first=True,
         limit=21,
     ),

@@ -10,19 +10,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chassis.clickhouse import ClickHouse, QueryLimits, QueryTooLarge
-from chassis.clickhouse.target import open_client, parse
+from chassis.clickhouse.target import open_client, parse_url
 from chassis.cursor import CursorSigner
 from query import sql
-from query.asking.instant import HOUR, format_instant
+from query.asking.instant import HOUR, format_timestamp
 from query.asking.window import BUCKET, Window
 from query.errors.listing import error_page, fetch, plan
 from query.fields import ERRORS
-from query.lists.listing import Place
+from query.lists.listing import ListScope
 from query.metrics import QueryMetrics
 from query.settings import QuerySettings
-from query.store import Stores
-from query.tree import LatestErrors
-from query.turns import Asker
+from query.store import ReadStores
+from query.tree import LatestOccurrences
+from query.turns import Requester
 from tests.query.conftest import NOW, ONE_ENGINE, OTHER_PROJECT, SECOND, Explore, issues, served
 from tests.query.errors.conftest import Occurrences, Raised, fingerprint
 from tests.query.errors.model import groups, ordered
@@ -44,8 +44,8 @@ async def test_a_group_tells_what_is_known_of_its_occurrences(occurrences: Occur
             "type": "ValueError",
             "message": None,
             "count": 3,
-            "firstSeen": format_instant(at),
-            "lastSeen": format_instant(at + 2),
+            "firstSeen": format_timestamp(at),
+            "lastSeen": format_timestamp(at + 2),
             "firstRelease": "1.0",
             "lastRelease": "1.1",
             "latestOccurrenceId": last.id,
@@ -61,8 +61,8 @@ async def test_a_group_tells_what_is_known_of_its_occurrences(occurrences: Occur
             "environments": [
                 {
                     "count": 2,
-                    "firstSeen": format_instant(at),
-                    "lastSeen": format_instant(at + 1),
+                    "firstSeen": format_timestamp(at),
+                    "lastSeen": format_timestamp(at + 1),
                     "environment": "prod",
                 },
                 {**moment(at + 2), "environment": "unknown"},
@@ -71,15 +71,15 @@ async def test_a_group_tells_what_is_known_of_its_occurrences(occurrences: Occur
             "services": [
                 {
                     "count": 2,
-                    "firstSeen": format_instant(at),
-                    "lastSeen": format_instant(at + 1),
+                    "firstSeen": format_timestamp(at),
+                    "lastSeen": format_timestamp(at + 1),
                     "serviceName": "cart",
                 },
                 {**moment(at + 2), "serviceName": None},
             ],
             "serviceCount": 2,
             "sources": [
-                {"count": 2, "firstSeen": format_instant(at), "lastSeen": format_instant(at + 1), "source": "span"},
+                {"count": 2, "firstSeen": format_timestamp(at), "lastSeen": format_timestamp(at + 1), "source": "span"},
                 {**moment(at + 2), "source": "log"},
             ],
         }
@@ -87,7 +87,7 @@ async def test_a_group_tells_what_is_known_of_its_occurrences(occurrences: Occur
 
 
 def moment(at: int) -> dict[str, Any]:
-    return {"count": 1, "firstSeen": format_instant(at), "lastSeen": format_instant(at)}
+    return {"count": 1, "firstSeen": format_timestamp(at), "lastSeen": format_timestamp(at)}
 
 
 @pytest.mark.parametrize("filters", ["", "message:matches", "-traceId:00000000000000000000000000000003"])
@@ -158,11 +158,11 @@ async def empty_project(clickhouse: ClickHouse) -> int:
 
 async def pages(clickhouse: ClickHouse, project: int, query: Mapping[str, str]) -> list[Any]:
     """All groups, page after page."""
-    store = Stores(clickhouse, QuerySettings(), QueryMetrics()).of(Asker("o1", "mine"))
+    store = ReadStores(clickhouse, QuerySettings(), QueryMetrics()).for_requester(Requester("o1", "mine"))
     signer, found = CursorSigner(b"k" * 32), []
     cursor: dict[str, str] = {}
     while True:
-        planned = plan({**query, **cursor}, Place("o", project, ERRORS), signer, NOW)
+        planned = plan({**query, **cursor}, ListScope("o", project, ERRORS), signer, NOW)
         page = await fetch(store, signer, planned)
         found += msgspec.json.decode(msgspec.json.encode(error_page(page)))["data"]
         if page.next_cursor is None:
@@ -295,7 +295,7 @@ async def test_a_release_of_each_occurrence_is_estimated_and_that_is_said(
     few = [Raised(2, NOW - n * SECOND, release=str(n % 20)) for n in range(1, 60)]
     stored = groups(await occurrences.store(*often, *once, *few))
     assert {each["fingerprint"]: each for each in await explore.data("/errors")} == stored
-    monkeypatch.setattr("query.errors.groups.MAX_CELLS", 100)
+    monkeypatch.setattr("query.errors.groups.MAX_FACET_COMBINATIONS", 100)
     found = {each["fingerprint"]: each for each in await explore.data("/errors")}
     assert found[fingerprint(2)] == stored[fingerprint(2)]
     estimated, exact = found[fingerprint(1)], stored[fingerprint(1)]
@@ -318,8 +318,8 @@ async def test_the_latest_occurrences_are_found_by_the_sort_key(
     )
     places = tuple((str(n).encode().ljust(16, b"\0"), noon + n * HOUR) for n in range(1, 4))
     whole = Window(places[0][1], places[-1][1] + 1)
-    query = sql.emit(LatestErrors(project_id=7, window=whole, places=places))
-    engine = open_client(parse(clickhouse_url, database), 30)
+    query = sql.emit(LatestOccurrences(project_id=7, window=whole, fingerprint_times=places))
+    engine = open_client(parse_url(clickhouse_url, database), 30)
     try:
         read, of = granules(engine, query)
         read_all, _ = granules(engine, replaced(query))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from query.asking.instant import HOUR, MINUTE, format_instant
+from query.asking.instant import HOUR, MINUTE, format_timestamp
 from tests.query.conftest import FOREIGN_PATH, NOW, ONE_ENGINE, OTHER_PATH, OTHER_PROJECT, SECOND, Explore, issues
 from tests.query.errors.conftest import Occurrences, Raised, fingerprint
 from tests.query.errors.model import group
@@ -29,10 +29,10 @@ async def test_an_error_is_what_its_list_says_and_a_series(occurrences: Occurren
         first, last = first // 2, last // 2
     assert found == {
         **group(ours),
-        "range": {"from": format_instant(NOW - HOUR), "to": format_instant(NOW)},
+        "range": {"from": format_timestamp(NOW - HOUR), "to": format_timestamp(NOW)},
         "intervalMinutes": minutes,
         "series": [
-            {"bucket": format_instant(n * minutes * MINUTE)[:19] + "Z", "count": counts[n]}
+            {"bucket": format_timestamp(n * minutes * MINUTE)[:19] + "Z", "count": counts[n]}
             for n in range(first, last + 1)
         ],
     }

@@ -15,7 +15,7 @@ from gateway.errors import occurrence_blocks
 from proto.otlp import codec
 from proto.otlp.policy import Policy, Signal
 from proto.storage.tables import ERROR_OCCURRENCES
-from query.asking.instant import HOUR, MINUTE, format_instant
+from query.asking.instant import HOUR, MINUTE, format_timestamp
 from query.settings import QuerySettings
 from tests.query.conftest import (
     NOW,
@@ -87,7 +87,7 @@ async def test_an_occurrence_comes_with_its_span_and_the_log_records_of_its_trac
     assert found == {
         **stored.shown,
         "stacktrace": "File a.py\n  b()",
-        "raisedAt": format_instant(AT),
+        "raisedAt": format_timestamp(AT),
         "span": shown,
         "logs": {
             "of": "trace",
@@ -124,7 +124,7 @@ async def test_without_trace_and_service_there_is_no_context(
     await loader.logs(record(at=AT))
     (stored,) = await occurrences.store(Raised(1, AT))
     found = (await explore.get(f"{LIST}/{stored.id}")).json
-    assert found == {**stored.shown, "stacktrace": None, "raisedAt": format_instant(AT), "span": None, "logs": None}
+    assert found == {**stored.shown, "stacktrace": None, "raisedAt": format_timestamp(AT), "span": None, "logs": None}
 
 
 async def test_what_is_not_there_is_not_found(loader: Loader, occurrences: Occurrences, explore: Explore) -> None:
@@ -224,8 +224,8 @@ async def test_what_was_sent_as_spans_and_logs_is_found_as_one_error(
     path = f"/errors/{found['fingerprint']}/occurrences"
     listed = await explore.data(path)
     assert [(each["time"], each["source"]) for each in listed] == [
-        (format_instant(AT + 9), "log"),
-        (format_instant(AT), "span"),
+        (format_timestamp(AT + 9), "log"),
+        (format_timestamp(AT), "span"),
     ]
     assert listed[0]["id"] == found["latestOccurrenceId"]
     whole: Any = (await explore.get(f"{path}/{listed[0]['id']}")).json
@@ -233,7 +233,7 @@ async def test_what_was_sent_as_spans_and_logs_is_found_as_one_error(
     assert (whole["span"]["name"], whole["span"]["serviceName"]) == ("op", "cart")
     assert [each["body"] for each in whole["logs"]["before"]["data"]] == ["failed"]
     of_span = (await explore.get(f"{path}/{listed[1]['id']}")).json
-    assert of_span["raisedAt"] == format_instant(AT + 5)
+    assert of_span["raisedAt"] == format_timestamp(AT + 5)
     assert [each["body"] for each in of_span["logs"]["after"]["data"]] == ["failed"]
 
 
@@ -248,11 +248,11 @@ async def test_the_log_records_stand_around_the_event_not_around_the_start_of_it
     await loader.logs(*(record(at=AT + n * SECOND, trace=5, body=n) for n in range(12)))
     (stored, unknown) = await occurrences.store(Raised(trace=5, span=6, at=AT), Raised(trace=5, span=8, at=AT))
     found = (await explore.get(f"{LIST}/{stored.id}", logs=2)).json
-    assert (found["time"], found["raisedAt"]) == (format_instant(AT), format_instant(AT + 7 * SECOND))
+    assert (found["time"], found["raisedAt"]) == (format_timestamp(AT), format_timestamp(AT + 7 * SECOND))
     assert [each["body"] for each in found["logs"]["before"]["data"]] == [6, 7]
     assert [each["body"] for each in found["logs"]["after"]["data"]] == [8, 9]
     found = (await explore.get(f"{LIST}/{unknown.id}", logs=2)).json
-    assert (found["raisedAt"], found["span"]) == (format_instant(AT), None)
+    assert (found["raisedAt"], found["span"]) == (format_timestamp(AT), None)
 
 
 async def store_exceptions(clickhouse: ClickHouse, signal: Signal, request: bytes, batch: int) -> None:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chassis.cursor import CursorSigner
-from query.asking.instant import format_instant
+from query.asking.instant import format_timestamp
 from query.asking.window import BUCKET
 from query.settings import QuerySettings
 from tests.query.conftest import (
@@ -80,7 +80,7 @@ async def test_any_window_and_limit_gives_what_lies_in_the_window(data: st.DataO
     end = data.draw(st.integers(0, start - 1), "to, seconds ago")
     limit = data.draw(st.integers(1, 60), "limit")
     pages = await preloaded.pages(
-        limit=limit, from_=format_instant(NOW - start * SECOND), to=format_instant(NOW - end * SECOND)
+        limit=limit, from_=format_timestamp(NOW - start * SECOND), to=format_timestamp(NOW - end * SECOND)
     )
     found = [int(row["name"]) for page in pages for row in page]
     assert found == sorted(ago for ago in SECONDS_AGO if end < ago <= start)
@@ -98,7 +98,7 @@ async def preloaded(loader: Loader, explore: Explore) -> Explore:
 async def test_the_window_is_half_open(loader: Loader, explore: Explore) -> None:
     start = NOW - 600 * SECOND
     await loader.spans(*(span(n + 1, name=str(n), start=start + n) for n in range(4)))
-    assert await explore.names(from_=format_instant(start + 1), to=format_instant(start + 3)) == ["1", "2"]
+    assert await explore.names(from_=format_timestamp(start + 1), to=format_timestamp(start + 3)) == ["1", "2"]
 
 
 async def test_a_relative_window_does_not_move_between_pages(
@@ -212,7 +212,7 @@ class TestPagesOfFewBytes:
         wide = {f"k{n}": "x" * 16_000 for n in range(20)}
         await loader.spans(*(span(1, start=NOW - n * SECOND, attributes=wide) for n in range(60, 63)))
         found = (await explore.get(f"/traces/{'0' * 31}1/spans/{'0' * 15}1")).json
-        assert found["startTime"] == format_instant(NOW - 62 * SECOND)
+        assert found["startTime"] == format_timestamp(NOW - 62 * SECOND)
         assert found["alternates"] == []
 
 

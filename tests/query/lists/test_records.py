@@ -14,10 +14,10 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeL
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
-from proto.storage.lists import mark
-from query.asking.instant import format_instant
-from query.rows import Carried
-from query.values import json_value, listed, merged
+from proto.storage.lists import escape
+from query.asking.instant import format_timestamp
+from query.rows import AttributeColumns
+from query.values import decode_attribute_list, json_value, merged_attributes
 from tests.query.conftest import NOW, SECOND, Explore, Loader, key_values, span, span_id, trace_id
 
 START = NOW - 600 * SECOND + 123_456_789
@@ -157,8 +157,8 @@ SPAN_SHOWN: dict[str, Any] = {
     "parentSpanId": PARENT,
     "name": "GET /cart",
     "kind": "CONSUMER",
-    "startTime": format_instant(START),
-    "endTime": format_instant(START + 12_345_678),
+    "startTime": format_timestamp(START),
+    "endTime": format_timestamp(START + 12_345_678),
     "durationMs": 12.345678,
     "statusCode": "ERROR",
     "statusMessage": "refused",
@@ -172,12 +172,12 @@ RECORD_SHOWN: dict[str, Any] = {
     "droppedAttributesCount": 1,
     "events": [
         {
-            "time": format_instant(START + 1),
+            "time": format_timestamp(START + 1),
             "name": "retry",
             "attributes": {"n": 2**63 - 1, "d": 2.0, "b": {"bytesValue": "eA=="}},
             "droppedAttributesCount": 5,
         },
-        {"time": format_instant(START + 2), "name": "done", "attributes": {}, "droppedAttributesCount": 0},
+        {"time": format_timestamp(START + 2), "name": "done", "attributes": {}, "droppedAttributesCount": 0},
     ],
     "droppedEventsCount": 6,
     "links": [
@@ -249,9 +249,9 @@ async def test_a_log_record_comes_back_whole(loader: Loader, explore: Explore) -
     (found,) = answer.json["data"]
     assert found == {
         "id": "0000000000000001-0",
-        "time": format_instant(START),
+        "time": format_timestamp(START),
         "timeSource": "time",
-        "observedTime": format_instant(START + 5),
+        "observedTime": format_timestamp(START + 5),
         "traceId": TRACE,
         "spanId": SPAN,
         "flags": 1,
@@ -295,9 +295,9 @@ async def test_where_the_time_of_a_log_record_comes_from(loader: Loader, explore
     await loader.logs(LogRecord(time_unix_nano=START), LogRecord(observed_time_unix_nano=START - 5), LogRecord())
     rows = await explore.data("/logs", to="now+1h")
     assert [(row["timeSource"], row["time"], row["observedTime"]) for row in rows] == [
-        ("receiveTime", format_instant(NOW), None),
-        ("time", format_instant(START), None),
-        ("observedTime", format_instant(START - 5), format_instant(START - 5)),
+        ("receiveTime", format_timestamp(NOW), None),
+        ("time", format_timestamp(START), None),
+        ("observedTime", format_timestamp(START - 5), format_timestamp(START - 5)),
     ]
 
 
@@ -311,7 +311,7 @@ async def test_what_is_empty_is_null(loader: Loader, explore: Explore) -> None:
         "parentSpanId": None,
         "name": "",
         "kind": "UNSPECIFIED",
-        "startTime": format_instant(START),
+        "startTime": format_timestamp(START),
         "endTime": "1970-01-01T00:00:00.000000000Z",  # none was sent; what was sent is shown
         "durationMs": 0,
         "statusCode": "UNSET",
@@ -341,14 +341,16 @@ async def test_a_span_attribute_wins_over_resource_and_scope(loader: Loader, exp
 
 @given(st.dictionaries(st.text(), st.text()))
 def test_a_list_in_one_text_reads_as_what_was_written(texts: dict[str, str]) -> None:
-    written = "".join(f"\1{mark(key)}\2s{mark(text)}" for key, text in texts.items())
-    assert listed(written and written + "\1") == texts
-    assert [*listed(written and written + "\1")] == [*texts]
+    written = "".join(f"\1{escape(key)}\2s{escape(text)}" for key, text in texts.items())
+    assert decode_attribute_list(written and written + "\1") == texts
+    assert [*decode_attribute_list(written and written + "\1")] == [*texts]
 
 
 def test_merging_keeps_the_order_own_resource_scope() -> None:
-    carried = Carried(*("", "", "", {"b": "1", "a": "2"}, "\1a\2s\1b\2i\1", "\1r\2btrue\1", "s", "", "\1t\2d0.5\1"))
-    assert [*merged(carried)] == ["a", "b", "resource.r", "scope.t", "scope.name"]
+    carried = AttributeColumns(
+        *("", "", "", {"b": "1", "a": "2"}, "\1a\2s\1b\2i\1", "\1r\2btrue\1", "s", "", "\1t\2d0.5\1")
+    )
+    assert [*merged_attributes(carried)] == ["a", "b", "resource.r", "scope.t", "scope.name"]
 
 
 @pytest.mark.parametrize("text", ["200", "-0", "1e+16", "0.1", "5e-324"])

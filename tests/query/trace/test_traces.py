@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from query.asking.instant import format_instant
+from query.asking.instant import format_timestamp
 from query.settings import QuerySettings
 from tests.query.conftest import HOUR, MS, NOW, OTHER_PATH, OTHER_PROJECT, SECOND, Explore, Loader, issues, record, span
 
@@ -38,8 +38,8 @@ async def test_a_small_trace_whole(loader: Loader, explore: Explore) -> None:
         "spanCount": 3,
         "orphanCount": 1,
         "maxDepth": 1,
-        "startTime": format_instant(START),
-        "endTime": format_instant(START + 150 * MS + 5),
+        "startTime": format_timestamp(START),
+        "endTime": format_timestamp(START + 150 * MS + 5),
         "durationMs": 150.000005,
         "services": ["cart", "web"],
         "truncated": False,

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from query.rows import Skeleton
-from query.trace.waterfall import Layout, lay_out
+from query.rows import BriefSpanColumns
+from query.trace.waterfall import Layout, build_layout
 
 
 def node(
     number: int, parent: int = 0, start: int = 0, duration: int = 10, *, name: str = "n", row: int = 0
-) -> Skeleton:
-    return Skeleton(
+) -> BriefSpanColumns:
+    return BriefSpanColumns(
         start_ns=start,
         duration_ns=duration,
         span_id=number.to_bytes(8, "big"),
@@ -28,23 +28,23 @@ def node(
     )
 
 
-def ordered(spans: Sequence[Skeleton]) -> list[Skeleton]:
+def ordered(spans: Sequence[BriefSpanColumns]) -> list[BriefSpanColumns]:
     """In the order in which they are read."""
     numbered = [span._replace(row=row) for row, span in enumerate(spans)]
     return sorted(numbered, key=lambda span: (span.start_ns, span.span_id, span.batch_id, span.row))
 
 
-def shown(spans: Sequence[Skeleton]) -> list[tuple[int, int, int, bool]]:
+def shown(spans: Sequence[BriefSpanColumns]) -> list[tuple[int, int, int, bool]]:
     """(span number, depth, self time, orphan) per line."""
     spans = ordered(spans)
     return [
         (int.from_bytes(spans[line.span].span_id, "big"), line.depth, line.self_ns, line.orphan)
-        for line in lay_out(spans).lines
+        for line in build_layout(spans).lines
     ]
 
 
 def test_an_empty_trace_has_no_time() -> None:
-    assert lay_out([]) == Layout([], None, None)
+    assert build_layout([]) == Layout([], None, None)
 
 
 def test_children_follow_their_parent_by_start() -> None:
@@ -138,7 +138,7 @@ def test_a_span_that_ends_before_it_starts_has_no_time_of_its_own() -> None:
 
 
 def test_the_trace_covers_its_first_start_and_its_last_end() -> None:
-    layout = lay_out(ordered([node(1, 0, 10, 5), node(2, 1, 12, 100), node(3, 1, 90, -80)]))
+    layout = build_layout(ordered([node(1, 0, 10, 5), node(2, 1, 12, 100), node(3, 1, 90, -80)]))
     assert (layout.start_ns, layout.end_ns) == (10, 112)
 
 
@@ -148,7 +148,7 @@ class Plain(NamedTuple):
     orphan: bool
 
 
-def plain(spans: Sequence[Skeleton]) -> list[tuple[int, Plain]]:
+def plain(spans: Sequence[BriefSpanColumns]) -> list[tuple[int, Plain]]:
     """The rules word by word: recursion, sets of nanoseconds, and a search for every question."""
     parents, orphans = plain_links(spans)
     for index in range(len(spans)):  # the earliest comes first
@@ -170,7 +170,7 @@ def plain(spans: Sequence[Skeleton]) -> list[tuple[int, Plain]]:
     return lines
 
 
-def plain_links(spans: Sequence[Skeleton]) -> tuple[list[int | None], set[int]]:
+def plain_links(spans: Sequence[BriefSpanColumns]) -> tuple[list[int | None], set[int]]:
     parents: list[int | None] = []
     orphans = set()
     for index, span in enumerate(spans):
@@ -192,7 +192,7 @@ def ancestors(parents: Sequence[int | None], index: int) -> list[int]:
     return line
 
 
-def moments(span: Skeleton) -> set[int]:
+def moments(span: BriefSpanColumns) -> set[int]:
     return set(range(span.start_ns, span.start_ns + span.duration_ns))
 
 
@@ -206,8 +206,8 @@ NODES = st.builds(
 
 
 @given(st.lists(NODES, max_size=12))
-def test_any_trace_is_laid_out_as_the_plain_rules_say(spans: list[Skeleton]) -> None:
+def test_any_trace_is_laid_out_as_the_plain_rules_say(spans: list[BriefSpanColumns]) -> None:
     spans = ordered(spans)
-    found = [(line.span, Plain(line.depth, line.self_ns, line.orphan)) for line in lay_out(spans).lines]
+    found = [(line.span, Plain(line.depth, line.self_ns, line.orphan)) for line in build_layout(spans).lines]
     assert found == plain(spans)
     assert sorted(index for index, _ in found) == [*range(len(spans))]
