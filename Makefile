@@ -87,10 +87,10 @@ test: programs $(VENV)/.dev $(JAVASCRIPT)/node_modules/.made ## everything but w
 	$(BIN)/python -m pytest $(WORKERS) $(PYTEST_ARGS)
 
 # What decodes hostile input, under python -O: our code has no assert (a test holds it), those of libraries may decide something.
-DECODES := tests/proto tests/fuzz tests/query/asking tests/chassis/test_bounded.py tests/chassis/test_connections.py \
-	tests/chassis/test_cursor.py tests/chassis/test_heads.py tests/chassis/test_validation.py \
-	tests/chassis/identity/test_bearer.py tests/chassis/identity/test_project_keys.py tests/chassis/identity/test_signing.py \
-	tests/gateway/test_errors.py tests/gateway/test_export.py tests/gateway/test_inflate.py tests/gateway/test_json.py \
+DECODES := tests/proto tests/fuzz tests/query/request tests/control/outbound/test_limited_connector.py tests/chassis/http/test_connections.py \
+	tests/chassis/http/test_cursor.py tests/chassis/http/test_bad_requests.py tests/chassis/http/test_validation.py \
+	tests/chassis/auth/test_bearer.py tests/chassis/auth/test_project_key_guard.py tests/chassis/auth/test_jwt.py \
+	tests/gateway/test_exceptions.py tests/gateway/test_export.py tests/gateway/test_decompression.py tests/gateway/test_json.py \
 	tests/gateway/test_refused_bytes.py tests/query/test_hostile_texts.py tests/sluice/test_up.py
 
 test-optimized: programs $(VENV)/.dev ## what decodes hostile input, under python -O: nothing may hang on an assert

@@ -1,8 +1,8 @@
 """What a request can be refused with: one family of exceptions, one JSON shape on the wire.
 
-A handler raises one of these wherever it can decide; the application skeleton (`chassis.web`) renders it. An error says
-whose fault it is (`code`), and `retry_after` says when the same request may succeed. Messages name the field or the
-limit and never carry secrets, exception texts or anything of another tenant.
+A handler raises one of these wherever it can decide; the application skeleton (`chassis.http.web`) renders it. An error
+says whose fault it is (`code`), and `retry_after` says when the same request may succeed. Messages name the field or
+the limit and never carry secrets, exception texts or anything of another tenant.
 """
 
 import random

@@ -2,28 +2,28 @@
 
 from prometheus_client import CollectorRegistry
 
-from chassis.cursor import load_cursor_signer
-from chassis.identity.checks import AuthGuards
-from chassis.identity.tables import metadata
-from chassis.ringkeeper import KeyringWatcher
-from chassis.sealing import KeyFile, SecretBox, load_key_source
-from chassis.settings import ChassisSettings
-from chassis.web import Service
+from chassis.auth.guards import AuthGuards
+from chassis.auth.tables import metadata
+from chassis.http.cursor import load_cursor_signer
+from chassis.http.web import Service
+from chassis.runtime.settings import ChassisSettings
 from control.approvals.expiry import ExpiryTask
+from control.approvals.notifications import LinkBuilder
 from control.approvals.requests import ApprovalRequests
-from control.approvals.telling import LinkBuilder
 from control.audit.events import Audit
 from control.channels.channels import Channels
-from control.deliveries.assembly import build_deliveries
 from control.deliveries.deliveries import Deliveries
-from control.desk import HandlerContext
+from control.deliveries.wiring import build_deliveries
+from control.existence import with_existence_checks
+from control.http.context import HandlerContext
 from control.identity.routes import build_identity_routes as assemble_identity
-from control.keys import Keys
-from control.organizations import Organizations
 from control.policies.policies import Policies
-from control.projects import Projects
+from control.secrets.keyring_watch import KeyringWatcher
+from control.secrets.secret_box import KeyFile, SecretBox, load_key_source
 from control.settings import ControlSettings
-from control.sight import with_existence_checks
+from control.tenants.organizations import Organizations
+from control.tenants.project_keys import Keys
+from control.tenants.projects import Projects
 
 
 def service(

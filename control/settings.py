@@ -5,11 +5,11 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from chassis.configuration import Settings, SettingsError, setting
-from chassis.destinations import EgressPolicy, parse_url
+from chassis.runtime.settings_loader import Settings, SettingsError, setting
 from control.channels.config import MailAddress
-from control.channels.rules import ChannelRules
-from control.deliveries.kinds.mail_server import MailServer
+from control.channels.validation import ChannelRules
+from control.outbound.egress_policy import EgressPolicy, parse_url
+from control.outbound.mail_server import MailServer
 
 
 class ControlSettings(Settings, frozen=True, kw_only=True):

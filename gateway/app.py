@@ -9,29 +9,29 @@ from typing import Final
 import structlog
 from aiohttp import web
 
-from chassis.access import project_key, public
-from chassis.cors import RATE_HEADERS, Cors
-from chassis.gate import PreParseFilter
-from chassis.memory_limit import available_bytes
+from chassis.db.database import Database
+from chassis.http.access import project_key, public
+from chassis.http.cors import RATE_HEADERS, Cors
+from chassis.http.preparse import PreParseFilter
+from chassis.http.route import Route, cross_origin
+from chassis.http.web import Service
 from chassis.redis import Redis
-from chassis.relational import Database
-from chassis.route import Route, cross_origin
-from chassis.settings import ChassisSettings
-from chassis.telemetry import Telemetry
-from chassis.trimming import trim_task
-from chassis.web import Service
-from gateway import operations
-from gateway.answers import OtlpResponses
-from gateway.budget import MemoryBudget
-from gateway.decoding import Decoder
-from gateway.handlers import ExportHandlers, reject_metrics
-from gateway.large_origins import LargeResourceBudget
+from chassis.runtime.memory_limit import available_bytes
+from chassis.runtime.memory_trim import trim_task
+from chassis.runtime.settings import ChassisSettings
+from chassis.runtime.telemetry import Telemetry
+from gateway.admission.concurrency import ConcurrencyLimiter, target_latency_s
+from gateway.admission.large_resources import LargeResourceBudget
+from gateway.admission.memory_budget import MemoryBudget
+from gateway.admission.quota.service import QuotaService
+from gateway.admission.refusal_cache import RefusalCache
+from gateway.http import openapi
+from gateway.http.decoding import Decoder
+from gateway.http.handlers import ExportHandlers, reject_metrics
+from gateway.http.responses import OtlpResponses
+from gateway.ingest.wiring import StoragePipeline, TelemetryStore, build_ingest
 from gateway.outcomes import Metrics, OutcomeCounters
-from gateway.quota.metering import QuotaService
 from gateway.settings import GatewaySettings
-from gateway.shedding import ConcurrencyLimiter, target_latency_s
-from gateway.storing import StoragePipeline, TelemetryStore, build_ingest
-from gateway.turnstile import RefusalCache
 
 TRACES: Final = "/v1/traces"
 LOGS: Final = "/v1/logs"
@@ -123,8 +123,8 @@ def _routes(exporter: ExportHandlers, answers: OtlpResponses, gate: PreParseFilt
             "POST", path, handler, project_key(), render_error=answers.error, operation=operation, pre_parse_filter=gate
         )
         for path, handler, operation in (
-            (TRACES, exporter.export_traces, operations.EXPORT_TRACES),
-            (LOGS, exporter.export_logs, operations.EXPORT_LOGS),
+            (TRACES, exporter.export_traces, openapi.EXPORT_TRACES),
+            (LOGS, exporter.export_logs, openapi.EXPORT_LOGS),
         )
     ]
     # No part of the interface, but where exporters send unless they are told otherwise. Nobody's key is looked at.

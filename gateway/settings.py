@@ -5,8 +5,8 @@ from typing import Annotated, ClassVar, Final
 
 import msgspec
 
-from chassis.configuration import Settings, SettingsError, setting
-from chassis.cors import check_origins
+from chassis.http.cors import check_origins
+from chassis.runtime.settings_loader import Settings, SettingsError, setting
 from proto.otlp.policy import NANOS_PER_DAY, SENSITIVE_WORDS, Policy
 
 _MIB = 2**20

@@ -1,6 +1,6 @@
 """Formats and vocabulary of identity: tokens, project keys, DSNs, slugs, roles and scopes.
 
-Everything here is a pure function of its input. Random bytes come in as an argument; `chassis.identity.minting` draws
+Everything here is a pure function of its input. Random bytes come in as an argument; `chassis.auth.id_generation` draws
 them. A secret is high-entropy by construction, so a plain SHA-256 of it is what gets stored and looked up.
 """
 

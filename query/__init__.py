@@ -1,7 +1,8 @@
 """The query service: reads telemetry back. The path of one request, `GET .../explore/spans?hours=3&filters=...`:
 
-    chassis.web            429 / 401 / 404 / 403 before the request itself is looked at; the reach names the project
-    lists.listing.plan     query string -> Plan: time, filters, cursor, limit; every fault of it at once         -> 400
+    chassis.http.web            429 / 401 / 404 / 403 before the request itself is looked at; the reach names the
+    project lists.listing.plan     query string -> Plan: time, filters, cursor, limit; every fault of it at once
+    -> 400
       asking                 what was written, in either encoding of the filters
       tree                   what is meant, as frozen values; a statement cannot be made without its project
     answers.Answers        the answer that another is about to have, or had seconds ago; else a place, in turns -> 503

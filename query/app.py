@@ -7,23 +7,23 @@ from typing import Final
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from chassis.access import bearer
 from chassis.clickhouse import ClickHouse
-from chassis.cors import RATE_HEADERS, Cors
-from chassis.cursor import CursorSigner
+from chassis.http.access import bearer
+from chassis.http.cors import RATE_HEADERS, Cors
+from chassis.http.cursor import CursorSigner
+from chassis.http.route import Route, cross_origin
+from chassis.http.web import Service
 from chassis.limits.limiter import LimitClass
-from chassis.memory_limit import available_bytes
-from chassis.route import Route, cross_origin
-from chassis.web import Service
-from query import operations
-from query.answers import QueryScheduler
-from query.asking.instant import ceil_to_second
-from query.errors.handlers import ErrorHandlers
+from chassis.runtime.memory_limit import available_bytes
+from query import openapi
+from query.error_groups.handlers import ErrorHandlers
 from query.handlers import ExploreHandlers
 from query.metrics import QueryMetrics
+from query.read_store import ReadStores
+from query.response_slots import QueryScheduler
 from query.sending import TRUNCATED_HEADER
 from query.settings import QuerySettings
-from query.store import ReadStores
+from query.timestamps import ceil_to_second
 
 SCOPE: Final = "explore:read"
 EXPLORE_PATH: Final = "/orgs/{orgSlug}/projects/{projectSlug}/explore"
@@ -78,9 +78,9 @@ def _cors(settings: QuerySettings) -> Cors:
 def _routes(explore: ExploreHandlers, errors: ErrorHandlers) -> list[Route]:
     read = bearer(SCOPE)
     return [
-        Route("GET", f"{EXPLORE_PATH}/attributes", explore.attributes, read, operation=operations.LIST_ATTRIBUTES),
-        Route("GET", f"{EXPLORE_PATH}/spans", explore.spans, read, operation=operations.LIST_SPANS),
-        Route("GET", f"{EXPLORE_PATH}/logs", explore.logs, read, operation=operations.LIST_LOGS),
+        Route("GET", f"{EXPLORE_PATH}/attributes", explore.attributes, read, operation=openapi.LIST_ATTRIBUTES),
+        Route("GET", f"{EXPLORE_PATH}/spans", explore.spans, read, operation=openapi.LIST_SPANS),
+        Route("GET", f"{EXPLORE_PATH}/logs", explore.logs, read, operation=openapi.LIST_LOGS),
         Route(
             "POST",
             f"{EXPLORE_PATH}/spans/aggregate",
@@ -88,7 +88,7 @@ def _routes(explore: ExploreHandlers, errors: ErrorHandlers) -> list[Route]:
             read,
             limit=LimitClass.ANALYSIS,
             cancel_on_disconnect=True,
-            operation=operations.AGGREGATE_SPANS,
+            operation=openapi.AGGREGATE_SPANS,
         ),
         Route(
             "POST",
@@ -97,37 +97,37 @@ def _routes(explore: ExploreHandlers, errors: ErrorHandlers) -> list[Route]:
             read,
             limit=LimitClass.ANALYSIS,
             cancel_on_disconnect=True,
-            operation=operations.COMPARE_SPANS,
+            operation=openapi.COMPARE_SPANS,
         ),
         Route(
             "GET",
             f"{EXPLORE_PATH}/traces/{{traceId}}/waterfall",
             explore.waterfall,
             read,
-            operation=operations.SHOW_WATERFALL,
+            operation=openapi.SHOW_WATERFALL,
         ),
         Route(
             "GET",
             f"{EXPLORE_PATH}/traces/{{traceId}}/logs",
             explore.trace_logs,
             read,
-            operation=operations.LIST_TRACE_LOGS,
+            operation=openapi.LIST_TRACE_LOGS,
         ),
         Route(
             "GET",
             f"{EXPLORE_PATH}/traces/{{traceId}}/spans/{{spanId}}",
             explore.span,
             read,
-            operation=operations.SHOW_SPAN,
+            operation=openapi.SHOW_SPAN,
         ),
-        Route("GET", f"{EXPLORE_PATH}/errors", errors.groups, read, operation=operations.LIST_ERRORS),
-        Route("GET", ERROR_PATH, errors.group, read, operation=operations.SHOW_ERROR),
-        Route("GET", f"{ERROR_PATH}/occurrences", errors.occurrences, read, operation=operations.LIST_OCCURRENCES),
+        Route("GET", f"{EXPLORE_PATH}/errors", errors.groups, read, operation=openapi.LIST_ERRORS),
+        Route("GET", ERROR_PATH, errors.group, read, operation=openapi.SHOW_ERROR),
+        Route("GET", f"{ERROR_PATH}/occurrences", errors.occurrences, read, operation=openapi.LIST_OCCURRENCES),
         Route(
             "GET",
             f"{ERROR_PATH}/occurrences/{{occurrenceId}}",
             errors.occurrence,
             read,
-            operation=operations.SHOW_OCCURRENCE,
+            operation=openapi.SHOW_OCCURRENCE,
         ),
     ]

@@ -8,21 +8,21 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from chassis.access import authorization_context
-from chassis.cursor import CursorSigner
 from chassis.errors import NotFound
+from chassis.http.access import authorization_context
+from chassis.http.cursor import CursorSigner
 from query.analysis import aggregate, attributes, compare
-from query.answers import QueryScheduler, requester_of
-from query.asking.bodies import read_body
-from query.asking.parameters import MAX_SPAN_ID, MAX_TRACE_ID
 from query.fields import LOGS, SPANS, TelemetryTable, span_id_bytes, trace_id_bytes
-from query.lists.listing import ListScope, RowPage, fetch, page_query_key, plan
-from query.lists.records import log_page, span_page
-from query.paths import get_project_id, parse_path_id
+from query.path_params import get_project_id, parse_path_id
 from query.question import JsonResult, QueryKey
+from query.read_store import ReadStores
+from query.request.bodies import read_body
+from query.request.parameters import MAX_SPAN_ID, MAX_TRACE_ID
+from query.response_slots import QueryScheduler, requester_of
+from query.search.listing import ListScope, RowPage, fetch, page_query_key, plan
+from query.search.serializers import log_page, span_page
 from query.settings import QuerySettings
-from query.store import ReadStores
-from query.trace.reading import read_span, read_waterfall, trace_windows
+from query.trace.read import read_span, read_waterfall, trace_windows
 
 PageBuilder = Callable[[Sequence[Sequence[Any]], str | None], object]
 

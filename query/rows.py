@@ -8,7 +8,7 @@ Texts = dict[str, str]
 
 class AttributeColumns(NamedTuple):
     """What an item carries beside itself: its attributes, those of its resource and scope as lists that are one text
-    (`proto.storage.lists`), and its service.
+    (`proto.storage.attribute_encoding`), and its service.
     """
 
     service_name: str

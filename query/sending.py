@@ -1,6 +1,6 @@
 """Answers from when they are made until their clients have them: how many bytes of them are in memory, and whose.
 
-A client that takes nothing keeps its answer in memory until the connection's own deadline (`chassis.connections`).
+A client that takes nothing keeps its answer in memory until the connection's own deadline (`chassis.http.connections`).
 Where other answers wait for that room, it is cut sooner, and so is one that takes its time.
 """
 
@@ -11,13 +11,13 @@ from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import Payload
 
-from chassis.connections.taking import unacknowledged_bytes
 from chassis.errors import ServiceUnavailable
-from chassis.web import JSON_TYPE
+from chassis.http.connections.send_progress import unacknowledged_bytes
+from chassis.http.web import JSON_TYPE
 from query import metrics
+from query.fair_semaphore import FairSemaphore, QueueFull, Requester, ShareLimits
 from query.metrics import QueryMetrics
 from query.question import JsonResult
-from query.turns import FairSemaphore, QueueFull, Requester, ShareLimits
 
 CHUNK_BYTES: Final = 64 * 2**10  # bytes; so much of an answer is copied for a connection at a time
 TRUNCATED_HEADER: Final = "X-Sluice-Truncated"

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Final
 
 import msgspec
 
-from chassis.configuration import Settings, setting
-from chassis.cors import check_origins
+from chassis.http.cors import check_origins
+from chassis.runtime.settings_loader import Settings, setting
 
 _MAX_HANDLES: Final = 64
 _MAX_DEFAULT_HANDLES: Final = 8  # each may take `max_memory_bytes`

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from chassis.errors import StartupError
-from chassis.settings import ChassisSettings
+from chassis.runtime.settings import ChassisSettings
 
 # What is imported of each; two extras bring parts of `opentelemetry`.
 MODULES: Final[Mapping[str, Sequence[str]]] = {

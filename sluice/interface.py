@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import msgspec
 
-from chassis.telemetry import Telemetry
-from chassis.web import API_DOCS
-from sluice.options import SettingsSources
+from chassis.http.web import API_DOCS
+from chassis.runtime.telemetry import Telemetry
+from sluice.settings_sources import SettingsSources
 
 FILE_NAME: Final = "openapi.json"
 
@@ -31,7 +31,7 @@ def build_document() -> bytes:
     """The same, from the routes of all services with the settings' defaults. A line for each operation and each
     component: so a change of the interface is seen as one.
     """
-    from sluice.services import ALL_SERVICES, compose_app
+    from sluice.app_builder import ALL_SERVICES, compose_app
 
     with TemporaryDirectory() as directory:
         options = SettingsSources({"SLUICE_DATA": directory}, None, {})

@@ -17,23 +17,31 @@ from sluice import __version__, extras
 
 # Sub-command, module whose `run(arguments) -> int` it is, and what `sluice --help` says.
 _COMMANDS: Final = (
-    ("up", "sluice.up", "all services in one process on one port, embedded stores by default"),
-    ("gateway", "sluice.alone", "the gateway alone: takes OTLP in (needs a ClickHouse server)"),
-    ("query", "sluice.alone", "the explore API alone (needs a ClickHouse server)"),
-    ("control", "sluice.alone", "the control API alone"),
-    ("migrate", "sluice.migrate", "bring both schemas to this release; does nothing when they are"),
-    ("init", "sluice.init", "make an organization with a project, a project key and an access token"),
-    ("limits", "sluice.limits", "the quota of an organization and the rates of its keys: shown, or set"),
-    ("password", "sluice.password", "a new password for a user who has lost his"),
-    ("owner", "sluice.owner", "a fresh access token of an owner, where none of them gets in any more"),
-    ("signers", "sluice.signers", "the keys that sessions are signed with: shown, withdrawn"),
-    ("audit", "sluice.audit", "whether the audit of every organization is what was written"),
-    ("secrets", "sluice.secrets", "the keys that stored secrets are encrypted with: shown, rotated, taken out"),
-    ("config", "sluice.config", "every setting: name, unit, default, what 0 means, current value"),
-    ("doctor", "sluice.doctor", "what is reachable, which schemas, which decoder, which versions"),
-    ("journal", "sluice.journal", "what the journals of a gateway hold, whether it can be read, what was set aside"),
-    ("repair", "sluice.repair", "trace index, attribute keys and errors of some days, anew from their spans and logs"),
-    ("send", "sluice.send", "send a small real trace and a log through the OpenTelemetry SDK"),
+    ("up", "sluice.cli.up", "all services in one process on one port, embedded stores by default"),
+    ("gateway", "sluice.cli.serve_one", "the gateway alone: takes OTLP in (needs a ClickHouse server)"),
+    ("query", "sluice.cli.serve_one", "the explore API alone (needs a ClickHouse server)"),
+    ("control", "sluice.cli.serve_one", "the control API alone"),
+    ("migrate", "sluice.cli.migrate", "bring both schemas to this release; does nothing when they are"),
+    ("init", "sluice.cli.init", "make an organization with a project, a project key and an access token"),
+    ("limits", "sluice.cli.limits", "the quota of an organization and the rates of its keys: shown, or set"),
+    ("password", "sluice.cli.password", "a new password for a user who has lost his"),
+    ("owner", "sluice.cli.recover_owner", "a fresh access token of an owner, where none of them gets in any more"),
+    ("signers", "sluice.cli.signing_keys", "the keys that sessions are signed with: shown, withdrawn"),
+    ("audit", "sluice.cli.audit", "whether the audit of every organization is what was written"),
+    ("secrets", "sluice.cli.secrets", "the keys that stored secrets are encrypted with: shown, rotated, taken out"),
+    ("config", "sluice.cli.config", "every setting: name, unit, default, what 0 means, current value"),
+    ("doctor", "sluice.cli.doctor", "what is reachable, which schemas, which decoder, which versions"),
+    (
+        "journal",
+        "sluice.cli.journal",
+        "what the journals of a gateway hold, whether it can be read, what was set aside",
+    ),
+    (
+        "repair",
+        "sluice.cli.repair",
+        "trace index, attribute keys and errors of some days, anew from their spans and logs",
+    ),
+    ("send", "sluice.cli.send", "send a small real trace and a log through the OpenTelemetry SDK"),
 )
 
 

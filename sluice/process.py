@@ -8,12 +8,12 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from chassis import memory
 from chassis.clickhouse import StoreError
+from chassis.clickhouse.migrations import ClickHouseSchemaError
 from chassis.errors import ApiError, StartupError
-from chassis.schema import ClickHouseSchemaError
-from chassis.settings import ChassisSettings
-from chassis.telemetry import configure_logging
+from chassis.runtime import memory
+from chassis.runtime.settings import ChassisSettings
+from chassis.runtime.telemetry import configure_logging
 
 T = TypeVar("T")
 

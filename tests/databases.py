@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from chassis.migrations import migrate, versions
+from chassis.db.migrations import migrate, versions
 from tests.postgresql import PostgreSQL, running
 
 REVISIONS = sorted(file.name[:4] for file in Path(versions.__file__ or "").parent.glob("[0-9]*.py"))

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import pytest
 import redis
 
-from chassis.redis import client, shared
+from chassis.redis import breaker, client
 from tests.accepting import accepting
 from tests.programs import program
 
@@ -110,7 +110,7 @@ def running(directory: Path) -> Iterator[RedisServer]:
 def patience() -> Iterator[None]:
     """A machine under load is slow, and no Redis on it is away for that."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shared, "CONNECT_S", _DEADLINE_S)
+        patch.setattr(breaker, "CONNECT_S", _DEADLINE_S)
         patch.setattr(client, "SOCKET_TIMEOUT_S", _DEADLINE_S)
         yield
 

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from chassis import schema
-from chassis.clickhouse import ClickHouse, QueryLimits
+from chassis.clickhouse import ClickHouse, QueryLimits, migrations
 
 RETENTION_DAYS: Final = 30
 
@@ -19,7 +18,7 @@ async def migrated(url: str, name: str) -> AsyncIterator[ClickHouse]:
     """Tables in a database of this name, which is gone afterwards."""
     store = ClickHouse(url, database=name)
     try:
-        await schema.migrate(store, retention_days=RETENTION_DAYS)
+        await migrations.migrate(store, retention_days=RETENTION_DAYS)
         await store.start()
         yield store
         await store.command(f"DROP DATABASE {name}")
@@ -59,7 +58,7 @@ class KeptTables:
         if self._kept is None:
             name = self._new_name()
             store = ClickHouse(self._url, database=name)
-            await schema.migrate(store, retention_days=RETENTION_DAYS)
+            await migrations.migrate(store, retention_days=RETENTION_DAYS)
             await store.start()
             self._kept = name, await _shape(store)
             await store.close()

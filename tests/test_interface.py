@@ -11,13 +11,13 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 from openapi_spec_validator import validate
 
-from chassis.reference.fields import Schemas
-from chassis.reference.page import render_page
-from chassis.telemetry import Telemetry
-from chassis.validation import MAX_MESSAGE_LENGTH, must_be_one_of
+from chassis.http.api_docs.fields import Schemas
+from chassis.http.api_docs.page import render_page
+from chassis.http.validation import MAX_MESSAGE_LENGTH, must_be_one_of
+from chassis.runtime.telemetry import Telemetry
+from sluice.app_builder import ALL_SERVICES, compose_app
 from sluice.interface import build_document, load_document
-from sluice.options import SettingsSources
-from sluice.services import ALL_SERVICES, compose_app
+from sluice.settings_sources import SettingsSources
 
 ROOT = Path(__file__).parents[1]
 DEPLOYMENTS = (ALL_SERVICES, *((name,) for name in ALL_SERVICES))

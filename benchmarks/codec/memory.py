@@ -14,10 +14,10 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Final, NamedTuple
 
-from gateway.decoding import FEW_ITEMS, MANY_ITEMS
+from gateway.http.decoding import FEW_ITEMS, MANY_ITEMS
 from proto.otlp import codec
 from proto.otlp.policy import DecodedPayload, DecodeError, Policy, Signal
-from proto.otlp.wire import bytes_field
+from proto.otlp.protobuf_writer import bytes_field
 from tests.proto.otlp.as_json import as_json
 from tests.proto.otlp.realistic import NOW_NS, request
 from tests.proto.otlp.sent import attributes, mapping, pair, span, string

@@ -18,22 +18,22 @@ import psutil  # type: ignore[import-untyped]  # it has no types
 import sqlalchemy as sa
 from aiohttp import web
 
-from chassis.destinations import EgressPolicy
-from chassis.egress import Egress
-from chassis.identity.bootstrap import provision
-from chassis.identity.tables import organizations, principals
-from chassis.migrations import migrate
-from chassis.relational import Database, to_milliseconds
-from chassis.sealing import KeyFile, SecretBox
-from control.channels import store as channels
+from chassis.auth.tables import organizations, principals
+from chassis.db.database import Database, to_milliseconds
+from chassis.db.migrations import migrate
+from control.channels import repository as channels
 from control.channels.config import Kind, WebhookConfig
-from control.channels.store import Channel
-from control.deliveries import store
-from control.deliveries.kinds.send import Transports
+from control.channels.repository import Channel
+from control.deliveries import repository
 from control.deliveries.message import Message
-from control.deliveries.sending import DeliveryMetrics, Sender
+from control.deliveries.platforms.transports import Transports
+from control.deliveries.sender import DeliveryMetrics, Sender
 from control.deliveries.tables import deliveries
 from control.deliveries.worker import Worker
+from control.identity.bootstrap import provision
+from control.outbound.egress import Egress
+from control.outbound.egress_policy import EgressPolicy
+from control.secrets.secret_box import KeyFile, SecretBox
 
 CHANNELS: Final = 50
 MESSAGE: Final = Message(type="approval.requested", subject="apr_1", title="Approve it?", text="x" * 500)
@@ -130,7 +130,7 @@ async def fill(database: Database, sealer: SecretBox, port: int, silent: int, nu
         rounds = number // CHANNELS
         at = to_milliseconds(datetime.now(UTC)) - timedelta(hours=1)
         for position in range(rounds):
-            await store.insert(connection, made, MESSAGE, at + timedelta(milliseconds=position))
+            await repository.insert(connection, made, MESSAGE, at + timedelta(milliseconds=position))
     return rounds * CHANNELS, made[-1].id
 
 

@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 
 import psutil  # type: ignore[import-untyped]  # it has no types
 
-from chassis.migrations import migrate
-from chassis.relational import Database
+from chassis.db.database import Database
+from chassis.db.migrations import migrate
 from proto.identity import Role
-from tests.chassis.identity.tenants import new_member_token, new_tenant
+from tests.chassis.auth.tenants import new_member_token, new_tenant
 from tests.e2e.product import Service
 
 # What is measured is the work and not its limits.

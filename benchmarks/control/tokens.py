@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 from typing import Final
 
-from chassis.identity import registry
-from chassis.identity.bearer import BearerGuard
-from chassis.identity.cache import CacheMetrics
-from chassis.migrations import migrate
-from chassis.relational import Database
-from tests.chassis.identity.tenants import new_tenant
+from chassis.auth.bearer import BearerGuard
+from chassis.auth.cache import CacheMetrics
+from chassis.db.database import Database
+from chassis.db.migrations import migrate
+from control.identity import organization_repository
+from tests.chassis.auth.tenants import new_tenant
 
 TOKENS: Final = 1_000  # that take turns, so that no processor's cache makes it faster than it is
 _ROUND: Final = 10_000
@@ -49,6 +49,7 @@ async def _tokens(database: Database) -> list[str]:
     tenant = await new_tenant(database, "acme")
     async with database.write() as connection:
         made = [
-            await registry.create_token(connection, tenant.organization.id, tenant.owner_id, "t") for _ in range(TOKENS)
+            await organization_repository.create_token(connection, tenant.organization.id, tenant.owner_id, "t")
+            for _ in range(TOKENS)
         ]
     return [f"Bearer {one.secret}" for one in made]

@@ -23,7 +23,7 @@ from benchmarks.codec.__main__ import machine
 from benchmarks.end_to_end.measure import CONNECTIONS, Bench, Cost, Round, Stretch, calibrated, measured
 from benchmarks.gateway.bodies import ITEMS, KINDS, Kind
 from benchmarks.overload.offering import quantile
-from chassis.settings import ChassisSettings
+from chassis.runtime.settings import ChassisSettings
 
 _PACKAGES: Final = ("chdb-core", "clickhouse-connect", "aiohttp", "uvloop", "isal")
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from benchmarks.gateway.bodies import Kind, bodies
-from chassis.settings import ChassisSettings
-from gateway.batches.blocks import build_insert_blocks
-from gateway.batches.insert import new_batch_id
-from gateway.decoding import redecode
+from chassis.runtime.settings import ChassisSettings
+from gateway.http.decoding import redecode
+from gateway.inserts.blocks import build_insert_blocks
+from gateway.inserts.insert_block import new_batch_id
 from gateway.settings import GatewaySettings
 from proto.otlp.policy import DecodedPayload
 from proto.otlp.responses import Media

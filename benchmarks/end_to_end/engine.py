@@ -13,10 +13,9 @@ from typing import Final
 
 from chdb.state.sqlitelike import Connection, connect
 
-from chassis import schema
-from chassis.clickhouse import ClickHouse
+from chassis.clickhouse import ClickHouse, migrations
 from chassis.clickhouse.client import INSERT_SETTINGS, INSERT_SETTINGS_IF_KNOWN
-from chassis.settings import ChassisSettings
+from chassis.runtime.settings import ChassisSettings
 from proto.storage.tables import TABLES
 
 _COLUMNS: Final = {table.name: ", ".join(table.column_names) for table in TABLES}
@@ -39,7 +38,7 @@ def insert(connection: Connection, folder: Path) -> int:
 async def _make_tables(directory: Path) -> None:
     clickhouse = ClickHouse(f"chdb://{directory}")
     await clickhouse.start()
-    await schema.migrate(clickhouse, retention_days=ChassisSettings().retention_days)
+    await migrations.migrate(clickhouse, retention_days=ChassisSettings().retention_days)
     await clickhouse.close()
 
 

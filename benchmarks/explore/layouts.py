@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 from benchmarks.explore import statements
 from benchmarks.storage import layouts as storage
 from benchmarks.storage.engine import Engine, sql_file
-from chassis import schema
-from chassis.clickhouse import ClickHouse
+from chassis.clickhouse import ClickHouse, migrations
 
 SLUICE: Final = "sluice"
 CONTRIB: Final = "contrib"
@@ -55,7 +54,7 @@ def create_tables(engine: Engine, directory: Path) -> None:
 async def _migrate(directory: Path) -> None:
     clickhouse = ClickHouse(f"chdb://{directory}")
     await clickhouse.start()
-    await schema.migrate(clickhouse, retention_days=0)
+    await migrations.migrate(clickhouse, retention_days=0)
     await clickhouse.close()
 
 

@@ -11,8 +11,8 @@ from benchmarks.explore.data import END_NS, HOUR_NS
 from benchmarks.explore.layouts import CONTRIB, SIGNOZ, SLUICE
 from benchmarks.explore.served import PROJECT, Served
 from benchmarks.explore.shapes import LONG, NEWEST, PAGE, Facts, Places, Shape
-from query.asking.instant import parse_timestamp
 from query.rows import SPAN_SELECT
+from query.timestamps import parse_timestamp
 
 ENDPOINT: Final = "endpoint"
 LAYOUTS: Final = (SLUICE, CONTRIB, SIGNOZ)

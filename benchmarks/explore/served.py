@@ -12,15 +12,15 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
-from chassis.access import Guards
+from chassis.auth.model import AuthenticatedCredential, AuthorizationContext
 from chassis.clickhouse import ClickHouse, QueryLimits
-from chassis.cursor import CursorSigner
 from chassis.errors import Unauthorized
-from chassis.identity.model import AuthenticatedCredential, AuthorizationContext
-from chassis.serve import bind, listening
-from chassis.settings import ChassisSettings
-from chassis.telemetry import Telemetry
-from chassis.web import build_app
+from chassis.http.access import Guards
+from chassis.http.cursor import CursorSigner
+from chassis.http.serve import bind, listening
+from chassis.http.web import build_app
+from chassis.runtime.settings import ChassisSettings
+from chassis.runtime.telemetry import Telemetry
 from proto.identity import Role, Scope
 from query.app import service
 from query.settings import QuerySettings

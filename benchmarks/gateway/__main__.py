@@ -23,7 +23,7 @@ from benchmarks.gateway.bodies import ITEMS, KINDS, Kind
 from benchmarks.gateway.load import prepare
 from benchmarks.gateway.measure import Round, Summary, measure, summary
 from benchmarks.gateway.rivals import ROTEL, Rival, endpoint, rivals
-from chassis.settings import ChassisSettings
+from chassis.runtime.settings import ChassisSettings
 
 _WARM_UP_S: Final = 1.0
 _MIB: Final = 2**20

@@ -13,8 +13,8 @@ import psutil  # type: ignore[import-untyped]  # it has no types
 from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.gateway.rivals import Endpoint, endpoint
-from chassis.identity import registry, telemetry_keys
-from chassis.relational import Database
+from chassis.db.database import Database
+from control.identity import organization_repository, project_key_repository
 from proto.otlp.policy import Signal
 from tests.e2e.product import call, set_up_apart
 
@@ -103,12 +103,14 @@ async def _make_keys(url: str, org_slug: str, projects: int) -> list[str]:
     await database.start()
     keys = []
     async with database.write() as connection:
-        organization = await registry.find_organization(connection, org_slug)
+        organization = await organization_repository.find_organization(connection, org_slug)
         if organization is None:
             raise RuntimeError("there is no organization")
         for number in range(projects):
-            project = await registry.create_project(connection, organization.id, f"load-{number}", "Load", [])
-            key = await telemetry_keys.create_project_key(connection, organization.id, project.id, "load")
+            project = await organization_repository.create_project(
+                connection, organization.id, f"load-{number}", "Load", []
+            )
+            key = await project_key_repository.create_project_key(connection, organization.id, project.id, "load")
             keys.append(key.secret)
     await database.close()
     return keys

@@ -14,16 +14,17 @@ from typing import Any, Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from chassis import migrations, schema
 from chassis.clickhouse import ClickHouse, QueryLimits
-from chassis.identity import registry, telemetry_keys
-from chassis.relational import Database
-from chassis.serve import bind, listening
-from chassis.settings import ChassisSettings
-from chassis.telemetry import Telemetry
+from chassis.clickhouse import migrations as schema
+from chassis.db import migrations
+from chassis.db.database import Database
+from chassis.http.serve import bind, listening
+from chassis.runtime.settings import ChassisSettings
+from chassis.runtime.telemetry import Telemetry
+from control.identity import organization_repository, project_key_repository
 from sluice import process
-from sluice.options import SettingsSources
-from sluice.services import compose_app, open_clickhouse
+from sluice.app_builder import compose_app, open_clickhouse
+from sluice.settings_sources import SettingsSources
 
 SAMPLE_S: Final = 0.5
 _PARTS: Final = """
@@ -119,11 +120,15 @@ async def _keys(settings: ChassisSettings, projects: int) -> list[str]:
     await database.start()
     keys = []
     async with database.write() as connection:
-        organization = await registry.create_organization(connection, "shop", "Shop")
+        organization = await organization_repository.create_organization(connection, "shop", "Shop")
         for number in range(projects):
-            project = await registry.create_project(connection, organization.id, f"p{number}", f"P{number}", [])
+            project = await organization_repository.create_project(
+                connection, organization.id, f"p{number}", f"P{number}", []
+            )
             keys.append(
-                (await telemetry_keys.create_project_key(connection, organization.id, project.id, "load")).secret
+                (
+                    await project_key_repository.create_project_key(connection, organization.id, project.id, "load")
+                ).secret
             )
     await database.close()
     return keys

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple
 
 from benchmarks.storage.engine import sql_file
-from chassis import schema
-from chassis.validation import Issues
-from query.asking.filters import Filter, Op, condition
+from chassis.clickhouse import migrations
+from chassis.http.validation import Issues
 from query.fields import LOGS, SPANS
+from query.request.filters import Filter, Op, condition
 from query.sql.bindings import Bindings
-from query.sql.conditions import condition_sql
+from query.sql.predicates import condition_sql
 
 Signal = Literal["spans", "logs"]
 Change = tuple[str, str]
@@ -55,12 +55,12 @@ class Layout(NamedTuple):
 def _ours(signal: Signal) -> str:
     first = next(
         statement
-        for migration in schema.migrations()
+        for migration in migrations.migrations()
         for statement in migration.statements
         if f"CREATE TABLE IF NOT EXISTS {signal}\n" in statement
     )
     # No TTL: the rows are those of a fixed day. No fsync: it is the disk's time, the same for all.
-    sql = schema.render(first, embedded=False, retention_days=0)
+    sql = migrations.render(first, embedded=False, retention_days=0)
     return sql.replace(f"CREATE TABLE IF NOT EXISTS {signal}", "CREATE TABLE {table}")
 
 

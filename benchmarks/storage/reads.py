@@ -3,7 +3,7 @@
 from typing import Final
 
 from benchmarks.storage.layouts import RESOURCE_KEY, Layout, Signal, Spelling
-from query.asking.filters import Op
+from query.request.filters import Op
 
 _FROM_NS: Final = 1_795_132_800_000_000_000  # 2026-11-20
 _HOUR_NS: Final = 3_600 * 10**9

@@ -9,7 +9,7 @@ the tables are loaded, and one of them may be what ended the process before.
 from pathlib import Path
 from typing import Final
 
-from chassis.memory_limit import available_bytes
+from chassis.runtime.memory_limit import available_bytes
 
 MIN_BYTES: Final = 256 * 2**20  # with less it cannot work
 CONFIG_FILE_NAME: Final = "sluice-engine.xml"

@@ -10,8 +10,8 @@ the requests that find out about it their wait, and all others nothing.
 `client` is the driver; it is imported where an address is configured, and nowhere else.
 """
 
+from chassis.redis.breaker import Redis, open_redis
 from chassis.redis.broadcast import Broadcast
 from chassis.redis.scripts import RedisUnavailable, Script
-from chassis.redis.shared import Redis, open_redis
 
 __all__ = ["Broadcast", "Redis", "RedisUnavailable", "Script", "open_redis"]

@@ -10,8 +10,8 @@ from typing import Final
 import structlog
 from aiohttp import web
 
+from chassis.redis.breaker import Redis
 from chassis.redis.scripts import RedisFailure, RedisUnavailable, Script
-from chassis.redis.shared import Redis
 
 RESUBSCRIBE_S: Final = 0.5  # from the end of a subscription to the next attempt
 MAX_IN_FLIGHT: Final = 64  # messages being sent; one more is not

@@ -6,8 +6,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from chassis.identity.standing import MembershipStatus
-from control.approvals.apart import max_disjoint
+from chassis.auth.membership_status import MembershipStatus
+from control.approvals.independence import max_disjoint
 from control.policies.model import RiskClass, Source
 from proto.identity import PrincipalKind, Role
 

@@ -11,17 +11,19 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.access import authorization_context, bearer
+from chassis.auth.model import AuthorizationContext
 from chassis.errors import NotFound
-from chassis.identity.model import AuthorizationContext
-from chassis.limits.admission import LIMIT_RESULT
+from chassis.http.access import authorization_context, bearer
+from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.http.validation import Issues, bounded_int, single_value
+from chassis.http.web import Route, json_response, request_id
 from chassis.limits.limiter import LimitClass
-from chassis.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
-from chassis.validation import Issues, bounded_int, single_value
-from chassis.web import Route, json_response, request_id
-from control.approvals import store, telling, voting
-from control.approvals.asking import Submission, decision_body, submit
-from control.approvals.bodies import (
+from chassis.limits.rate_limits import LIMIT_RESULT
+from control.approvals import notifications, repository, voting
+from control.approvals.model import RequestRecord, Status
+from control.approvals.notifications import LinkBuilder, RequestLinks
+from control.approvals.open_limits import TooManyOpenRequests
+from control.approvals.schemas import (
     REQUEST_ID_PATTERN,
     Approval,
     ApprovalRequest,
@@ -35,13 +37,11 @@ from control.approvals.bodies import (
     request_body,
     vote_body,
 )
-from control.approvals.ceilings import TooManyOpenRequests
-from control.approvals.model import RequestRecord, Status
-from control.approvals.telling import LinkBuilder, RequestLinks
+from control.approvals.submission import Submission, decision_body, submit
 from control.approvals.voting import VoteOutcome, VoteRequest
 from control.deliveries.outbox import ImmediateSender
-from control.desk import HandlerContext
-from control.policies.checks import resolve_project_id
+from control.http.context import HandlerContext
+from control.policies.validation import resolve_project_id
 from proto.identity import Scope
 
 DEFAULT_LIMIT: Final = 50
@@ -129,7 +129,9 @@ class ApprovalRequests:
         issues.raise_if_any("The query is not valid.")
         now = self.now()
         async with self.context.database.read() as connection:
-            found = await store.list_requests(connection, authorization_context(request).org_id, status, now, limit)
+            found = await repository.list_requests(
+                connection, authorization_context(request).org_id, status, now, limit
+            )
         return json_response({"data": [request_body(one, now) for one in found]})
 
     async def create(self, request: web.Request) -> web.StreamResponse:
@@ -170,7 +172,7 @@ class ApprovalRequests:
         seen = await self._load_request(request)
         async with self.context.database.read() as connection:
             voting.require_right_to_reject(
-                authorization_context(request), await store.with_current_owners(connection, seen)
+                authorization_context(request), await repository.with_current_owners(connection, seen)
             )
         body = await self.context.read_body(request, Rejection)
         return await self._vote(request, seen, reason_or_none(body), voting.reject)
@@ -202,7 +204,7 @@ class ApprovalRequests:
             now = self.now()  # not before it is this vote's turn: the request may expire while it waits
             outcome = await vote(connection, VoteRequest(caller, seen.id, reason, request_id(request), now))
             if outcome.decided:
-                await telling.notify_resolved(connection, outcome.request, self._request_links(caller), now)
+                await notifications.notify_resolved(connection, outcome.request, self._request_links(caller), now)
         return json_response(vote_body(outcome.request, outcome.vote_count, outcome.idempotent, now))
 
     async def _load_request(self, request: web.Request) -> RequestRecord:
@@ -210,7 +212,7 @@ class ApprovalRequests:
         if _REQUEST_ID.fullmatch(wanted) is None:  # a path may hold what no database column takes
             raise NotFound
         async with self.context.database.read() as connection:
-            found = await store.find(connection, authorization_context(request).org_id, wanted)
+            found = await repository.find(connection, authorization_context(request).org_id, wanted)
         if found is None:
             raise NotFound
         return found

@@ -8,8 +8,8 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from chassis.identity.tables import metadata
-from chassis.relational import UtcTime, enum_check, text
+from chassis.auth.tables import metadata
+from chassis.db.database import UtcTime, enum_check, text
 from control.policies.model import RiskClass
 from control.policies.pattern import MAX_LENGTH
 from control.policies.tables import MAX_TARGET_TYPE_LENGTH

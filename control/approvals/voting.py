@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.auth.model import AuthorizationContext
 from chassis.errors import Conflict, Forbidden, NotFound
-from chassis.identity.model import AuthorizationContext
-from control.approvals import store
+from control.approvals import repository
 from control.approvals.model import Approver, Participant, RequestRecord, Status, Verdict, VoteCount, count_votes
 from control.audit.record import record
 from proto.identity import PrincipalKind, Scope
@@ -45,7 +45,7 @@ async def approve(connection: AsyncConnection, vote: VoteRequest) -> VoteOutcome
     anew.
     """
     request, voter = await _load(connection, vote)
-    earlier = await store.find_vote(connection, request, voter.principal_id)
+    earlier = await repository.find_vote(connection, request, voter.principal_id)
     if earlier is Verdict.APPROVE and request.status is Status.APPROVED:
         return VoteOutcome(request, _final_count(request), idempotent=True, decided=False)
     _require_open(request, vote.now)
@@ -54,7 +54,9 @@ async def approve(connection: AsyncConnection, vote: VoteRequest) -> VoteOutcome
     await _require_decider(connection, request, voter)
     stands = earlier is not None and await _is_still_counted(connection, request, voter)
     if not stands:
-        await store.cast_vote(connection, request, voter, Verdict.APPROVE, vote.reason, vote.caller.token_id, vote.now)
+        await repository.cast_vote(
+            connection, request, voter, Verdict.APPROVE, vote.reason, vote.caller.token_id, vote.now
+        )
     tally = await _count_valid_votes(connection, request)
     if not stands:
         await _record_audit(connection, vote, "approval_request.vote", request, tally)
@@ -76,7 +78,7 @@ async def reject(connection: AsyncConnection, vote: VoteRequest) -> VoteOutcome:
     require_right_to_reject(vote.caller, request)
     if voter.principal_id not in request.current_requester_ids:
         await _require_decider(connection, request, voter)
-    await store.cast_vote(connection, request, voter, Verdict.REJECT, vote.reason, vote.caller.token_id, vote.now)
+    await repository.cast_vote(connection, request, voter, Verdict.REJECT, vote.reason, vote.caller.token_id, vote.now)
     tally = await _count_valid_votes(connection, request)
     request = await _decide(connection, vote, request, Status.REJECTED, tally)
     return VoteOutcome(request, tally, idempotent=False, decided=True)
@@ -98,10 +100,12 @@ def require_right_to_reject(caller: AuthorizationContext, request: RequestRecord
 async def _load(connection: AsyncConnection, vote: VoteRequest) -> tuple[RequestRecord, Participant]:
     """As of this transaction: what the guard knows of the caller may be some seconds old."""
     caller = vote.caller
-    request = await store.find(connection, caller.org_id, vote.request_id)
+    request = await repository.find(connection, caller.org_id, vote.request_id)
     if request is None:
         raise NotFound
-    return await store.with_current_owners(connection, request), await store.load_participant(connection, caller)
+    return await repository.with_current_owners(connection, request), await repository.load_participant(
+        connection, caller
+    )
 
 
 def _require_open(request: RequestRecord, now: datetime) -> None:
@@ -124,7 +128,7 @@ def _forbid_self_approval(request: RequestRecord, voter: Participant) -> None:
 
 
 async def _require_decider(connection: AsyncConnection, request: RequestRecord, voter: Participant) -> None:
-    if await store.may_decide(connection, request, voter):
+    if await repository.may_decide(connection, request, voter):
         return
     if voter.kind is not PrincipalKind.USER and voter.principal_id not in request.machine_approver_ids:
         raise Forbidden("Agents and services decide only where the policy lists them.")
@@ -133,7 +137,7 @@ async def _require_decider(connection: AsyncConnection, request: RequestRecord, 
 
 
 async def _count_valid_votes(connection: AsyncConnection, request: RequestRecord) -> VoteCount:
-    approving = await store.valid_approvers(connection, request)
+    approving = await repository.valid_approvers(connection, request)
     return count_votes(request.min_approvers, request.circle, approving.values())
 
 
@@ -141,7 +145,7 @@ async def _is_still_counted(connection: AsyncConnection, request: RequestRecord,
     """Whether his earlier approval does. That of a machine may not, though it may decide: it was cast for somebody who
     has left since, or while it belonged to who asks now.
     """
-    consent = (await store.valid_approvers(connection, request)).get(voter.principal_id)
+    consent = (await repository.valid_approvers(connection, request)).get(voter.principal_id)
     return consent is not None and consent.is_eligible_for(request.circle)
 
 
@@ -161,11 +165,11 @@ async def _decide(
         "approvals": vote_count.approvals,
         "independent": vote_count.has_independent_approver,
     }
-    if not await store.decide(connection, request, values, vote.now):
+    if not await repository.decide(connection, request, values, vote.now):
         raise Conflict("The request is decided already.")
     verb = {Status.APPROVED: "approve", Status.REJECTED: "reject"}[status]
     await _record_audit(connection, vote, f"approval_request.{verb}", request, vote_count)
-    return await store.get(connection, request.org_id, request.id)
+    return await repository.get(connection, request.org_id, request.id)
 
 
 async def _record_audit(

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from control.names import Timestamp
+from control.http.field_types import Timestamp
 from proto.identity import PrincipalKind
 
 HASH_BYTES: Final = 32

@@ -10,17 +10,17 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta
 
-from chassis.access import authorization_context, bearer
-from chassis.cursor import MAX_CURSOR_LENGTH
-from chassis.operation import Operation, Parameter, ResponseSpec, Tag, json_content
-from chassis.validation import Issues, bounded_int, bounded_text
-from chassis.web import Route, json_response
-from control.audit import store
+from chassis.http.access import authorization_context, bearer
+from chassis.http.cursor import MAX_CURSOR_LENGTH
+from chassis.http.operation import Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.http.validation import Issues, bounded_int, bounded_text
+from chassis.http.web import Route, json_response
+from control.audit import repository
 from control.audit.chain import Event
-from control.audit.store import Wanted
+from control.audit.repository import Wanted
 from control.audit.tables import MAX_ACTION_LENGTH, MAX_OBJECT_ID_LENGTH
-from control.desk import HandlerContext
-from control.paging import DEFAULT_LIMIT, MAX_LIMIT, PAGE_PARAMETERS, NextCursor, PageRequest, page_body
+from control.http.context import HandlerContext
+from control.http.paging import DEFAULT_LIMIT, MAX_LIMIT, PAGE_PARAMETERS, NextCursor, PageRequest, page_body
 from proto.identity import Scope
 
 MAX_ID_LENGTH: Final = 32
@@ -104,7 +104,7 @@ class Audit:
         binding = f"audit of {org_id}: {wanted}".encode()
         before = None if cursor is None else self.context.cursors.open(cursor, binding, tuple[int])[0]
         async with self.context.database.read() as connection:
-            found = await store.list_events(connection, org_id, wanted, before, limit + 1)
+            found = await repository.list_events(connection, org_id, wanted, before, limit + 1)
         page = PageRequest(limit, None)
         return json_response(
             page_body(found, page, lambda one: one, lambda one: one.seq, self.context.cursors, binding)
@@ -120,7 +120,7 @@ class Audit:
         after = bounded_int(request.query, "afterSeq", 0, 0, MAX_SEQ, issues)
         issues.raise_if_any("The query is not valid.")
         wanted = Wanted(since=since, until=until)
-        chunks = store.iter_chunks(self.context.database, authorization_context(request).org_id, wanted, after)
+        chunks = repository.iter_chunks(self.context.database, authorization_context(request).org_id, wanted, after)
         # A store that is away is found out while there is still an answer to give.
         first: Sequence[Event] = await anext(chunks, [])
         headers = {"Content-Type": NDJSON, "Content-Disposition": 'attachment; filename="audit.ndjson"'}

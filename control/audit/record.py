@@ -10,9 +10,9 @@ import sqlalchemy as sa
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.identity.model import AuthorizationContext
-from chassis.relational import format_time, to_milliseconds
-from chassis.rounds import FailureLog
+from chassis.auth.model import AuthorizationContext
+from chassis.db.database import format_time, to_milliseconds
+from chassis.runtime.periodic import FailureLog
 from control.audit.chain import GENESIS_HASH, Event, canonical_json, hash_event
 from control.audit.tables import MAX_ACTION_LENGTH, MAX_OBJECT_ID_LENGTH, audit_events, audit_heads
 from proto.identity import PrincipalKind
@@ -66,7 +66,7 @@ async def record(
 
     `action` is `noun.verb` of at most 100 characters, `object_id` the id of what was changed, of at most 200. `data` is
     what more there is to tell, of texts, integers, booleans, lists and mappings, and never a secret. `request_id`:
-    `chassis.web.request_id`, or BY_COMMAND. The time is that of the event before it where this process's clock is
+    `chassis.http.web.request_id`, or BY_COMMAND. The time is that of the event before it where this process's clock is
     behind: a window of time is a piece of the chain. ValueError for a longer text, TypeError for other data.
     """
     if len(action) > MAX_ACTION_LENGTH or len(object_id) > MAX_OBJECT_ID_LENGTH:
@@ -96,7 +96,7 @@ async def record(
 
 
 async def _read_head(connection: AsyncConnection, org_id: str) -> tuple[int, bytes, datetime | None]:
-    """Number, hash and time of the last event. Writers take turns (`chassis.relational`): it is so until the commit."""
+    """Number, hash and time of the last event; they hold until the commit, because writers take turns."""
     last = (audit_events.c.org_id == audit_heads.c.org_id) & (audit_events.c.seq == audit_heads.c.seq)
     found = sa.select(audit_heads.c.seq, audit_heads.c.hash, audit_events.c.at).outerjoin_from(
         audit_heads, audit_events, last

@@ -4,8 +4,8 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from chassis.identity.tables import metadata
-from chassis.relational import UtcTime, text
+from chassis.auth.tables import metadata
+from chassis.db.database import UtcTime, text
 
 MAX_ACTION_LENGTH: Final = 100
 MAX_OBJECT_ID_LENGTH: Final = 200

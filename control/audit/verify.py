@@ -7,11 +7,11 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from chassis.identity.tables import organizations
-from chassis.relational import Database
-from control.audit import store
+from chassis.auth.tables import organizations
+from chassis.db.database import Database
+from control.audit import repository
 from control.audit.chain import ChainBreak, ChainVerifier, Event
-from control.audit.store import Wanted
+from control.audit.repository import Wanted
 
 _ORGANIZATIONS_PER_PAGE: Final = 500
 # What reading a row raises when a column holds what its type cannot: SQLite keeps anything anywhere. A store that is
@@ -97,9 +97,9 @@ def verify_export(lines: Iterable[bytes], known_hashes: Mapping[int, bytes]) -> 
 async def _verify_events(database: Database, org_id: str, verifier: ChainVerifier) -> int:
     """How many events could be read; one by one where not all of them can, so as to find which."""
     events = after = 0
-    for at_once in (store.CHUNK_SIZE, 1):
+    for at_once in (repository.CHUNK_SIZE, 1):
         try:
-            async for chunk in store.iter_chunks(database, org_id, Wanted(), after, chunk_size=at_once):
+            async for chunk in repository.iter_chunks(database, org_id, Wanted(), after, chunk_size=at_once):
                 for event in chunk:
                     verifier.add(event)
                 events, after = events + len(chunk), chunk[-1].seq
@@ -113,7 +113,7 @@ async def _verify_events(database: Database, org_id: str, verifier: ChainVerifie
 async def _find_head(database: Database, org_id: str) -> tuple[int, bytes] | None:
     async with database.read() as connection:
         try:
-            return await store.find_head(connection, org_id)
+            return await repository.find_head(connection, org_id)
         except _COLUMN_ERRORS:
             return None
 

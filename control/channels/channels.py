@@ -7,18 +7,20 @@ from aiohttp import web
 from msgspec import UNSET, Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.access import authorization_context, bearer
+from chassis.auth.model import AuthorizationContext
+from chassis.db.database import format_time
 from chassis.errors import NotFound
-from chassis.identity.model import AuthorizationContext
+from chassis.http.access import authorization_context, bearer
+from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.http.validation import read_json_bytes
+from chassis.http.web import Route, json_response, request_id
 from chassis.limits.limiter import LimitClass
-from chassis.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
-from chassis.relational import format_time
-from chassis.sealing import SecretBox
-from chassis.validation import read_json_bytes
-from chassis.web import Route, json_response, request_id
 from control.audit.record import record
-from control.channels import store
-from control.channels.bodies import (
+from control.channels import repository
+from control.channels.ids import is_channel_id
+from control.channels.permissions import check_channel_rate_limit, require_administrator
+from control.channels.repository import Channel
+from control.channels.schemas import (
     ChannelChange,
     ChannelPage,
     ChannelScope,
@@ -30,15 +32,13 @@ from control.channels.bodies import (
     read_change,
     read_new,
 )
-from control.channels.ids import is_channel_id
-from control.channels.rights import check_channel_rate_limit, require_administrator
-from control.channels.rules import ChannelRules
-from control.channels.store import Channel
+from control.channels.validation import ChannelRules
 from control.deliveries.message import Fact, Message
 from control.deliveries.outcome import AttemptOutcome
-from control.deliveries.sending import Sender
-from control.desk import HandlerContext
-from control.paging import PAGE_PARAMETERS, page_body, parse_page_request
+from control.deliveries.sender import Sender
+from control.http.context import HandlerContext
+from control.http.paging import PAGE_PARAMETERS, page_body, parse_page_request
+from control.secrets.secret_box import SecretBox
 from proto.identity import Scope
 
 TEST_MESSAGE_TYPE: Final = "channel.test"
@@ -96,7 +96,7 @@ class Channels:
         binding = f"channels of {caller.org_id} {caller.project_id}".encode()
         page = parse_page_request(request, self.context.cursors, binding)
         async with self.context.database.read() as connection:
-            found = await store.list_channels(
+            found = await repository.list_channels(
                 connection, caller.org_id, _project_id(caller), page.after, page.limit + 1
             )
         return json_response(page_body(found, page, channel_body, lambda one: one.id, self.context.cursors, binding))
@@ -112,7 +112,7 @@ class Channels:
         async with self.context.write_transaction(request) as (connection, caller):
             if not of_project:
                 require_administrator(caller)
-            made = await store.create(
+            made = await repository.create(
                 connection,
                 self.secret_box,
                 org_id=caller.org_id,
@@ -135,7 +135,7 @@ class Channels:
         body, config = read_change(await self._read_body(request), found.kind, self.rules)
         async with self.context.write_transaction(request) as (connection, _):
             await self._load_manageable(connection, request)  # it may be gone by now, and so may the right
-            changed = await store.change(
+            changed = await repository.change(
                 connection,
                 self.secret_box,
                 found,
@@ -150,7 +150,7 @@ class Channels:
         """Delete a channel. Its config is erased, and what waits for it is cancelled."""
         async with self.context.write_transaction(request) as (connection, _):
             found = await self._load_manageable(connection, request)
-            await store.delete(connection, found)
+            await repository.delete(connection, found)
             await self._record_audit(connection, request, "channel.delete", found)
         return web.Response(status=204)
 
@@ -189,7 +189,7 @@ class Channels:
         caller, channel_id = authorization_context(request), request.match_info["channelId"]
         if not is_channel_id(channel_id):  # a path may hold what no database column takes
             raise NotFound
-        found = await store.find(connection, caller.org_id, _project_id(caller), channel_id)
+        found = await repository.find(connection, caller.org_id, _project_id(caller), channel_id)
         if found is None:
             raise NotFound
         return found

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from chassis.destinations import MAX_URL_LENGTH
 from control.deliveries.message import Severity
+from control.outbound.egress_policy import MAX_URL_LENGTH
 
 MAX_RECIPIENTS: Final = 20
 MAX_HEADERS: Final = 20

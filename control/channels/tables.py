@@ -5,8 +5,8 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from chassis.identity.tables import metadata
-from chassis.relational import UtcTime, enum_check, text
+from chassis.auth.tables import metadata
+from chassis.db.database import UtcTime, enum_check, text
 from control.channels.config import Kind
 from proto.identity import MAX_NAME_LENGTH
 

@@ -9,26 +9,26 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.access import authorization_context, bearer
+from chassis.auth.grants import require_scope
+from chassis.auth.model import AuthorizationContext
+from chassis.db.database import format_time
 from chassis.errors import NotFound
-from chassis.identity.grants import require_scope
-from chassis.identity.model import AuthorizationContext
+from chassis.http.access import authorization_context, bearer
+from chassis.http.operation import Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.http.validation import Issues, single_value
+from chassis.http.web import Route, json_response, request_id
 from chassis.limits.limiter import LimitClass
-from chassis.operation import Operation, Parameter, ResponseSpec, Tag, json_content
-from chassis.relational import format_time
-from chassis.validation import Issues, single_value
-from chassis.web import Route, json_response, request_id
 from control.audit.record import record
-from control.channels.bodies import ChannelId, DeliveryId, Failure
 from control.channels.config import Kind
 from control.channels.ids import is_channel_id, is_delivery_id
-from control.channels.rights import check_channel_rate_limit, require_administrator
-from control.deliveries import listing
-from control.deliveries.listing import DeliveryFilter, DeliveryView
+from control.channels.permissions import check_channel_rate_limit, require_administrator
+from control.channels.schemas import ChannelId, DeliveryId, Failure
+from control.deliveries import views
 from control.deliveries.tables import State
-from control.desk import HandlerContext
-from control.names import Timestamp
-from control.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
+from control.deliveries.views import DeliveryFilter, DeliveryView
+from control.http.context import HandlerContext
+from control.http.field_types import Timestamp
+from control.http.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
 from proto.identity import Scope
 
 
@@ -116,7 +116,7 @@ class Deliveries:
         binding = f"deliveries of {org_id} {wanted.channel_id} {wanted.state}".encode()
         page = parse_page_request(request, self.context.cursors, binding)
         async with self.context.database.read() as connection:
-            found = await listing.list_deliveries(connection, org_id, wanted, page.after, page.limit + 1)
+            found = await views.list_deliveries(connection, org_id, wanted, page.after, page.limit + 1)
         shown = partial(delivery_body, caller)
         return json_response(page_body(found, page, shown, lambda one: one.id, self.context.cursors, binding))
 
@@ -139,8 +139,8 @@ class Deliveries:
         await check_channel_rate_limit(request, found.channel_id)
         async with self.context.write_transaction(request) as (connection, caller):
             found = await _load_redeliverable(caller, connection, request)
-            await listing.require_redeliverable(connection, found)
-            await listing.redeliver(connection, found)
+            await views.require_redeliverable(connection, found)
+            await views.redeliver(connection, found)
             told = {"channelId": found.channel_id}
             await record(connection, caller, "delivery.redeliver", found.id, told, request_id(request))
             again = await _load_delivery(connection, request)
@@ -195,7 +195,7 @@ async def _load_delivery(connection: AsyncConnection, request: web.Request) -> D
     delivery_id = request.match_info["deliveryId"]
     found = None
     if is_delivery_id(delivery_id):  # a path may hold what no database column takes
-        found = await listing.find(connection, authorization_context(request).org_id, delivery_id)
+        found = await views.find(connection, authorization_context(request).org_id, delivery_id)
     if found is None:
         raise NotFound
     return found

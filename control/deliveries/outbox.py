@@ -8,13 +8,13 @@ from typing import Final, Protocol
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.relational import to_milliseconds
-from control.channels import store as channels
+from chassis.db.database import to_milliseconds
+from control.channels import repository as channels
 from control.channels.ids import is_channel_id
-from control.channels.store import Channel
-from control.deliveries import store
+from control.channels.repository import Channel
+from control.deliveries import repository
+from control.deliveries.capacity import ensure_capacity
 from control.deliveries.message import Message
-from control.deliveries.room import ensure_capacity
 from control.deliveries.tables import MAX_SUBJECT_LENGTH, MAX_TYPE_LENGTH
 
 BUDGET_S: Final = 3.0
@@ -81,7 +81,7 @@ async def enqueue(
         raise ValueError(f"a message of the type {message.type[:MAX_TYPE_LENGTH]} does not fit its row")
     now = to_milliseconds(datetime.now(UTC))
     if message.resolved:
-        await store.resolve_subject(connection, org_id, message.subject, now)
+        await repository.resolve_subject(connection, org_id, message.subject, now)
     if isinstance(target, AllChannels):
         found = await channels.resolve_targets(connection, org_id, channel_ids=None, project_id=target.project_id)
         queued = await _queue(connection, found[:MAX_CHANNELS], message, now, until)
@@ -103,13 +103,13 @@ async def _queue(
     room = await ensure_capacity(connection, found[0].org_id, len(found)) if found else 0
     if message.resolved:
         room = len(found)  # at most one for each that was told, and whoever was told that it began has to hear its end
-    ids = await store.insert(connection, found[:room], message, now, until)
+    ids = await repository.insert(connection, found[:room], message, now, until)
     queued = [EnqueueResult(one.id, one.kind, id_) for one, id_ in zip(found[:room], ids, strict=True)]
     return queued + [EnqueueResult(one.id, one.kind, error=TOO_MANY) for one in found[room:]]
 
 
 class ImmediateSender(Protocol):
-    """What sends at once; `control.deliveries.sending.Sender` is it."""
+    """What sends at once; `control.deliveries.sender.Sender` is it."""
 
     async def send_now(self, queued: Sequence[EnqueueResult], budget_s: float = BUDGET_S) -> list[DeliveryResult]:
         """Call after the commit. One answer per `queued`, in order; `error` is `queued` for what goes on later."""

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-from chassis.egress import EgressError, HttpReply
+from control.outbound.egress import EgressError, HttpReply
 
 # Standard Webhooks 1.0.0: the first attempt at once, then after these pauses (seconds); 76 hours in all.
 RETRY_DELAYS_S: Final = (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)

@@ -7,8 +7,8 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from chassis.identity.tables import metadata
-from chassis.relational import UtcTime, enum_check, text
+from chassis.auth.tables import metadata
+from chassis.db.database import UtcTime, enum_check, text
 
 MAX_TYPE_LENGTH: Final = 64
 MAX_SUBJECT_LENGTH: Final = 64

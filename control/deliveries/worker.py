@@ -13,10 +13,10 @@ from typing import Final
 import structlog
 from aiohttp import web
 
-from chassis.rounds import FailureLog, PeriodicTask
-from control.deliveries import store
-from control.deliveries.claims import claim_due, has_work, requeue_expired
-from control.deliveries.sending import Sender
+from chassis.runtime.periodic import FailureLog, PeriodicTask
+from control.deliveries import repository
+from control.deliveries.leases import claim_due, has_work, requeue_expired
+from control.deliveries.sender import Sender
 
 POLL_S: Final = 1.0
 RETRY_S: Final = 2.0  # until the next round after one that failed
@@ -72,21 +72,21 @@ class Worker:
     async def cleanup(self) -> None:
         """Remove what ended long ago, with pauses in which others write. Raises DatabaseUnavailable."""
         removed = await self.purge_batch()
-        while removed == store.PURGE_BATCH:
+        while removed == repository.PURGE_BATCH:
             await asyncio.sleep(self._poll_s)
             removed = await self.purge_batch()
 
     async def purge_batch(self) -> int:
         """Remove some of what ended long ago; how much. Raises DatabaseUnavailable."""
         async with self._sender.database.write() as connection:
-            return await store.purge_ended(connection, self._sender.now() - self._retention)
+            return await repository.purge_ended(connection, self._sender.now() - self._retention)
 
     async def poll_once(self) -> float:
         """Begin what is due; seconds until the next round. Raises DatabaseUnavailable."""
         await self._sender.wait_for_slots(MIN_FREE_SLOTS)
         sender, now = self._sender, self._sender.now()
         async with sender.database.read() as connection:
-            due = await store.next_due(connection)
+            due = await repository.next_due(connection)
             if self._last_claim_empty and due is not None and due <= now:
                 self._last_claim_empty = not await has_work(connection, now, concurrency=sender.concurrency)
         sender.metrics.overdue.set(0.0 if due is None else max(0.0, (now - due).total_seconds()))

@@ -1,8 +1,8 @@
 """Who is who: people log in and show a second factor, members come and go, agents get tokens.
 
 A login: `login.Logins.login` counts failed attempts by account (`attempts`), compares the password in a thread
-(`passwords`) and the second factor (`factors`), starts a session (`chassis.identity.sessions`) and signs its access
-token (`issuing`). From then on `chassis.identity.bearer` knows the bearer, like that of a personal access token.
+(`passwords`) and the second factor (`mfa_secrets`), starts a session (`session_repository`) and signs its access
+token (`session_issuer`). From then on `chassis.auth.bearer` knows the bearer, like that of a personal access token.
 
 What takes long is done outside of transactions and looked at once more within: whether the password that was compared
 is still the user's (`users.still`), whether an invitation is still worth what it says (`invitations.find_open`).

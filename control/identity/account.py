@@ -9,18 +9,18 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta
 
-from chassis.access import authenticated_credential, session
-from chassis.identity import members, sessions, users
-from chassis.operation import Body, Operation, ResponseSpec, json_content
-from chassis.web import Route, json_response, request_id
-from control.desk import HandlerContext
-from control.identity.attempts import LoginThrottle, ReauthenticationFailed
-from control.identity.issuing import SessionUser, user_body
+from chassis.http.access import authenticated_credential, session
+from chassis.http.operation import Body, Operation, ResponseSpec, json_content
+from chassis.http.web import Route, json_response, request_id
+from control.http.context import HandlerContext
+from control.http.field_types import Name, Slug
+from control.identity import member_repository, session_repository, user_repository
+from control.identity.account_audit import record_in_all_orgs, session_actor
 from control.identity.login import MAX_ORGANIZATIONS, TAG
+from control.identity.login_throttle import LoginThrottle, ReauthenticationFailed
 from control.identity.passwords import Passwords
-from control.identity.shapes import AvatarUrl, Locale, NewPassword, PasswordInput, ThemeName
-from control.identity.telling import record_in_all_orgs, session_actor
-from control.names import Name, Slug
+from control.identity.schemas import AvatarUrl, Locale, NewPassword, PasswordInput, ThemeName
+from control.identity.session_issuer import SessionUser, user_body
 from proto.identity import Role
 
 
@@ -91,7 +91,7 @@ class Accounts:
     async def show(self, request: web.Request) -> web.StreamResponse:
         """Show one's account."""
         async with self.context.database.read() as connection:
-            user = await users.get_user(connection, authenticated_credential(request).principal_id)
+            user = await user_repository.get_user(connection, authenticated_credential(request).principal_id)
         return json_response(user_body(user))
 
     async def change(self, request: web.Request) -> web.StreamResponse:
@@ -99,8 +99,10 @@ class Accounts:
         body = await self.context.read_body(request, UserChange)
         given = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
         async with self.context.session_transaction(request) as (connection, caller):
-            await users.change_user(connection, caller.principal_id, name=given.pop("name", None), values=given)
-            user = await users.get_user(connection, caller.principal_id)
+            await user_repository.change_user(
+                connection, caller.principal_id, name=given.pop("name", None), values=given
+            )
+            user = await user_repository.get_user(connection, caller.principal_id)
             told = {"name": user.name, "locale": user.locale, "theme": user.theme}
             by = partial(session_actor, caller)
             await record_in_all_orgs(connection, user.id, by, "user.update", told, request_id(request))
@@ -113,7 +115,7 @@ class Accounts:
         """
         caller = authenticated_credential(request)
         async with self.context.database.read() as connection:
-            found = await members.list_organizations(connection, caller.principal_id, MAX_ORGANIZATIONS)
+            found = await member_repository.list_organizations(connection, caller.principal_id, MAX_ORGANIZATIONS)
         shown = [
             OwnOrganization(org.id, org.slug, org.name, role, current=org.id == caller.org_id) for org, role in found
         ]
@@ -127,16 +129,16 @@ class Accounts:
         body = await self.context.read_body(request, PasswordChange)
         caller = authenticated_credential(request)
         async with self.context.database.read() as connection:
-            user = await users.get_user(connection, caller.principal_id)
+            user = await user_repository.get_user(connection, caller.principal_id)
         async with self.throttle.attempt(request, user.email):
             if not await self.passwords.matches(user.password_hash, body.current):
                 raise ReauthenticationFailed("The password is not valid.")
         hashed = await self.passwords.hash(body.password)
         async with self.context.session_transaction(request) as (connection, caller):
-            if await users.reload_if_unchanged(connection, user) is None:
+            if await user_repository.reload_if_unchanged(connection, user) is None:
                 raise ReauthenticationFailed("The password is not valid.")
-            await users.set_password(connection, user.id, hashed)
-            await sessions.end_all(connection, user.id, datetime.now(UTC), except_session_id=caller.token_id)
+            await user_repository.set_password(connection, user.id, hashed)
+            await session_repository.end_all(connection, user.id, datetime.now(UTC), except_session_id=caller.token_id)
             by = partial(session_actor, caller)
             await record_in_all_orgs(connection, user.id, by, "user.password", {}, request_id(request))
         self.context.guards.invalidate_sessions(caller.principal_id)

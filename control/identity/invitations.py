@@ -9,26 +9,26 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.access import anonymous, authorization_context, bearer
+from chassis.db.database import format_time
 from chassis.errors import BadRequest, Conflict, Issue, NotFound, Unauthorized
-from chassis.identity import invitations as store
-from chassis.identity import members, registry, sessions, users
-from chassis.identity.sessions import IssuedSession
-from chassis.identity.users import User
+from chassis.http.access import anonymous, authorization_context, bearer
+from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.http.web import RATE_LIMITS, Route, json_response, request_id
 from chassis.limits.limiter import LimitClass
-from chassis.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
-from chassis.relational import format_time
-from chassis.web import RATE_LIMITS, Route, json_response, request_id
 from control.audit.record import Actor, record
-from control.desk import HandlerContext
-from control.identity.attempts import LoginThrottle
-from control.identity.issuing import SessionIssuer, SessionMaterial
+from control.http.context import HandlerContext
+from control.http.field_types import Name, Timestamp
+from control.http.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
+from control.identity import invitation_repository as store
+from control.identity import member_repository, organization_repository, session_repository, user_repository
 from control.identity.login import TAG as AUTH
 from control.identity.login import Logins
+from control.identity.login_throttle import LoginThrottle
 from control.identity.passwords import MIN_LENGTH, Passwords
-from control.identity.shapes import INVITATION_ID, Email, PasswordInput, SecretInput
-from control.names import Name, Timestamp
-from control.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
+from control.identity.schemas import INVITATION_ID, Email, PasswordInput, SecretInput
+from control.identity.session_issuer import SessionIssuer, SessionMaterial
+from control.identity.session_repository import IssuedSession
+from control.identity.user_repository import User
 from proto.identity import PrincipalKind, Role, Scope
 
 InvitationState = Literal["OPEN", "ACCEPTED", "REVOKED", "EXPIRED"]
@@ -141,7 +141,7 @@ class Invitations:
         body = await self.context.read_body(request, NewInvitation)
         async with self.context.write_transaction(request) as (connection, caller):
             store.require_can_invite(caller)
-            members.require_grantable(caller, body.role)
+            member_repository.require_grantable(caller, body.role)
             if await store.is_member(connection, caller.org_id, body.email):
                 raise Conflict("The organization has a member with this e-mail address.")
             made = await store.invite(connection, caller, body.email, body.role)
@@ -194,7 +194,7 @@ class Invitations:
         NotRecognized, BadRequest for one that is too short to be made.
         """
         async with self.context.database.read() as connection:
-            known = await users.find_user_by_email(connection, email)
+            known = await user_repository.find_user_by_email(connection, email)
         if known is not None:
             async with self.throttle.attempt(request, email):
                 return await self.logins.authenticate(email, password), ""
@@ -208,8 +208,8 @@ class Invitations:
     ) -> User:
         """Who was recognized, as of now; else a new one. Raises Unauthorized, EmailTaken."""
         if known is None:
-            return await users.create_user(connection, email, name, hashed)
-        user = await users.reload_if_unchanged(connection, known)
+            return await user_repository.create_user(connection, email, name, hashed)
+        user = await user_repository.reload_if_unchanged(connection, known)
         if user is None:
             raise Unauthorized(_INVALID_INVITATION)
         return user
@@ -244,8 +244,8 @@ async def _add_member(connection: AsyncConnection, request: web.Request, secret:
     invitation = await store.find_open(connection, secret, now)
     if invitation is None or not await store.accept(connection, invitation.id, user.id, now):
         raise Unauthorized(_INVALID_INVITATION)
-    await registry.add_membership(connection, invitation.org_id, user.id, invitation.role)
-    continued = await sessions.start(connection, invitation.org_id, user.id, ("pwd",), now)
+    await organization_repository.add_membership(connection, invitation.org_id, user.id, invitation.role)
+    continued = await session_repository.start(connection, invitation.org_id, user.id, ("pwd",), now)
     actor = Actor(invitation.org_id, user.id, PrincipalKind.USER, token_id=continued.session.id)
     told = {"role": invitation.role.value, "invitedBy": invitation.created_by}
     await record(connection, actor, "invitation.accept", invitation.id, told, request_id(request))

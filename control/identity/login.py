@@ -10,23 +10,23 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.access import anonymous
+from chassis.auth.membership_status import any_disabled, common_scopes, load_membership_statuses
 from chassis.errors import BadRequest, Forbidden, Issue, Unauthorized
-from chassis.identity import members, sessions, users
-from chassis.identity.sessions import IssuedSession, RefreshFailure, Session
-from chassis.identity.standing import any_disabled, common_scopes, load_membership_statuses
-from chassis.identity.users import User
+from chassis.http.access import anonymous
+from chassis.http.operation import Body, Operation, ResponseSpec, Tag, json_content
+from chassis.http.web import RATE_LIMITS, Route, json_response, request_id
 from chassis.limits.limiter import LimitClass
-from chassis.operation import Body, Operation, ResponseSpec, Tag, json_content
-from chassis.web import RATE_LIMITS, Route, json_response, request_id
 from control.audit.record import Actor, record
-from control.desk import HandlerContext
-from control.identity.attempts import InvalidCredentials, LoginThrottle
-from control.identity.factors import MfaSecrets
-from control.identity.issuing import KeyWithdrawn, SessionIssuer, SessionMaterial
+from control.http.context import HandlerContext
+from control.http.field_types import Slug
+from control.identity import member_repository, session_repository, user_repository
+from control.identity.login_throttle import InvalidCredentials, LoginThrottle
+from control.identity.mfa_secrets import MfaSecrets
 from control.identity.passwords import Passwords
-from control.identity.shapes import Email, MfaCodeInput, PasswordInput, SecretInput
-from control.names import Slug
+from control.identity.schemas import Email, MfaCodeInput, PasswordInput, SecretInput
+from control.identity.session_issuer import KeyWithdrawn, SessionIssuer, SessionMaterial
+from control.identity.session_repository import IssuedSession, RefreshFailure, Session
+from control.identity.user_repository import User
 from proto.identity import PrincipalKind
 
 MAX_ORGANIZATIONS: Final = 1_000  # that one person is in
@@ -144,7 +144,7 @@ class Logins:
         """
         body = await self.context.read_body(request, Refresh)
         async with self.context.database.write() as connection:
-            session = await sessions.find_by_token(connection, body.refresh_token)
+            session = await session_repository.find_by_token(connection, body.refresh_token)
             ended = session is not None and await self._end_session(connection, request, session, "logout")
         if session is None:
             await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_BEARER)
@@ -167,12 +167,12 @@ class Logins:
             return user
         renewed = await self.passwords.hash(password)
         async with self.context.database.write() as connection:
-            done = await users.rehash_password(connection, user, renewed)
+            done = await user_repository.rehash_password(connection, user, renewed)
         return replace(user, password_hash=renewed) if done else await self._verify_password(email, password)
 
     async def _verify_password(self, email: str, password: str) -> User:
         async with self.context.database.read() as connection:
-            user = await users.find_user_by_email(connection, email)
+            user = await user_repository.find_user_by_email(connection, email)
         stored = None if user is None or user.disabled_at is not None else user.password_hash
         if not await self.passwords.matches(stored, password) or user is None or stored is None:
             raise InvalidCredentials(_INVALID_CREDENTIALS)
@@ -184,13 +184,13 @@ class Logins:
         """A session of the user who was recognized, and the user as of now. Without one no code is spent. Raises
         NotRecognized, Forbidden, BadRequest.
         """
-        user = await users.reload_if_unchanged(connection, seen)
+        user = await user_repository.reload_if_unchanged(connection, seen)
         if user is None:
             raise InvalidCredentials(_INVALID_CREDENTIALS)
         methods = await self._auth_methods(connection, user, body.totp)
         owing = user.has_factor and len(methods) == 1
         org_id = await _select_organization(connection, user, body.org_slug, naming=not owing)
-        continued = await sessions.start(connection, org_id, user.id, methods, datetime.now(UTC))
+        continued = await session_repository.start(connection, org_id, user.id, methods, datetime.now(UTC))
         await _record_audit(connection, request, continued.session, "session.start", {"methods": list(methods)})
         return continued, user
 
@@ -206,7 +206,7 @@ class Logins:
     async def _check_refresh_rate(self, request: web.Request, refresh_token: str) -> None:
         """Raises RateLimited for a session that goes on too often, and leaves it and its token as they are."""
         async with self.context.database.read() as connection:
-            session = await sessions.find_by_token(connection, refresh_token)
+            session = await session_repository.find_by_token(connection, refresh_token)
         if session is not None:
             await request.app[RATE_LIMITS].take(request, LimitClass.REFRESH, session.id)
 
@@ -218,7 +218,7 @@ class Logins:
         async with self.context.database.write() as connection:
             continued, session, reason = await _try_refresh(connection, refresh_token, now)
             if continued is not None:
-                return continued, await users.get_user(connection, continued.session.principal_id)
+                return continued, await user_repository.get_user(connection, continued.session.principal_id)
             ended = session is not None and await self._end_session(connection, request, session, reason)
         if ended and session is not None:
             self.context.guards.invalidate_sessions(session.principal_id)
@@ -228,7 +228,7 @@ class Logins:
         self, connection: AsyncConnection, request: web.Request, session: Session, reason: str
     ) -> bool:
         """Whether it was not over yet."""
-        ended = await sessions.end(connection, session.id, datetime.now(UTC))
+        ended = await session_repository.end(connection, session.id, datetime.now(UTC))
         if ended:
             await _record_audit(connection, request, session, "session.end", {"reason": reason})
         return ended
@@ -238,7 +238,7 @@ async def _select_organization(connection: AsyncConnection, user: User, org_slug
     """Where to the user logs in. Raises Forbidden for who is not there, BadRequest for who must say where; it names his
     organizations if he has shown that he is who he is (`naming`).
     """
-    found = await members.list_organizations(connection, user.id, MAX_ORGANIZATIONS)
+    found = await member_repository.list_organizations(connection, user.id, MAX_ORGANIZATIONS)
     slugs = {organization.slug: organization.id for organization, _ in found}
     if org_slug is None and len(slugs) > 1:
         named = f": {', '.join(list(slugs)[:MAX_NAMED_ORGANIZATIONS])}" if naming else ""
@@ -254,7 +254,7 @@ async def _try_refresh(
     connection: AsyncConnection, refresh_token: str, now: datetime
 ) -> tuple[IssuedSession | None, Session | None, str]:
     """The session as it goes on; else the one that is to be ended, if any, and why."""
-    outcome = await sessions.refresh(connection, refresh_token, now)
+    outcome = await session_repository.refresh(connection, refresh_token, now)
     if isinstance(outcome, IssuedSession):
         if await _is_active(connection, outcome.session):
             return outcome, None, ""

@@ -9,19 +9,19 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.access import authorization_context, bearer
+from chassis.db.database import format_time
 from chassis.errors import NotFound
-from chassis.identity import members as store
-from chassis.identity.members import StoredMember
-from chassis.operation import Body, Operation, Parameter, ResponseSpec, json_content
-from chassis.relational import format_time
-from chassis.web import Route, json_response, request_id
+from chassis.http.access import authorization_context, bearer
+from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, json_content
+from chassis.http.web import Route, json_response, request_id
 from control.audit.record import record
-from control.desk import HandlerContext
+from control.http.context import HandlerContext
+from control.http.field_types import Name, Timestamp
+from control.http.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
+from control.identity import member_repository as store
 from control.identity.invitations import TAG
-from control.identity.shapes import PRINCIPAL_ID, Email
-from control.names import Name, Timestamp
-from control.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
+from control.identity.member_repository import StoredMember
+from control.identity.schemas import PRINCIPAL_ID, Email
 from proto.identity import PrincipalKind, Role, Scope
 
 

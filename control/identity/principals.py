@@ -9,19 +9,19 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.access import authorization_context, bearer
+from chassis.auth.model import AuthorizationContext
 from chassis.errors import BadRequest, Forbidden, Issue, NotFound
-from chassis.identity import members as store
-from chassis.identity.members import StoredMember
-from chassis.identity.model import AuthorizationContext
-from chassis.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
-from chassis.web import Route, json_response, request_id
+from chassis.http.access import authorization_context, bearer
+from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.http.web import Route, json_response, request_id
 from control.audit.record import record
-from control.desk import HandlerContext
+from control.http.context import HandlerContext
+from control.http.field_types import Name
+from control.http.paging import PAGE_PARAMETERS, page_body, parse_page_request
+from control.identity import member_repository as store
+from control.identity.member_repository import StoredMember
 from control.identity.members import Member, MemberPage, get_member, member_body
-from control.identity.shapes import PrincipalId
-from control.names import Name
-from control.paging import PAGE_PARAMETERS, page_body, parse_page_request
+from control.identity.schemas import PrincipalId
 from proto.identity import PrincipalKind, Role, Scope
 
 

@@ -2,22 +2,22 @@
 
 from pathlib import Path
 
-from chassis.identity.signing import JwtSigner
-from chassis.keyfile import load_or_create_key
-from chassis.sealing import SecretBox
-from chassis.web import CleanupContext, Route
-from control.desk import HandlerContext
+from chassis.auth.jwt import JwtSigner
+from chassis.http.web import CleanupContext, Route
+from chassis.runtime.key_file import load_or_create_key
+from control.http.context import HandlerContext
 from control.identity.account import Accounts
-from control.identity.attempts import LoginThrottle
-from control.identity.factors import MfaSecrets
 from control.identity.invitations import Invitations
-from control.identity.issuing import SessionIssuer
 from control.identity.login import Logins
+from control.identity.login_throttle import LoginThrottle
 from control.identity.members import Members
+from control.identity.mfa import Mfa
+from control.identity.mfa_secrets import MfaSecrets
 from control.identity.passwords import Passwords
 from control.identity.principals import Principals
-from control.identity.second_factor import Mfa
+from control.identity.session_issuer import SessionIssuer
 from control.identity.tokens import AccessTokens
+from control.secrets.secret_box import SecretBox
 
 
 def build_identity_routes(

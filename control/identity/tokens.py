@@ -8,22 +8,22 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta
 
-from chassis.access import authorization_context, bearer
+from chassis.auth.model import AuthorizationContext
+from chassis.db.database import format_time
 from chassis.errors import Forbidden, NotFound
-from chassis.identity import registry
-from chassis.identity import tokens as store
-from chassis.identity.descent import RevokedCounts
-from chassis.identity.members import StoredMember
-from chassis.identity.model import AuthorizationContext
-from chassis.operation import Body, Operation, Parameter, ResponseSpec, json_content
-from chassis.relational import format_time
-from chassis.web import Route, json_response, request_id
+from chassis.http.access import authorization_context, bearer
+from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, json_content
+from chassis.http.web import Route, json_response, request_id
 from control.audit.record import record
-from control.desk import HandlerContext
+from control.http.context import HandlerContext
+from control.http.field_types import Name, Timestamp
+from control.http.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
+from control.identity import organization_repository
+from control.identity import token_repository as store
+from control.identity.member_repository import StoredMember
 from control.identity.principals import TAG, get_visible_member
-from control.identity.shapes import PRINCIPAL_ID, TOKEN_ID
-from control.names import Name, Timestamp
-from control.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
+from control.identity.schemas import PRINCIPAL_ID, TOKEN_ID
+from control.identity.token_revocation import RevokedCounts
 from proto.identity import Role, Scope
 
 MAX_DAYS: Final = 3_650
@@ -192,7 +192,7 @@ class AccessTokens:
                 raise NotFound
             _require_revoker(caller, holder)
             if token.revoked_at is None:
-                ended = await registry.revoke_token(connection, caller.org_id, token_id)
+                ended = await organization_repository.revoke_token(connection, caller.org_id, token_id)
                 told = {"holder": holder.id} | _revoked_counts(ended)
                 await record(connection, caller, "token.revoke", token_id, told, request_id(request))
         self.context.guards.invalidate_bearers(caller.org_id)

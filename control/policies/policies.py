@@ -11,16 +11,18 @@ from aiohttp import web
 from msgspec import Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from chassis.access import authorization_context, bearer
 from chassis.errors import NotFound
-from chassis.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
-from chassis.validation import Issues
-from chassis.web import Route, json_response, request_id
+from chassis.http.access import authorization_context, bearer
+from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
+from chassis.http.validation import Issues
+from chassis.http.web import Route, json_response, request_id
 from control.audit.record import record
-from control.desk import HandlerContext
-from control.paging import PAGE_PARAMETERS, page_body, parse_page_request
-from control.policies import store
-from control.policies.bodies import (
+from control.http.context import HandlerContext
+from control.http.paging import PAGE_PARAMETERS, page_body, parse_page_request
+from control.policies import repository
+from control.policies.evaluation import PolicyQuery, rank_rules
+from control.policies.model import Policy
+from control.policies.schemas import (
     POLICY_ID_PATTERN,
     ApprovalPolicy,
     DryRun,
@@ -31,9 +33,7 @@ from control.policies.bodies import (
     dry_run_body,
     policy_body,
 )
-from control.policies.checks import Check, check_change, check_dry_run, check_new
-from control.policies.engine import PolicyQuery, rank_rules
-from control.policies.model import Policy
+from control.policies.validation import Check, check_change, check_dry_run, check_new
 from proto.identity import Scope
 
 _POLICY_ID: Final = re.compile(POLICY_ID_PATTERN[1:-1])
@@ -107,7 +107,7 @@ class Policies:
         binding = f"policies of {org_id}".encode()
         page = parse_page_request(request, self.context.cursors, binding)
         async with self.context.database.read() as connection:
-            found = await store.list_policies(connection, org_id, page.after, page.limit + 1)
+            found = await repository.list_policies(connection, org_id, page.after, page.limit + 1)
         return json_response(page_body(found, page, policy_body, lambda one: one.id, self.context.cursors, binding))
 
     async def create(self, request: web.Request) -> web.StreamResponse:
@@ -121,7 +121,7 @@ class Policies:
         del values["project_slug"]
         async with self.context.write_transaction(request) as (connection, caller):
             project_id = await _run_check(check_new, connection, caller.org_id, body)
-            made = await store.create(connection, caller.org_id, project_id, values)
+            made = await repository.create(connection, caller.org_id, project_id, values)
             await record(connection, caller, "policy.create", made.id, _audit_data(made), request_id(request))
         return json_response(policy_body(made), status=201)
 
@@ -140,7 +140,7 @@ class Policies:
         values = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
         async with self.context.write_transaction(request) as (connection, caller):
             await _run_check(check, connection, caller.org_id, body)
-            changed = await store.change(connection, caller.org_id, policy_id, values)
+            changed = await repository.change(connection, caller.org_id, policy_id, values)
             await record(connection, caller, "policy.update", policy_id, _audit_data(changed), request_id(request))
         return json_response(policy_body(changed))
 
@@ -151,7 +151,7 @@ class Policies:
         """
         policy = await self._load_policy(request)
         async with self.context.write_transaction(request) as (connection, caller):
-            if not await store.delete(connection, caller.org_id, policy.id):
+            if not await repository.delete(connection, caller.org_id, policy.id):
                 raise NotFound
             await record(connection, caller, "policy.delete", policy.id, {"name": policy.name}, request_id(request))
         return web.Response(status=204)
@@ -165,7 +165,7 @@ class Policies:
         org_id = authorization_context(request).org_id
         async with self.context.database.read() as connection:
             project_id = await _run_check(check_dry_run, connection, org_id, body)
-            rules = await store.list_enabled_rules(connection, org_id, project_id)
+            rules = await repository.list_enabled_rules(connection, org_id, project_id)
         return json_response(dry_run_body(rank_rules(rules, PolicyQuery(body.action, body.target_type))))
 
     async def _read_body(
@@ -187,7 +187,7 @@ class Policies:
         if _POLICY_ID.fullmatch(policy_id) is None:  # a path may hold what no database column takes
             raise NotFound
         async with self.context.database.read() as connection:
-            found = await store.find(connection, authorization_context(request).org_id, policy_id)
+            found = await repository.find(connection, authorization_context(request).org_id, policy_id)
         if found is None:
             raise NotFound
         return found

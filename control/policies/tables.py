@@ -4,8 +4,8 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from chassis.identity.tables import metadata
-from chassis.relational import UtcTime, enum_check, text
+from chassis.auth.tables import metadata
+from chassis.db.database import UtcTime, enum_check, text
 from control.policies.model import MAX_APPROVERS, MAX_TTL_MINUTES, Effect, RiskClass
 from control.policies.pattern import MAX_LENGTH
 from proto.identity import MAX_NAME_LENGTH

@@ -20,11 +20,8 @@ after any crash it is in one of the two: it is gone only when its batch is finis
 refused is never offered, unless the disk failed twice over, which the log says.
 """
 
-from gateway.journal.forgetful import NullJournal
-from gateway.journal.journal import Journal, find_orphans
-from gateway.journal.metrics import JournalMetrics
-from gateway.journal.ranges import RangeSet
-from gateway.journal.records import (
+from gateway.journal.format.ranges import RangeSet
+from gateway.journal.interface import (
     Batch,
     DamagedRequests,
     Entry,
@@ -36,6 +33,9 @@ from gateway.journal.records import (
     RecoveredState,
     TableDay,
 )
+from gateway.journal.journal import Journal, find_orphans
+from gateway.journal.metrics import JournalMetrics
+from gateway.journal.null_journal import NullJournal
 
 __all__ = [
     "Batch",

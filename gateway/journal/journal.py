@@ -10,16 +10,9 @@ from typing import Final, TypeVar
 import structlog
 
 from chassis.errors import PayloadTooLarge, ServiceUnavailable
-from gateway.journal import claims
-from gateway.journal import format as fmt
-from gateway.journal.admission import DISK_NEARLY_FULL, SpaceQuota
-from gateway.journal.blocks import FRESH, SLOW
-from gateway.journal.files import Files, RealFiles
-from gateway.journal.indexing import CooperativeSteps
-from gateway.journal.ledger import LEDGER_PREFIX
-from gateway.journal.metrics import JournalMetrics
-from gateway.journal.opened import DiskFull, JournalCore
-from gateway.journal.records import (
+from gateway.journal.core import DiskFull, JournalCore
+from gateway.journal.format import frames as fmt
+from gateway.journal.interface import (
     Batch,
     DamagedRequests,
     Entry,
@@ -30,10 +23,17 @@ from gateway.journal.records import (
     RecoveredState,
     TableDay,
 )
-from gateway.journal.segments import parse_segment_name
-from gateway.journal.shelf import ANY_LANE
+from gateway.journal.io_thread import CommitResult, CooperativeTask, IoThread, PendingAppend
+from gateway.journal.metrics import JournalMetrics
 from gateway.journal.startup import open_journal
-from gateway.journal.worker import CommitResult, CooperativeTask, IoThread, PendingAppend
+from gateway.journal.storage import directory_lock
+from gateway.journal.storage.block_index import FRESH, SLOW
+from gateway.journal.storage.files import Files, RealFiles
+from gateway.journal.storage.ledger import LEDGER_PREFIX
+from gateway.journal.storage.segment_index import CooperativeSteps
+from gateway.journal.storage.segment_set import ANY_LANE
+from gateway.journal.storage.segments import parse_segment_name
+from gateway.journal.storage.space_quota import DISK_NEARLY_FULL, SpaceQuota
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ class Journal:
 
     def open(self) -> RecoveredState:
         """Begin, with what an earlier process left. Blocks. Raises StartupError, JournalTaken."""
-        claim = claims.lock_journal(self._context.files, self._directory)
+        claim = directory_lock.lock_journal(self._context.files, self._directory)
         try:
             self._core_if_open, recovered = open_journal(claim, self._context)
         except BaseException:
@@ -187,7 +187,7 @@ class Journal:
         """Remove the directory, after it was closed, if it holds nothing; and if nobody has it meanwhile. Blocks."""
         files, directory = self._context.files, self.directory
         with contextlib.suppress(OSError):
-            fd = files.lock(directory / claims.LOCK_FILE)
+            fd = files.lock(directory / directory_lock.LOCK_FILE)
             if fd is None:
                 return
             try:
@@ -249,7 +249,7 @@ class Journal:
 
 def find_orphans(directory: Path) -> list[Path]:
     """Journals in a directory that no process has. Each may be opened, as `Journal(path, ...)`. Blocks."""
-    return claims.find_orphans(RealFiles(), directory.absolute())
+    return directory_lock.find_orphans(RealFiles(), directory.absolute())
 
 
 def _remove_directory(files: Files, directory: Path) -> None:
@@ -259,7 +259,7 @@ def _remove_directory(files: Files, directory: Path) -> None:
     for name in names:
         if name.startswith(LEDGER_PREFIX):
             files.unlink(directory / name)
-    files.unlink(directory / claims.LOCK_FILE)
+    files.unlink(directory / directory_lock.LOCK_FILE)
     files.remove_directory(directory)
     files.sync_directory(directory.parent)
 

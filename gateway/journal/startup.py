@@ -14,24 +14,24 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from chassis.errors import StartupError
-from gateway.journal import format as fmt
-from gateway.journal.claims import DirectoryLock
-from gateway.journal.damage import DAMAGED_DIRECTORY as DAMAGED
-from gateway.journal.damage import CorruptionStore
-from gateway.journal.entries import SealRecord
-from gateway.journal.files import TEMPORARY_SUFFIX
-from gateway.journal.indexing import IndexResult, index_segment, run_to_completion
-from gateway.journal.ledger import Ledger, ledger_numbers, ledger_path, read_ledger
-from gateway.journal.opened import JournalCore
-from gateway.journal.progress import BatchState
-from gateway.journal.quarantine import QUARANTINE_DIRECTORY as QUARANTINE
-from gateway.journal.quarantine import remove_begun
-from gateway.journal.ranges import RangeSet
-from gateway.journal.reading import load_file_header
-from gateway.journal.records import JournalContext, RecoveredState
-from gateway.journal.requeue import finish_requeue
-from gateway.journal.segments import Segment, parse_segment_name, segment_name, truncate
-from gateway.journal.shelf import SegmentSet
+from gateway.journal.core import JournalCore
+from gateway.journal.format import frames as fmt
+from gateway.journal.format.ledger_records import SealRecord
+from gateway.journal.format.ranges import RangeSet
+from gateway.journal.interface import JournalContext, RecoveredState
+from gateway.journal.storage.batch_state import BatchState
+from gateway.journal.storage.corruption_store import DAMAGED_DIRECTORY as DAMAGED
+from gateway.journal.storage.corruption_store import CorruptionStore
+from gateway.journal.storage.directory_lock import DirectoryLock
+from gateway.journal.storage.files import TEMPORARY_SUFFIX
+from gateway.journal.storage.ledger import Ledger, ledger_numbers, ledger_path, read_ledger
+from gateway.journal.storage.page_reader import load_file_header
+from gateway.journal.storage.quarantine import QUARANTINE_DIRECTORY as QUARANTINE
+from gateway.journal.storage.quarantine import remove_begun
+from gateway.journal.storage.segment_index import IndexResult, index_segment, run_to_completion
+from gateway.journal.storage.segment_set import SegmentSet
+from gateway.journal.storage.segments import Segment, parse_segment_name, segment_name, truncate
+from gateway.journal.tools.requeue import finish_requeue
 
 LEDGERS_PER_SEGMENT: Final = 16  # in size
 MIN_LEDGER_BYTES: Final = 64 * 2**10

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 from chassis.clickhouse import ClickHouse, QueryLimits
 from chassis.errors import StartupError
 from gateway.repair import statements
-from gateway.repair.occurrences import ExceptionSource, occurrence_rows
-from gateway.repair.pieces import Chunk, ChunkSizing, split_day
+from gateway.repair.chunks import Chunk, ChunkSizing, split_day
+from gateway.repair.exception_source import ExceptionSource, occurrence_rows
 from gateway.repair.statements import ITEM_SOURCES, LOG_SOURCE, SPAN_SOURCE, Source
 from proto.otlp.native import write_block
 from proto.storage.tables import ATTRIBUTE_KEYS, ERROR_OCCURRENCES, TRACE_INDEX

@@ -205,7 +205,7 @@ def _listed_names(column: str, prefix: str) -> str:
 
 
 def _entries(column: str) -> str:
-    """The entries of a list of proto.storage.lists; none is empty."""
+    """The entries of a list of proto.storage.attribute_encoding; none is empty."""
     return rf"arrayFilter(entry -> entry != '', splitByChar('\x01', {column}))"
 
 

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from proto.otlp.wire import varint
+from proto.otlp.protobuf_writer import varint
 from proto.storage.tables import Column, Table
 
 # ClickHouse's type -> struct code. Dates and times are written as the integers that stand for them:

@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from proto.otlp.policy import Signal
-from proto.otlp.wire import bytes_field, varint_field
+from proto.otlp.protobuf_writer import bytes_field, varint_field
 
 Media = Literal["protobuf", "json"]
 

@@ -16,9 +16,11 @@ import msgspec
 from msgspec import Meta
 
 from chassis.clickhouse import QueryTooLarge
-from chassis.validation import Issues, decode_with_placeholders
-from query.analysis import ceiling
-from query.analysis.buckets import (
+from chassis.http.validation import Issues, decode_with_placeholders
+from query.analysis import scan_limit
+from query.analysis.aggregate_json import JsonNumber, empty_value, group_text, to_json
+from query.analysis.scan_limit import ScanWindow
+from query.analysis.time_buckets import (
     MAX_INTERVAL_MINUTES,
     MAX_POINTS,
     bucket_labels,
@@ -26,17 +28,15 @@ from query.analysis.buckets import (
     point_count,
     time_buckets,
 )
-from query.analysis.ceiling import ScanWindow
-from query.analysis.figures import JsonNumber, empty_value, group_text, to_json
-from query.asking.bodies import TimeInput, time_range
-from query.asking.filters import Filter, FilterInputs, KeyText, check_filters, check_key, conditions, resolve_key
-from query.asking.instant import format_timestamp
-from query.asking.window import MAX_HOURS, Window
 from query.fields import SPANS
-from query.formats import Count, Range
+from query.json_types import Count, Range
+from query.read_store import ReadStore
+from query.request.bodies import TimeInput, time_range
+from query.request.filters import Filter, FilterInputs, KeyText, check_filters, check_key, conditions, resolve_key
 from query.settings import QuerySettings
-from query.store import ReadStore
-from query.tree import Aggregation, Condition, Fn, GroupKey, GroupRanking, GroupSeries, Subject
+from query.statements import Aggregation, Condition, Fn, GroupKey, GroupRanking, GroupSeries, Subject
+from query.statements.window import MAX_HOURS, Window
+from query.timestamps import format_timestamp
 
 DEFAULT_LIMIT: Final = 10
 MAX_LIMIT: Final = 100
@@ -189,7 +189,7 @@ def _interval_minutes(request: AggregateRequest, window: Window, issues: Issues)
 
 async def read(store: ReadStore, settings: QuerySettings, project_id: int, plan: AggregatePlan) -> AggregateResult:
     """The groups that are to be shown, with their steps. Raises StoreErrors."""
-    part = await ceiling.newest_within_limit(store, project_id, plan.window, settings.max_scan_rows)
+    part = await scan_limit.newest_within_limit(store, project_id, plan.window, settings.max_scan_rows)
     if not part.spans:
         return AggregateResult(part, ())
     subjects = [each for each in (plan.subject, plan.group_by) if each is not None]

@@ -19,16 +19,21 @@ from typing import Final, NamedTuple
 import msgspec
 
 from chassis.clickhouse import QueryTooLarge
-from chassis.validation import Issues
-from proto.storage.lists import AFTER_KEY, BEFORE_KEY
-from query.analysis.carried import RESOURCE_PREFIX, AttributeSet, AttributeUsage, count_usage, double_resource_keys
-from query.asking.filters import ATTRIBUTE_PREFIX, MAX_KEY
-from query.asking.parameters import parse_time_range
-from query.asking.window import BUCKET, Window
+from chassis.http.validation import Issues
+from proto.storage.attribute_encoding import AFTER_KEY, BEFORE_KEY
+from query.analysis.attribute_usage import (
+    RESOURCE_PREFIX,
+    AttributeSet,
+    AttributeUsage,
+    count_usage,
+    double_resource_keys,
+)
 from query.fields import SPANS, ColumnKind
-from query.formats import Count
-from query.store import MAX_RESULT_BYTES, ReadStore
-from query.tree import (
+from query.json_types import Count
+from query.read_store import MAX_RESULT_BYTES, ReadStore
+from query.request.filters import ATTRIBUTE_PREFIX, MAX_KEY
+from query.request.parameters import parse_time_range
+from query.statements import (
     Attribute,
     AttributeKeys,
     DistinctAttributeSets,
@@ -37,6 +42,7 @@ from query.tree import (
     RollupKeys,
     Subject,
 )
+from query.statements.window import BUCKET, Window
 
 _MAX_QUERIED_SUBJECTS: Final = (
     16  # a subject costs a tally about 1 ms of planning, and a span of lists as much as 16 of them

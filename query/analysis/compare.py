@@ -14,19 +14,19 @@ from typing import Annotated, Final
 import msgspec
 
 from chassis.errors import BadRequest
-from chassis.validation import Issues, decode_with_placeholders
+from chassis.http.validation import Issues, decode_with_placeholders
+from query.analysis.candidate_pairs import default_pairs, requested_pairs
+from query.analysis.cohort_sizes import CohortSizes, read_cohort_sizes
 from query.analysis.comparison import ComparedPairs, Comparison, PairCounts
-from query.analysis.pairs import default_pairs, requested_pairs
-from query.analysis.scores import MIN_Z, Score, Totals, default_min_spike_count, score
-from query.analysis.sizes import CohortSizes, read_cohort_sizes
-from query.asking.bodies import TimeInput, time_range
-from query.asking.filters import Filter, FilterInputs, KeyText, check_filters, check_key, conditions
-from query.asking.instant import TimestampError, format_timestamp, parse_timestamp
-from query.asking.window import Window
+from query.analysis.significance import MIN_Z, Score, Totals, default_min_spike_count, score
 from query.fields import SPANS
-from query.formats import Count, Share, Timestamp
-from query.store import ReadStore
-from query.tree import Cohort, Condition
+from query.json_types import Count, Share, Timestamp
+from query.read_store import ReadStore
+from query.request.bodies import TimeInput, time_range
+from query.request.filters import Filter, FilterInputs, KeyText, check_filters, check_key, conditions
+from query.statements import Cohort, Condition
+from query.statements.window import Window
+from query.timestamps import TimestampError, format_timestamp, parse_timestamp
 
 MAX_COMPARE_KEYS: Final = 50
 DEFAULT_FINDINGS: Final = 50

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from query.store import ReadStore
-from query.tree import Cohort
+from query.read_store import ReadStore
+from query.statements import Cohort
 
 _IDENTIFIER_RATIO: Final = 0.9  # distinct values by occurrences, beyond which a key is an identifier's
 _MIN_OCCURRENCES: Final = 20  # occurrences, below which that cannot be told

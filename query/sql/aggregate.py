@@ -4,19 +4,19 @@ In one scan a group's figure is made of the states of its cells, so that no span
 too much at once, groups are ranked without steps, and those that are shown are looked at again: the same figures.
 
 Groups are told apart by what is stored, for to make their texts would be dear for every span. What a cell keeps of its
-spans, and what its figure and the group's are made of, is `query.sql.figures`.
+spans, and what its figure and the group's are made of, is `query.sql.aggregate_functions`.
 """
 
 from typing import Final
 
-from query.asking.window import Window
 from query.fields import SPANS, ColumnKind, Field
+from query.sql.aggregate_functions import AggregateSql, aggregate_sql
 from query.sql.bindings import Bindings, Query
 from query.sql.clauses import project_predicate, time_predicates
-from query.sql.conditions import condition_sql
-from query.sql.figures import AggregateSql, aggregate_sql
+from query.sql.predicates import condition_sql
 from query.sql.values import ALWAYS, field_sql, value_sql
-from query.tree import Aggregation, GroupKey, GroupRanking, GroupSeries, SpanCount, Subject, TimeBuckets
+from query.statements import Aggregation, GroupKey, GroupRanking, GroupSeries, SpanCount, Subject, TimeBuckets
+from query.statements.window import Window
 
 _GroupedStatement = Aggregation | GroupRanking | GroupSeries
 

@@ -7,15 +7,15 @@ for a span, by the value that stands there.
 from collections.abc import Iterator
 from typing import Final
 
-from proto.storage.lists import AFTER_KEY, BEFORE_KEY, ESCAPES
+from proto.storage.attribute_encoding import AFTER_KEY, BEFORE_KEY, ESCAPES
 from proto.storage.tables import UNNAMED_KEYS
-from query.asking.filters import MAX_KEY
-from query.asking.window import Window
 from query.fields import SPANS
+from query.request.filters import MAX_KEY
 from query.sql.bindings import Bindings, Query
 from query.sql.clauses import project_predicate, select, time_predicates
 from query.sql.values import value_sql
-from query.tree import AttributeKeys, DistinctAttributeSets, NonFiniteCounts, PresenceCounts, RollupKeys
+from query.statements import AttributeKeys, DistinctAttributeSets, NonFiniteCounts, PresenceCounts, RollupKeys
+from query.statements.window import Window
 
 _LIST_COLUMNS: Final = "attribute_types, resource, scope, scope_name, scope_version"
 _NON_FINITE: Final = "('NaN', 'Infinity', '-Infinity')"
@@ -177,7 +177,7 @@ def _types_only(column: str, bindings: Bindings) -> str:
 
 
 def _entries(column: str, prefix: str, bindings: Bindings) -> str:
-    """The attributes of a list (`proto.storage.lists`) as an array of name, and whether it is a number."""
+    """The attributes of a list (`proto.storage.attribute_encoding`) as an array of name, and whether it is a number."""
     name = "pair[1]"
     for escaped, plain in ESCAPES:
         name = f"replaceAll({name}, {bindings.text(escaped)}, {bindings.text(plain)})"

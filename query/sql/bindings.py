@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from query.asking.window import BUCKET
+from query.statements.window import BUCKET
 
 _MAX_UINT32: Final = 2**32 - 1
 _BUCKET_SECONDS: Final = BUCKET // 10**9
@@ -28,8 +28,8 @@ class Query(NamedTuple):
 class Bindings:
     """Binds values; each distinct value of a type is one parameter.
 
-    `known` are the attributes that are worth looking for (`query.tree`), `overlooked` the SQL for rows that have one
-    elsewhere, in order of appearance.
+    `known` are the attributes that are worth looking for (`query.statements`), `overlooked` the SQL for rows that have
+    one elsewhere, in order of appearance.
     """
 
     def __init__(self, existing_attributes: frozenset[str] | None = None) -> None:

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from query.asking.window import Window
 from query.fields import TelemetryTable
 from query.sql.bindings import Bindings, Query
-from query.tree import Statement
+from query.statements import Statement
+from query.statements.window import Window
 
 
 def select(columns: Iterable[str], table: str, where: Iterable[str], tail: Iterable[str], bindings: Bindings) -> Query:

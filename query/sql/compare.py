@@ -11,14 +11,14 @@ their hashes. So what is grouped is the spike, whatever the length of the baseli
 
 from typing import Final
 
-from proto.storage.lists import AFTER_KEY, BEFORE_KEY
-from query.asking.filters import MAX_VALUE
+from proto.storage.attribute_encoding import AFTER_KEY, BEFORE_KEY
 from query.fields import SPANS
+from query.request.filters import MAX_VALUE
 from query.sql.bindings import Bindings, Query
 from query.sql.clauses import project_predicate, time_predicates
-from query.sql.conditions import condition_sql
+from query.sql.predicates import condition_sql
 from query.sql.values import NEVER, ValueSql, field_sql, own_attribute_sql, value_sql
-from query.tree import (
+from query.statements import (
     Cohort,
     CohortSize,
     ConditionCounts,

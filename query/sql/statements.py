@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from query.asking.window import Window
 from query.fields import ERRORS, LOGS, SPANS, TelemetryTable
 from query.rows import (
     ATTRIBUTE_SELECT,
@@ -13,7 +12,7 @@ from query.rows import (
     SPAN_RECORD_SELECT,
     SPAN_SELECT,
 )
-from query.sql import compare, errors
+from query.sql import compare, error_groups
 from query.sql.aggregate import aggregation, group_ranking, group_series, span_count
 from query.sql.attributes import (
     attribute_keys,
@@ -24,8 +23,8 @@ from query.sql.attributes import (
 )
 from query.sql.bindings import Bindings, Query
 from query.sql.clauses import project_predicate, select, time_predicates
-from query.sql.conditions import condition_sql
-from query.tree import (
+from query.sql.predicates import condition_sql
+from query.statements import (
     Aggregation,
     AttributeKeys,
     CohortSize,
@@ -59,6 +58,7 @@ from query.tree import (
     TraceSize,
     TraceSpansBrief,
 )
+from query.statements.window import Window
 
 _SELECT: Final = {SPANS.name: SPAN_SELECT, LOGS.name: LOG_SELECT, ERRORS.name: OCCURRENCE_SELECT}
 _ROW_KEY: Final = "trace_id, span_id, batch_id, row"
@@ -176,13 +176,13 @@ _EMITTERS: Final[Mapping[type, Callable[[Any], Query]]] = {
     TraceSize: _trace_size,
     TraceAttributes: _trace_attributes,
     SpanRecords: _span_records,
-    ErrorRanking: errors.ranking,
-    ErrorFacets: errors.facets,
-    ErrorTraces: errors.traces,
-    LatestOccurrences: errors.latest,
-    ErrorSeries: errors.series,
-    ErrorGroupType: errors.group_type,
-    ErrorRecord: errors.record,
+    ErrorRanking: error_groups.ranking,
+    ErrorFacets: error_groups.facets,
+    ErrorTraces: error_groups.traces,
+    LatestOccurrences: error_groups.latest,
+    ErrorSeries: error_groups.series,
+    ErrorGroupType: error_groups.group_type,
+    ErrorRecord: error_groups.record,
     SpanCount: span_count,
     Aggregation: aggregation,
     GroupRanking: group_ranking,

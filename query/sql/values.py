@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from proto.storage.lists import AFTER_KEY, BEFORE_KEY, ESCAPES, escape
-from query.asking.patterns import escape_regex
+from proto.storage.attribute_encoding import AFTER_KEY, BEFORE_KEY, ESCAPES, escape
 from query.fields import ColumnKind, Field
+from query.request.regex_cost import escape_regex
 from query.sql.bindings import Bindings
-from query.tree import Attribute, Subject
+from query.statements import Attribute, Subject
 
 NEVER: Final = "0"
 ALWAYS: Final = "1"

@@ -11,11 +11,11 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from chassis.relational import Database
-from chassis.serve import bind, listening
-from chassis.settings import ChassisSettings
-from chassis.telemetry import Telemetry
-from chassis.web import Route, build_app
+from chassis.db.database import Database
+from chassis.http.serve import bind, listening
+from chassis.http.web import Route, build_app
+from chassis.runtime.settings import ChassisSettings
+from chassis.runtime.telemetry import Telemetry
 from tests.databases import WAIT_S
 
 Answer = tuple[int, Mapping[str, str], bytes]  # header names compare without case

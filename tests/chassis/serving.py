@@ -10,10 +10,10 @@ import sys
 from aiohttp import web
 
 from chassis.errors import StartupError
-from chassis.serve import bind, serve
-from chassis.settings import ChassisSettings
-from chassis.telemetry import Telemetry, configure_logging
-from chassis.web import Route, build_app, json_response, public
+from chassis.http.serve import bind, serve
+from chassis.http.web import Route, build_app, json_response, public
+from chassis.runtime.settings import ChassisSettings
+from chassis.runtime.telemetry import Telemetry, configure_logging
 
 
 def say(what: str) -> None:

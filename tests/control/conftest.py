@@ -11,14 +11,14 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from yarl import URL
 
-from chassis.identity.checks import AuthGuards
-from chassis.relational import Database
-from chassis.settings import ChassisSettings
-from chassis.telemetry import Telemetry
-from chassis.web import build_app
+from chassis.auth.guards import AuthGuards
+from chassis.db.database import Database
+from chassis.http.web import build_app
+from chassis.runtime.settings import ChassisSettings
+from chassis.runtime.telemetry import Telemetry
 from control.app import service
 from control.settings import ControlSettings
-from tests.chassis.identity.tenants import Tenant, new_tenant
+from tests.chassis.auth.tenants import Tenant, new_tenant
 from tests.databases import WAIT_S
 
 
@@ -47,7 +47,7 @@ class Control:
 @pytest.fixture(autouse=True)
 def patient_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Credentials are looked up for as long as a transaction is waited for."""
-    monkeypatch.setattr("chassis.identity.cache.FETCH_TIMEOUT_S", WAIT_S)
+    monkeypatch.setattr("chassis.auth.cache.FETCH_TIMEOUT_S", WAIT_S)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from typing import Any, Self
 
 import sqlalchemy as sa
 
-from chassis.relational import Database
+from chassis.db.database import Database
 
 
 class Plans:

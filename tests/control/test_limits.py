@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 import pytest
 from aiohttp import web
 
-from chassis.identity import registry
-from chassis.identity.signing import LIFETIME
-from chassis.settings import ChassisSettings
+from chassis.auth.jwt import LIFETIME
+from chassis.runtime.settings import ChassisSettings
+from control.identity import organization_repository
 from proto.identity import Role, Scope
-from tests.chassis.identity.tenants import new_member_token
+from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
 from tests.control.identity.conftest import NewPerson, cheap, enrol, person
 
@@ -77,7 +77,7 @@ async def test_a_session_that_is_over_does_not_close_the_address(
 
 async def test_nor_does_an_access_token_that_has_expired(control: Control) -> None:
     async with control.checks.database.write() as connection:
-        expired = await registry.create_token(
+        expired = await organization_repository.create_token(
             *(connection, control.acme.organization.id, control.acme.owner_id, "old"), expires_at=datetime.now(UTC)
         )
     for _ in range(ChassisSettings().failed_bearer_rate + 10):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from chassis.migrations import migrate
+from chassis.db.migrations import migrate
 from tests.control.conftest import Control
 from tests.postgresql import PostgreSQL, running
 

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 import control
-from chassis.identity import registry
-from chassis.identity.tables import access_tokens
+from chassis.auth.tables import access_tokens
+from control.identity import organization_repository
 from proto.identity import Role
-from tests.chassis.identity.tenants import new_member_token
+from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
 
 pytestmark = pytest.mark.both_stores
@@ -112,7 +112,7 @@ async def test_nor_does_one_whose_holder_has_lost_the_right(control: Control, na
 
     async def demote() -> None:
         async with control.checks.database.write() as connection:
-            await registry.set_role(connection, control.acme.organization.id, holder, Role.BILLING)
+            await organization_repository.set_role(connection, control.acme.organization.id, holder, Role.BILLING)
 
     assert await sent_slowly(control, token, CHANGES[name], demote) == 403
 
@@ -123,6 +123,6 @@ async def test_nor_one_whose_holder_has_left(control: Control, name: str) -> Non
 
     async def remove() -> None:
         async with control.checks.database.write() as connection:
-            await registry.remove_membership(connection, control.acme.organization.id, holder)
+            await organization_repository.remove_membership(connection, control.acme.organization.id, holder)
 
     assert await sent_slowly(control, token, CHANGES[name], remove) == 404

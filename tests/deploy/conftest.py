@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from chassis.settings import ChassisSettings
-from chassis.telemetry import Telemetry
-from sluice.options import SettingsSources
-from sluice.services import compose_app
+from chassis.runtime.settings import ChassisSettings
+from chassis.runtime.telemetry import Telemetry
+from sluice.app_builder import compose_app
+from sluice.settings_sources import SettingsSources
 
 # A worker's number comes with `--workers`; the others are Prometheus' own, of the target.
 ALWAYS: frozenset[str] = frozenset({"instance", "job", "worker"})

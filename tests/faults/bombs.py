@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from backports import zstd
 
-from proto.otlp.wire import bytes_field
+from proto.otlp.protobuf_writer import bytes_field
 from tests.faults.hostile import JSON, MIB, PROTOBUF
 
 ZEROS: Final = 80 * MIB  # more than any cap

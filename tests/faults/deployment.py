@@ -20,8 +20,8 @@ from typing import Any, Final, NamedTuple, cast
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from chassis.identity import registry, telemetry_keys
-from chassis.relational import Database
+from chassis.db.database import Database
+from control.identity import organization_repository, project_key_repository
 from tests.e2e.product import Process, Service, call, clean_environment, eventually, run
 from tests.engine.process import PASSWORD, USER, Engine
 from tests.faults.preload import Layer, Rule
@@ -102,9 +102,9 @@ class Site:
             database = Database(self.database_url)
             await database.start()
             async with database.write() as connection:
-                organization = await registry.create_organization(connection, name, name)
-                project = await registry.create_project(connection, organization.id, name, name, [])
-                key = await telemetry_keys.create_project_key(connection, organization.id, project.id, name)
+                organization = await organization_repository.create_organization(connection, name, name)
+                project = await organization_repository.create_project(connection, organization.id, name, name, [])
+                key = await project_key_repository.create_project_key(connection, organization.id, project.id, name)
             await database.close()
             return key.secret
 

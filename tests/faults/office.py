@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import urlsplit
 
-from chassis.relational import Database
+from chassis.db.database import Database
 from proto.identity import Role
-from tests.chassis.identity.tenants import new_member_token, new_tenant
+from tests.chassis.auth.tenants import new_member_token, new_tenant
 from tests.e2e.product import Service, call, clean_environment, run
 from tests.faults.preload import Layer, Rule
 from tests.faults.zygote import Zygote

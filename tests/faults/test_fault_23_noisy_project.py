@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from typing import Final, Self
 
-from gateway.shedding import MIN_LIMIT
+from gateway.admission.concurrency import MIN_LIMIT
 from tests.e2e.product import eventually
 from tests.faults.conftest import MakeGateway
 from tests.faults.deployment import Gateway, Site

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from proto.otlp.wire import bytes_field, varint
+from proto.otlp.protobuf_writer import bytes_field, varint
 from tests.e2e.product import Answer
 from tests.faults.conftest import MakeGateway
 from tests.faults.deployment import Gateway, Site

@@ -11,11 +11,11 @@ from aiohttp import ClientSession, web
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from control.channels.config import WebhookConfig
-from control.deliveries.kinds import webhook
+from control.deliveries.platforms import webhook
 from control.settings import ControlSettings
-from tests.chassis.test_egress import answering
 from tests.control.channels.conftest import CHANNELS
 from tests.control.conftest import Control, serving
+from tests.control.outbound.test_egress import answering
 from tests.control.receiver import SECRET, Received, Receiver
 
 HOUR = timedelta(hours=1)

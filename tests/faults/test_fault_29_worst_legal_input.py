@@ -11,7 +11,7 @@ from typing import Final
 import clickhouse_connect
 import pytest
 
-from chassis import schema
+from chassis.clickhouse import migrations
 from chassis.clickhouse.client import INSERT_SETTINGS
 from proto.otlp.codec import build_blocks, decode
 from proto.otlp.policy import Policy
@@ -126,9 +126,9 @@ def test_fault_29_worst_legal_input_in_two_gibibytes(tmp_path: Path, group: Memo
 def as_the_release_before_left_it(directory: str) -> None:
     """Tables of its version, and parts that it could not merge: 5 000 spans each that share 4 MiB."""
     client = clickhouse_connect.get_client(interface="chdb", path=directory)
-    first, *_ = schema.migrations()
+    first, *_ = migrations.migrations()
     for statement in first.statements:
-        client.command(schema.render(statement, embedded=True, retention_days=30))
+        client.command(migrations.render(statement, embedded=True, retention_days=30))
     client.command(
         "CREATE TABLE sluice_schema (version UInt32, name String, applied_at DateTime('UTC') DEFAULT now('UTC'))"
         " ENGINE = MergeTree ORDER BY version"

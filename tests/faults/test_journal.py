@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from gateway.journal import format as fmt
+from gateway.journal.format import frames as fmt
 from tests.e2e.product import call, eventually
 from tests.faults.conftest import MakeGateway
 from tests.faults.deployment import Gateway, Site, settled

@@ -89,7 +89,7 @@ def main() -> None:
     """Import once, then fork for every line."""
     importlib.import_module("gateway.app")  # what the command imports when it is told what to run
     importlib.import_module("control.app")
-    importlib.import_module("sluice.alone")
+    importlib.import_module("sluice.cli.serve_one")
     gc.freeze()
     for line in sys.stdin:
         order = json.loads(line)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Final, NamedTuple
 
-from proto.otlp.wire import bytes_field, varint
+from proto.otlp.protobuf_writer import bytes_field, varint
 from tests.proto.otlp.generate import INTEGERS, KEYS, POLICIES, WORDS, Writer
 
 Mutate = Callable[[bytes, int], bytes]

@@ -18,8 +18,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from proto.identity import encode_project_key, encode_token, format_dsn
 from proto.otlp.policy import Signal
-from query.asking.filters import Op
 from query.fields import LOGS, SPANS
+from query.request.filters import Op
 from tests.fuzz.run import GROWN
 from tests.fuzz.targets.kernel import CHOICES
 from tests.proto.otlp import generate, realistic

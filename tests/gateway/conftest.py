@@ -14,20 +14,20 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from chassis.auth.guards import AuthGuards
 from chassis.clickhouse import ClickHouse, QueryLimits, StoreError
-from chassis.identity import registry, telemetry_keys
-from chassis.identity.checks import AuthGuards
+from chassis.db.database import Database
+from chassis.db.migrations import migrate
+from chassis.http.serve import bind, listening
+from chassis.http.web import build_app
 from chassis.limits.local import LocalLimiter
 from chassis.limits.redis import RedisLimiter
-from chassis.migrations import migrate
-from chassis.relational import Database
-from chassis.serve import bind, listening
-from chassis.settings import ChassisSettings
-from chassis.telemetry import Telemetry
-from chassis.web import build_app
+from chassis.runtime.settings import ChassisSettings
+from chassis.runtime.telemetry import Telemetry
+from control.identity import organization_repository, project_key_repository
 from gateway.app import service
+from gateway.ingest.wiring import TelemetryStore
 from gateway.settings import GatewaySettings
-from gateway.storing import TelemetryStore
 from tests.gateway.otlp import NOW_NS, PROTOBUF
 from tests.tables import migrated
 
@@ -181,10 +181,12 @@ async def projects(checks: AuthGuards) -> list[Project]:
     """Two projects of one organization; the second has the sensitive word `plate`."""
     made = []
     async with checks.database.write() as connection:
-        organization = await registry.create_organization(connection, "acme", "Acme")
+        organization = await organization_repository.create_organization(connection, "acme", "Acme")
         for slug, words in (("shop", []), ("garage", ["plate"])):
-            project = await registry.create_project(connection, organization.id, slug, slug.title(), words)
-            key = await telemetry_keys.create_project_key(connection, organization.id, project.id, "test")
+            project = await organization_repository.create_project(
+                connection, organization.id, slug, slug.title(), words
+            )
+            key = await project_key_repository.create_project_key(connection, organization.id, project.id, "test")
             made.append(Project(project.id, key.secret))
     return made
 

@@ -19,7 +19,7 @@ import aiohttp
 import pytest
 
 from chassis.clickhouse import StoreError, StoreRejected, StoreUnavailable
-from gateway.journal.files import RealFiles
+from gateway.journal.storage.files import RealFiles
 from tests.gateway.conftest import Gateway, Insert, RecordingStore, StartGateway, eventually
 from tests.gateway.otlp import DAY_NS, JSON, NOW_NS, PROTOBUF, log, logs, span, traces, traces_json
 
@@ -180,9 +180,9 @@ def slow_disk(monkeypatch: pytest.MonkeyPatch) -> None:
         sync(self, fd)
 
     monkeypatch.setattr(RealFiles, "sync", slow)
-    monkeypatch.setattr("gateway.conveyor.conveyor.DRAIN_S", 0.5)
-    monkeypatch.setattr("gateway.storing.DRAIN_DERIVED_S", 0.1)
-    monkeypatch.setattr("gateway.storing.DRAIN_RETRY_QUEUE_S", 0.1)
+    monkeypatch.setattr("gateway.ingest.journaled.DRAIN_S", 0.5)
+    monkeypatch.setattr("gateway.ingest.wiring.DRAIN_DERIVED_S", 0.1)
+    monkeypatch.setattr("gateway.ingest.wiring.DRAIN_RETRY_QUEUE_S", 0.1)
 
 
 OPTIONS: Final = {

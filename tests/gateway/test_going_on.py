@@ -20,10 +20,10 @@ NO_THREAD = "can't start new thread"
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """It looks again at once."""
-    monkeypatch.setattr("gateway.conveyor.adoption.SCAN_INTERVAL_S", 0.01)
-    monkeypatch.setattr("gateway.conveyor.adoption.POLL_INTERVAL_S", 0.01)
-    monkeypatch.setattr("gateway.conveyor.restarts.INTERVAL_S", 0.01)
-    monkeypatch.setattr("gateway.conveyor.conveyor.DRAIN_S", 0.1)
+    monkeypatch.setattr("gateway.ingest.orphans.SCAN_INTERVAL_S", 0.01)
+    monkeypatch.setattr("gateway.ingest.orphans.POLL_INTERVAL_S", 0.01)
+    monkeypatch.setattr("gateway.inserts.restart_detector.INTERVAL_S", 0.01)
+    monkeypatch.setattr("gateway.ingest.journaled.DRAIN_S", 0.1)
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ async def test_journals_are_looked_for_again_after_whatever_failure(
             raise faults.pop()
         return find_orphans(directory)
 
-    monkeypatch.setattr("gateway.conveyor.adoption.find_orphans", looked_for)
+    monkeypatch.setattr("gateway.ingest.orphans.find_orphans", looked_for)
     with capture_logs() as lines:
         gateway = await start_gateway(RecordingStore(), durability="journal", journal_dir=str(tmp_path / "journal"))
         shutil.copytree(left_behind, tmp_path / "journal" / "7")

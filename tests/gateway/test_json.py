@@ -10,13 +10,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from chassis.clickhouse import ClickHouse
-from gateway.budget import MemoryBudget
-from gateway.decoding import redecode
+from gateway.admission.memory_budget import MemoryBudget
+from gateway.http.decoding import redecode
 from gateway.outcomes import Metrics
 from gateway.settings import GatewaySettings
 from tests.gateway.conftest import Answer, Gateway, RecordingStore, StartGateway, eventually
 from tests.gateway.otlp import JSON, NOW_NS, span, traces
-from tests.gateway.test_budget import Stopped
+from tests.gateway.test_memory_budget import Stopped
 
 Rows = Callable[..., Awaitable[list[tuple[Any, ...]]]]
 MIB: Final = 2**20

@@ -15,8 +15,8 @@ async def test_a_change_of_the_mode_leaves_nothing_behind(
     start_gateway: StartGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     for name in ("SCAN_INTERVAL_S", "POLL_INTERVAL_S"):
-        monkeypatch.setattr(f"gateway.conveyor.adoption.{name}", 0.05)
-    monkeypatch.setattr("gateway.conveyor.conveyor.DRAIN_S", 0.1)
+        monkeypatch.setattr(f"gateway.ingest.orphans.{name}", 0.05)
+    monkeypatch.setattr("gateway.ingest.journaled.DRAIN_S", 0.1)
     options: dict[str, Any] = {"journal_dir": str(tmp_path / "journal"), "journal_linger_s": 0.0, "journal_hold_s": 0.0}
     first = await start_gateway(RecordingStore(away=StoreUnavailable("away")), durability="journal", **options)
     for number in (1, 2, 3):

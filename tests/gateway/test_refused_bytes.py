@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from gateway import shedding
+from gateway.admission import concurrency
 from tests.gateway.conftest import Gateway, RecordingStore, StartGateway, eventually
 from tests.gateway.otlp import span, traces
-from tests.gateway.test_budget import Stopped
+from tests.gateway.test_memory_budget import Stopped
 
 
 async def refused(gateway: Gateway, key: str, length: int) -> bytes:
@@ -35,7 +35,7 @@ async def test_a_strangers_head_counts_for_what_came(start_gateway: StartGateway
 async def test_a_head_without_a_place_counts_for_what_came(
     start_gateway: StartGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shedding, "INITIAL_LIMIT", 2)
+    monkeypatch.setattr(concurrency, "INITIAL_LIMIT", 2)
     store = Stopped()
     gateway = await start_gateway(store)
     held = asyncio.ensure_future(gateway.post("/v1/traces", traces(span(1))))

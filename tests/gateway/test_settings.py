@@ -2,7 +2,7 @@
 
 import pytest
 
-from chassis.configuration import SettingsError
+from chassis.runtime.settings_loader import SettingsError
 from gateway.settings import MIN_INFLIGHT_BYTES, GatewaySettings
 
 JOURNAL = "SLUICE_GATEWAY_JOURNAL_MAX_BYTES"

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from chassis.clickhouse import ClickHouse, StoreBusy, StoreRejected, StoreUnavailable
-from gateway.batches.writer import PendingAck
+from gateway.inserts.sync_batch_writer import PendingAck
 from tests.gateway.conftest import Answer, Gateway, Insert, RecordingStore, StartGateway, eventually
 from tests.gateway.otlp import DAY_NS, JSON, NOW_NS, PROTOBUF, exception_event, log, logs, span, traces
 
@@ -245,7 +245,7 @@ async def test_the_gateway_goes_on_after_requests_gave_up_waiting_for_a_slot(sta
 async def test_stopping_does_not_wait_for_an_insert_that_hangs(
     start_gateway: StartGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.storing.DRAIN_RETRY_QUEUE_S", 0.1)
+    monkeypatch.setattr("gateway.ingest.wiring.DRAIN_RETRY_QUEUE_S", 0.1)
     hanging = asyncio.Event()
 
     class Hanging(RecordingStore):

@@ -18,14 +18,14 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from chassis.access import Guards
+from chassis.auth.model import AuthenticatedCredential, AuthorizationContext
 from chassis.clickhouse import ClickHouse, QueryLimits
-from chassis.cursor import CursorSigner
 from chassis.errors import Forbidden, NotFound, Unauthorized
-from chassis.identity.model import AuthenticatedCredential, AuthorizationContext
-from chassis.settings import ChassisSettings
-from chassis.telemetry import Telemetry
-from chassis.web import build_app
+from chassis.http.access import Guards
+from chassis.http.cursor import CursorSigner
+from chassis.http.web import build_app
+from chassis.runtime.settings import ChassisSettings
+from chassis.runtime.telemetry import Telemetry
 from proto.identity import Role, Scope
 from proto.otlp import codec
 from proto.otlp.policy import Policy, Signal

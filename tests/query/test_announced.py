@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from chassis.clickhouse import ClickHouse
-from chassis.cursor import CursorSigner
-from chassis.openapi import Endpoint, build_document
+from chassis.http.cursor import CursorSigner
+from chassis.http.openapi import Endpoint, build_document
 from query.app import service
 from query.settings import QuerySettings
 from tests.query.announced import Interface

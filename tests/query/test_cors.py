@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Mapping
 import pytest
 
 from chassis.clickhouse import ClickHouse
-from chassis.configuration import SettingsError
-from chassis.settings import ChassisSettings
+from chassis.runtime.settings import ChassisSettings
+from chassis.runtime.settings_loader import SettingsError
 from query.settings import QuerySettings
 from tests.query.conftest import ONE_ENGINE, PATH, UNLIMITED, Explore, served
 

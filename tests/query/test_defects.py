@@ -30,8 +30,8 @@ from typing import Any, Final
 import pytest
 
 from chassis.clickhouse import ClickHouse
-from query.asking.instant import format_timestamp
 from query.settings import QuerySettings
+from query.timestamps import format_timestamp
 from tests.query.conftest import HOUR, MS, NOW, SECOND, Explore, Loader, served, span
 
 MINUTE: Final = 60 * SECOND

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from chassis.clickhouse import ClickHouse, QueryLimits
-from query.asking.filters import MAX_KEY, Op
+from query.request.filters import MAX_KEY, Op
 from tests.query.conftest import ONE_ENGINE, OTHER_PROJECT, PATH, Explore, Loader, record, span
 from tests.query.test_defects import BASELINE, BEFORE, RECENT, SPIKE, aggregated, compared, counts
 from tests.selection import scaled

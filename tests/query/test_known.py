@@ -5,17 +5,17 @@ import itertools
 import pytest
 
 from chassis.clickhouse import ClickHouse
-from chassis.validation import Issues
-from query.asking.filters import conditions, parse_filters
-from query.asking.instant import HOUR, SECOND
-from query.asking.window import Window
+from chassis.http.validation import Issues
+from query.fair_semaphore import Requester
 from query.fields import SPANS
 from query.metrics import QueryMetrics
+from query.read_store import ReadStore, ReadStores
+from query.request.filters import conditions, parse_filters
 from query.settings import QuerySettings
 from query.sql import attribute_names, emit
-from query.store import ReadStore, ReadStores
-from query.tree import Attribute, Condition, Exists, Listing
-from query.turns import Requester
+from query.statements import Attribute, Condition, Exists, Listing
+from query.statements.window import Window
+from query.timestamps import HOUR, SECOND
 from tests.query.conftest import NOW, PROJECT, Explore, Loader, span
 
 WINDOW = Window(NOW - HOUR, NOW)

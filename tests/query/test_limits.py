@@ -8,11 +8,11 @@ import aiohttp
 import pytest
 
 from chassis.clickhouse import ClickHouse, QueryLimits
-from chassis.serve import bind, listening
-from chassis.settings import ChassisSettings
-from chassis.telemetry import Telemetry
+from chassis.http.serve import bind, listening
+from chassis.runtime.settings import ChassisSettings
+from chassis.runtime.telemetry import Telemetry
+from query.fair_semaphore import FairSemaphore, Requester
 from query.settings import QuerySettings
-from query.turns import FairSemaphore, Requester
 from tests.query.conftest import (
     FOREIGN_PATH,
     HOUR,
@@ -114,7 +114,7 @@ async def test_a_client_that_goes_away_while_it_waits_leaves_the_queue(monkeypat
                 left.release()
                 raise
 
-    monkeypatch.setattr("query.answers.FairSemaphore", Watched)
+    monkeypatch.setattr("query.response_slots.FairSemaphore", Watched)
     settings, chassis, store = QuerySettings(max_answers=1, max_waiting=1), ChassisSettings(), Held(NOWHERE)
     app, listener = application(store, settings, [NOW]), bind("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}{PATH}/spans"

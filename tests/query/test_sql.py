@@ -17,13 +17,11 @@ from hypothesis import strategies as st
 
 from chassis.clickhouse import ClickHouse, QueryLimits
 from chassis.clickhouse.target import open_client, parse_url
-from chassis.validation import Issues
+from chassis.http.validation import Issues
 from query import sql
-from query.asking.filters import Filter, Op, condition
-from query.asking.instant import HOUR, MAX_NANOS
-from query.asking.window import BUCKET, Window
 from query.fields import LOGS, SPANS, TelemetryTable
-from query.tree import (
+from query.request.filters import Filter, Op, condition
+from query.statements import (
     Aggregation,
     Attribute,
     AttributeKeys,
@@ -41,9 +39,11 @@ from query.tree import (
     TraceSize,
     TraceSpansBrief,
 )
+from query.statements.window import BUCKET, Window
+from query.timestamps import HOUR, MAX_NANOS
 from tests.query.analysis import aggregate_statements as aggregate
 from tests.query.analysis import compare_statements as compare
-from tests.query.errors import statements as errors
+from tests.query.error_groups import statements as errors
 
 NOW_NS = time.time_ns()
 GOLDEN = Path(__file__).parent / "sql"

@@ -10,9 +10,9 @@ from typing import Any, Final
 import aiohttp
 
 from chassis.clickhouse import ClickHouse, QueryLimits
-from chassis.serve import bind, listening
-from chassis.settings import ChassisSettings
-from chassis.telemetry import Telemetry
+from chassis.http.serve import bind, listening
+from chassis.runtime.settings import ChassisSettings
+from chassis.runtime.telemetry import Telemetry
 from query.settings import QuerySettings
 from tests.query.conftest import NOW, PATH, UNLIMITED, application
 

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from chassis.identity import registry
-from chassis.migrations import migrate
-from chassis.relational import Database, migration_engine
-from control.audit import store
+from chassis.db.database import Database, migration_engine
+from chassis.db.migrations import migrate
+from control.audit import repository
 from control.audit.record import Actor, record
-from control.audit.store import Wanted
+from control.audit.repository import Wanted
+from control.identity import organization_repository
 
 from .conftest import refusal, sluice
 
@@ -24,12 +24,12 @@ async def fill(url: str, events: int) -> list[bytes]:
     await database.start()
     try:
         async with database.write() as connection:
-            acme = await registry.create_organization(connection, "acme", "Acme")
-            globex = await registry.create_organization(connection, "globex", "Globex")
+            acme = await organization_repository.create_organization(connection, "acme", "Acme")
+            globex = await organization_repository.create_organization(connection, "globex", "Globex")
             await record(connection, Actor(globex.id), "test.it", "x", {}, "r")
             for number in range(events):
                 await record(connection, Actor(acme.id), "test.it", f"obj_{number}", {"n": number}, "r")
-        chunks = [chunk async for chunk in store.iter_chunks(database, acme.id, Wanted())]
+        chunks = [chunk async for chunk in repository.iter_chunks(database, acme.id, Wanted())]
         return [msgspec.json.encode(event) + b"\n" for chunk in chunks for event in chunk]
     finally:
         await database.close()

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from chassis.configuration import describe
-from chassis.schema import migrations
-from chassis.settings import ChassisSettings
+from chassis.clickhouse.migrations import migrations
+from chassis.runtime.settings import ChassisSettings
+from chassis.runtime.settings_loader import describe
 from control.settings import ControlSettings
 from gateway.settings import GatewaySettings
 from query.settings import QuerySettings
-from sluice.config import settings_classes
-from sluice.doctor import run_checks
-from sluice.options import SettingsSources
+from sluice.cli.config import settings_classes
+from sluice.cli.doctor import run_checks
+from sluice.settings_sources import SettingsSources
 from tests.databases import REVISIONS
 
 from .conftest import DEADLINE_S, ROOT, Start, clean_environment, command, refusal, secrets_of, sluice

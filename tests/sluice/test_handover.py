@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from chassis.errors import StartupError
-from chassis.serve import bind
+from chassis.http.serve import bind
 from sluice import handover
 
 from .conftest import DEADLINE_S

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from chassis.migrations import migrate
-from chassis.relational import migration_engine
+from chassis.db.database import migration_engine
+from chassis.db.migrations import migrate
 from control.audit.tables import audit_events
 from sluice.main import main
-from sluice.shop import retry_hint
+from sluice.sample_trace import retry_hint
 
 from .conftest import DEADLINE_S, Start, Up, refusal, sluice, wait_until
 

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from chassis.identity import registry, sessions, users
-from chassis.identity.tables import recovery_codes
-from chassis.identity.tables import sessions as session_table
-from chassis.identity.users import User
-from chassis.relational import Database
+from chassis.auth.tables import recovery_codes
+from chassis.auth.tables import sessions as session_table
+from chassis.db.database import Database
 from control.audit.tables import audit_events
+from control.identity import organization_repository, session_repository, user_repository
 from control.identity.passwords import Passwords
+from control.identity.user_repository import User
 from proto.identity import Role
-from tests.chassis.identity.tenants import new_tenant
+from tests.chassis.auth.tenants import new_tenant
 
 from .conftest import ROOT
 
@@ -39,12 +39,12 @@ async def ada(url: str) -> None:
     tenant = await new_tenant(database, "acme")
     now = datetime.now(UTC)
     async with database.write() as connection:
-        user = await users.create_user(connection, "ada@example.org", "Ada", "hash")
-        await registry.add_membership(connection, tenant.organization.id, user.id, Role.MEMBER)
-        await sessions.start(connection, tenant.organization.id, user.id, ("pwd",), now)
-        await users.enroll_factor(connection, user.id, b"sealed")
-        await users.confirm_factor(connection, user.id, 1, now)
-        await users.replace_recovery_codes(connection, user.id, [b"h" * 32])
+        user = await user_repository.create_user(connection, "ada@example.org", "Ada", "hash")
+        await organization_repository.add_membership(connection, tenant.organization.id, user.id, Role.MEMBER)
+        await session_repository.start(connection, tenant.organization.id, user.id, ("pwd",), now)
+        await user_repository.enroll_factor(connection, user.id, b"sealed")
+        await user_repository.confirm_factor(connection, user.id, 1, now)
+        await user_repository.replace_recovery_codes(connection, user.id, [b"h" * 32])
     await database.close()
 
 
@@ -53,7 +53,7 @@ async def state(url: str) -> tuple[User, int, int, list[tuple[str, str | None, s
     database = Database(url)
     await database.start()
     async with database.read() as connection:
-        user = await users.find_user_by_email(connection, "ada@example.org")
+        user = await user_repository.find_user_by_email(connection, "ada@example.org")
         live = sa.select(sa.func.count()).where(session_table.c.revoked_at.is_(None))
         codes = sa.select(sa.func.count()).select_from(recovery_codes)
         counted = await connection.scalar(live) or 0, await connection.scalar(codes) or 0

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from chassis.identity import users
-from chassis.relational import Database, migration_engine
-from chassis.sealing import KeyFile, KeyRing, SecretBox, key_id_of
-from control.channels import store
+from chassis.db.database import Database, migration_engine
+from control.channels import repository
 from control.channels.config import EmailConfig, Kind
 from control.channels.tables import notification_channels
-from sluice.secrets import _retire, _rotate
-from tests.chassis.identity.tenants import new_tenant
+from control.identity import user_repository
+from control.secrets.secret_box import KeyFile, KeyRing, SecretBox, key_id_of
+from sluice.cli.secrets import _retire, _rotate
+from tests.chassis.auth.tenants import new_tenant
 
 from .conftest import ROOT
 
@@ -39,13 +39,13 @@ async def fill(url: str, sealer: SecretBox) -> str:
     tenant = await new_tenant(database, "acme")
     async with database.write() as connection:
         for number in range(CHANNELS):
-            await store.create(
+            await repository.create(
                 connection, sealer, org_id=tenant.organization.id, project_id=None, name="x", kind=Kind.EMAIL,
                 config=EmailConfig([f"a{number}@example.org"]), enabled=True, created_by=tenant.owner_id,
             )  # fmt: skip
-        user = await users.create_user(connection, "ada@example.org", "Ada", "hash")
+        user = await user_repository.create_user(connection, "ada@example.org", "Ada", "hash")
         sealed = sealer.encrypt(b"totp", table="users", row=user.id, org="", column="totp_secret")
-        await users.enroll_factor(connection, user.id, sealed)
+        await user_repository.enroll_factor(connection, user.id, sealed)
     await database.close()
     return str(user.id)
 
@@ -57,7 +57,7 @@ async def open_all(url: str, sealer: SecretBox) -> set[str]:
     async with database.read() as connection:
         rows = (await connection.execute(notification_channels.select())).all()
     await database.close()
-    opened = [store.decrypt_config(sealer, row.org_id, row.id, Kind.EMAIL, bytes(row.config)) for row in rows]
+    opened = [repository.decrypt_config(sealer, row.org_id, row.id, Kind.EMAIL, bytes(row.config)) for row in rows]
     assert len(rows) == CHANNELS
     assert len({config.to[0] for config in opened if isinstance(config, EmailConfig)}) == CHANNELS
     return {key_id_of(bytes(row.config)) for row in rows}

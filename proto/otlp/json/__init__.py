@@ -10,9 +10,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from proto.otlp.json import shapes
+from proto.otlp.json import messages
 from proto.otlp.json.encode import Encoder
 from proto.otlp.json.limits import check_object_count, read_elements
+from proto.otlp.json.messages import enumerate_present
 from proto.otlp.json.reading import (
     FIELD_NAMES,
     FieldError,
@@ -22,10 +23,9 @@ from proto.otlp.json.reading import (
     encode_message,
     invalid_json_error,
 )
-from proto.otlp.json.repair import repair
-from proto.otlp.json.shapes import enumerate_present
+from proto.otlp.json.utf_repair import repair
 from proto.otlp.policy import FieldFaults, ItemRejection, Policy, RequestRejection, Signal, decode_error
-from proto.otlp.wire import bytes_field
+from proto.otlp.protobuf_writer import bytes_field
 
 __all__ = ["ConvertedRequest", "FieldError", "ItemReader", "to_protobuf"]
 
@@ -57,11 +57,11 @@ def to_protobuf(signal: Signal, body: bytes, policy: Policy) -> ConvertedRequest
 
 
 _REQUESTS: Final[dict[Signal, msgspec.json.Decoder[Any]]] = {
-    "traces": msgspec.json.Decoder(shapes.TracesRequest),
-    "logs": msgspec.json.Decoder(shapes.LogsRequest),
+    "traces": msgspec.json.Decoder(messages.TracesRequest),
+    "logs": msgspec.json.Decoder(messages.LogsRequest),
 }
-_RESOURCE: Final = msgspec.json.Decoder(shapes.Resource | None)
-_SCOPE: Final = msgspec.json.Decoder(shapes.InstrumentationScope | None)
+_RESOURCE: Final = msgspec.json.Decoder(messages.Resource | None)
+_SCOPE: Final = msgspec.json.Decoder(messages.InstrumentationScope | None)
 _TEXT: Final = msgspec.json.Decoder(str | None)
 
 

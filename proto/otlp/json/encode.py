@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable
 from typing import Final, Never, TypeVar
 
-from proto.otlp.json import shapes
-from proto.otlp.json.repair import restore
-from proto.otlp.json.shapes import Number, enumerate_present
+from proto.otlp.json import messages as shapes
+from proto.otlp.json.messages import Number, enumerate_present
+from proto.otlp.json.utf_repair import restore
 from proto.otlp.policy import VALUE_DEPTH, DecodeError, RequestRejection
-from proto.otlp.wire import bytes_field, double_field, fixed32_field, fixed64_field, varint_field
+from proto.otlp.protobuf_writer import bytes_field, double_field, fixed32_field, fixed64_field, varint_field
 
 _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1

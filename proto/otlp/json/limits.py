@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
+from proto.otlp.json.messages import AnyObject
 from proto.otlp.json.reading import FieldError, decode_typed
-from proto.otlp.json.shapes import AnyObject
 from proto.otlp.policy import Policy, RequestRejection, decode_error
 
 _TO_BRACE: Final = rb'(?:[^"{]++|"(?:[^"\\]++|\\.)*+"?)*+\{'  # past strings, whatever is in them

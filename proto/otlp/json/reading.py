@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
-from proto.otlp.json import shapes
+from proto.otlp.json import messages
 from proto.otlp.json.encode import Encoder, FieldFault
-from proto.otlp.json.repair import repair
+from proto.otlp.json.utf_repair import repair
 from proto.otlp.policy import DecodeError, FieldFaults, ItemRejection, RequestRejection, Signal
 
 _ERROR_LOCATION: Final = re.compile(r"(?P<fault>.*) - at `\$\.?(?P<path>.*)`", re.DOTALL)
@@ -59,8 +59,8 @@ FIELD_NAMES: Final[Mapping[Signal, tuple[str, str, str]]] = {
     "logs": ("resourceLogs", "scopeLogs", "logRecords"),
 }
 _ITEMS: Final[Mapping[Signal, msgspec.json.Decoder[Any]]] = {
-    "traces": msgspec.json.Decoder(shapes.Span),
-    "logs": msgspec.json.Decoder(shapes.LogRecord),
+    "traces": msgspec.json.Decoder(messages.Span),
+    "logs": msgspec.json.Decoder(messages.LogRecord),
 }
 
 

@@ -9,8 +9,8 @@ from proto.otlp.policy import FieldFaults, Policy, Signal
 from proto.otlp.reference.blocks import DecodedRequest, build_blocks
 from proto.otlp.reference.items import ItemDecoder
 from proto.otlp.reference.named import NamedKeys
+from proto.otlp.reference.prevalidate import prevalidate
 from proto.otlp.reference.schema import schema
-from proto.otlp.reference.survey import prevalidate
 
 __all__ = ["DecodedRequest", "NamedKeys", "build_blocks", "decode"]
 

@@ -14,7 +14,7 @@ from proto.otlp.policy import (
     Signal,
     decode_error,
 )
-from proto.otlp.reference.origin import (
+from proto.otlp.reference.resource_scope import (
     Attributes,
     ResourceColumns,
     ScopeColumns,

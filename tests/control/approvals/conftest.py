@@ -5,18 +5,18 @@ from pathlib import Path
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from chassis.cursor import CursorSigner
-from chassis.identity.checks import AuthGuards
-from chassis.relational import Database
-from chassis.settings import ChassisSettings
-from chassis.telemetry import Telemetry
-from chassis.web import build_app
+from chassis.auth.guards import AuthGuards
+from chassis.db.database import Database
+from chassis.http.cursor import CursorSigner
+from chassis.http.web import build_app
+from chassis.runtime.settings import ChassisSettings
+from chassis.runtime.telemetry import Telemetry
+from control.approvals.notifications import LinkBuilder
 from control.approvals.requests import ApprovalRequests
-from control.approvals.telling import LinkBuilder
 from control.audit.events import Audit
-from control.desk import HandlerContext
+from control.http.context import HandlerContext
 from control.policies.policies import Policies
-from tests.chassis.identity.tenants import Clock, new_tenant
+from tests.chassis.auth.tenants import Clock, new_tenant
 from tests.control.approvals.office import Office, RecordingSender
 
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from chassis.identity import registry
-from chassis.identity.minting import new_id
-from chassis.relational import Database
+from chassis.auth.id_generation import new_id
+from chassis.db.database import Database
 from control.channels.tables import notification_channels
 from control.deliveries.outbox import DeliveryResult, EnqueueResult
+from control.identity import organization_repository
 from proto.identity import PrincipalKind, Role, Scope
-from tests.chassis.identity.tenants import Clock, Tenant
+from tests.chassis.auth.tenants import Clock, Tenant
 from tests.control.conftest import Control
 
 REQUESTS: Final = "/orgs/acme/approval-requests"
@@ -91,9 +91,11 @@ async def new_member(
     database: Database, tenant: Tenant, role: Role = Role.MEMBER, scopes: frozenset[Scope] | None = None
 ) -> Member:
     async with database.write() as connection:
-        made = await registry.create_principal(connection, PrincipalKind.USER, role.title())
-        await registry.add_membership(connection, tenant.organization.id, made.id, role)
-        token = await registry.create_token(connection, tenant.organization.id, made.id, "t", scopes=scopes)
+        made = await organization_repository.create_principal(connection, PrincipalKind.USER, role.title())
+        await organization_repository.add_membership(connection, tenant.organization.id, made.id, role)
+        token = await organization_repository.create_token(
+            connection, tenant.organization.id, made.id, "t", scopes=scopes
+        )
     return Member(made.id, token.secret)
 
 
@@ -102,9 +104,9 @@ async def new_machine(
 ) -> Member:
     """An agent or service with a token that acts for nobody."""
     async with database.write() as connection:
-        made = await registry.create_principal(connection, kind, "Bot", owner_id)
-        await registry.add_membership(connection, tenant.organization.id, made.id, role)
-        token = await registry.create_token(connection, tenant.organization.id, made.id, "t")
+        made = await organization_repository.create_principal(connection, kind, "Bot", owner_id)
+        await organization_repository.add_membership(connection, tenant.organization.id, made.id, role)
+        token = await organization_repository.create_token(connection, tenant.organization.id, made.id, "t")
     return Member(made.id, token.secret)
 
 

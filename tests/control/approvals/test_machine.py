@@ -27,23 +27,23 @@ from hypothesis.stateful import (
 )
 from sqlalchemy import delete, select
 
+from chassis.auth.model import AuthorizationContext
+from chassis.auth.tables import memberships, principals
+from chassis.db.database import Database
 from chassis.errors import ApiError
-from chassis.identity import registry
-from chassis.identity.model import AuthorizationContext
-from chassis.identity.tables import memberships, principals
-from chassis.relational import Database
-from control.approvals import store, voting
-from control.approvals.asking import Submission, submit
-from control.approvals.bodies import NewRequest
+from control.approvals import repository, voting
 from control.approvals.expiry import ExpiryTask
 from control.approvals.model import RequestRecord, Status
+from control.approvals.notifications import LinkBuilder
+from control.approvals.schemas import NewRequest
+from control.approvals.submission import Submission, submit
 from control.approvals.tables import approval_requests, approval_votes
-from control.approvals.telling import LinkBuilder
 from control.approvals.voting import VoteRequest
 from control.audit.record import Actor, record
 from control.audit.tables import audit_events
 from control.audit.verify import verify_stored
-from control.policies import store as policies
+from control.identity import organization_repository
+from control.policies import repository as policies
 from control.policies.model import DECIDING_ROLES, Effect, RiskClass
 from proto.identity import ROLE_SCOPES, PrincipalKind, Role
 from tests.selection import scaled
@@ -171,7 +171,7 @@ class Machine(RuleBasedStateMachine):
     async def _begin(self) -> None:
         async with self.database.write() as connection:
             slug = f"org-{next(self.numbers)}"
-            self.org = await registry.create_organization(connection, slug, slug)
+            self.org = await organization_repository.create_organization(connection, slug, slug)
             await record(connection, Actor(self.org.id), "organization.create", self.org.id, {}, "r")
             self.everyone = [await self._new(connection, None) for _ in range(4)]
             self.everyone += [await self._new(connection, self.everyone[n]) for n in (0, 0, 1)]
@@ -181,8 +181,10 @@ class Machine(RuleBasedStateMachine):
 
     async def _new(self, connection: Any, owner: Person | None) -> Person:
         kind = PrincipalKind.USER if owner is None else PrincipalKind.AGENT
-        made = await registry.create_principal(connection, kind, "x", None if owner is None else owner.id)
-        await registry.add_membership(connection, self.org.id, made.id, Role.MEMBER)
+        made = await organization_repository.create_principal(
+            connection, kind, "x", None if owner is None else owner.id
+        )
+        await organization_repository.add_membership(connection, self.org.id, made.id, Role.MEMBER)
         return Person(made.id, kind, owner)
 
     def _policy(self) -> dict[str, Any]:
@@ -231,12 +233,12 @@ class Machine(RuleBasedStateMachine):
     async def _upset(self, database: Database, person: Person, change: Any) -> None:
         async with database.write() as connection:
             if change == "disable":
-                await registry.disable_principal(connection, person.id)
+                await organization_repository.disable_principal(connection, person.id)
                 return
             where = (memberships.c.org_id == self.org.id) & (memberships.c.principal_id == person.id)
             await connection.execute(delete(memberships).where(where))
             if change is not None:
-                await registry.add_membership(connection, self.org.id, person.id, change)
+                await organization_repository.add_membership(connection, self.org.id, person.id, change)
 
     @rule(agent=st.integers(4, 7), owner=st.integers(0, 3), then=st.lists(st.booleans(), max_size=3), ballots=BALLOTS)
     def hand_over(self, agent: int, owner: int, then: list[bool], ballots: list[tuple[int, bool, bool]]) -> None:
@@ -436,7 +438,7 @@ class Machine(RuleBasedStateMachine):
         """Votes and end as the store has them. Rights count that were there before, or are there now."""
         now = [one.rights for one in self.everyone]
         async with self.database.read() as connection:
-            request = await store.get(connection, self.org.id, asked.id)
+            request = await repository.get(connection, self.org.id, asked.id)
             rows = await connection.execute(select(approval_votes).where(approval_votes.c.request_id == asked.id))
             found = {row.principal_id: row for row in rows}
         known = {one.id: one for one in self.everyone}
@@ -488,7 +490,7 @@ class Machine(RuleBasedStateMachine):
             ended = sorted((await connection.execute(ends)).scalars())
             assert ended == sorted(one.id for one in self.asked if one.ended is not None), "one transition each"
             for asked in self.asked:
-                self._compare(asked, await store.get(connection, self.org.id, asked.id))
+                self._compare(asked, await repository.get(connection, self.org.id, asked.id))
 
     def _compare(self, asked: Asked, request: RequestRecord) -> None:
         waits = Status.PENDING if asked.expires > self.now else Status.EXPIRED

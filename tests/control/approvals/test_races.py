@@ -7,22 +7,22 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import func, select
 
+from chassis.auth.model import AuthorizationContext
+from chassis.db.database import Database
 from chassis.errors import ApiError
-from chassis.identity.model import AuthorizationContext
-from chassis.relational import Database
-from control.approvals import store, voting
-from control.approvals.asking import Submission, submit
-from control.approvals.bodies import NewRequest
+from control.approvals import repository, voting
 from control.approvals.model import RequestRecord, Status
+from control.approvals.notifications import LinkBuilder
+from control.approvals.schemas import NewRequest
+from control.approvals.submission import Submission, submit
 from control.approvals.tables import approval_votes
-from control.approvals.telling import LinkBuilder
 from control.approvals.voting import VoteOutcome, VoteRequest
 from control.audit.tables import audit_events
 from control.audit.verify import verify_stored
-from control.policies import store as policies
+from control.policies import repository as policies
 from control.policies.model import DECIDING_ROLES, Effect, RiskClass
 from proto.identity import ROLE_SCOPES, Role
-from tests.chassis.identity.tenants import Tenant, new_tenant
+from tests.chassis.auth.tenants import Tenant, new_tenant
 from tests.control.approvals.office import new_member
 
 pytestmark = pytest.mark.both_stores
@@ -98,7 +98,7 @@ async def test_of_sixty_votes_through_two_processes_one_decides(
     assert [one.decided for one in good].count(True) == 1
     assert {one.status for one in outcomes if isinstance(one, ApiError)} == {409}
     async with databases[1].read() as connection:
-        final = await store.get(connection, acme.organization.id, request.id)
+        final = await repository.get(connection, acme.organization.id, request.id)
         votes = await connection.scalar(select(func.count()).select_from(approval_votes))
         ends = ("approval_request.approve", "approval_request.reject")
         told = await connection.scalar(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chassis.identity import registry
+from control.identity import organization_repository
 from proto.identity import Role, Scope
 from tests.control.approvals.office import ASKED, REQUESTS, Member, Office
 
@@ -37,7 +37,9 @@ async def test_ones_own_is_withdrawn_with_the_scope_of_who_asks_or_of_who_decide
     asked = await office.ask(asking)
     scopes = [scope for scope in (READ, more) if scope is not None]
     async with office.checks.database.write() as connection:
-        made = await registry.create_token(connection, office.acme.organization.id, asking.id, "t", scopes=scopes)
+        made = await organization_repository.create_token(
+            connection, office.acme.organization.id, asking.id, "t", scopes=scopes
+        )
     status, answer = await office.vote("reject", asked, Member(asking.id, made.secret))
     assert status == (403 if more is None else 200), answer
     assert (await office.vote("approve", await office.ask(asking, targetId="y"), asking))[0] == 403

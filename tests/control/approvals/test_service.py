@@ -7,10 +7,10 @@ import pytest
 from standardwebhooks import Webhook
 from yarl import URL
 
-from chassis.settings import ChassisSettings
+from chassis.runtime.settings import ChassisSettings
 from control.settings import ControlSettings
 from proto.identity import Role
-from tests.chassis.identity.tenants import new_member_token
+from tests.chassis.auth.tenants import new_member_token
 from tests.control.approvals.office import ASKED, REQUESTS
 from tests.control.conftest import Control
 from tests.control.receiver import SECRET, Receiver

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from chassis.identity import registry
-from chassis.identity.bearer import LIMITS
-from chassis.identity.tables import access_tokens, principals
-from chassis.relational import format_time
+from chassis.auth.bearer import LIMITS
+from chassis.auth.tables import access_tokens, principals
+from chassis.db.database import format_time
+from control.identity import organization_repository
 from proto.identity import PrincipalKind, Role, Scope
 from tests.control.approvals.office import ASKED, REQUESTS, Member, Office
 
@@ -170,7 +170,9 @@ async def test_an_agent_that_is_handed_over_belongs_to_both(office: Office) -> N
 async def narrow_token(office: Office, holder: str, *scopes: Scope) -> str:
     async with office.checks.database.write() as connection:
         org_id = office.acme.organization.id
-        return (await registry.create_token(connection, org_id, holder, "narrow", scopes=frozenset(scopes))).secret
+        return (
+            await organization_repository.create_token(connection, org_id, holder, "narrow", scopes=frozenset(scopes))
+        ).secret
 
 
 async def test_machines_decide_only_where_they_are_listed_and_not_among_themselves(office: Office) -> None:
@@ -341,15 +343,15 @@ async def test_votes_of_those_who_left_do_not_count(office: Office) -> None:
     first, second, third = [await office.member() for _ in range(3)]
     await office.vote("approve", asked, first)
     async with office.checks.database.write() as connection:
-        await registry.remove_membership(connection, office.acme.organization.id, first.id)
+        await organization_repository.remove_membership(connection, office.acme.organization.id, first.id)
     status, answer = await office.vote("approve", asked, second)
     assert (status, standing(answer)) == (200, ("PENDING", 1, 1, True, False))
     async with office.checks.database.write() as connection:
-        await registry.set_role(connection, office.acme.organization.id, second.id, Role.VIEWER)
+        await organization_repository.set_role(connection, office.acme.organization.id, second.id, Role.VIEWER)
     status, answer = await office.vote("approve", asked, third)
     assert (status, standing(answer)) == (200, ("PENDING", 1, 1, True, False))
     async with office.checks.database.write() as connection:
-        await registry.set_role(connection, office.acme.organization.id, second.id, Role.ADMIN)
+        await organization_repository.set_role(connection, office.acme.organization.id, second.id, Role.ADMIN)
     status, answer = await office.vote("approve", asked, third)
     assert (status, standing(answer)) == (200, ("APPROVED", 2, 0, True, False)), "his vote is there, and now enough"
 
@@ -363,15 +365,17 @@ async def test_what_somebody_asked_who_is_gone_is_not_approved(office: Office) -
         requests = [await office.ask(one) for one in (alice, await office.machine(alice))]
         async with office.checks.database.write() as connection:
             if disabled:
-                await registry.disable_principal(connection, alice.id)
+                await organization_repository.disable_principal(connection, alice.id)
             else:
-                await registry.remove_membership(connection, org_id, alice.id)
+                await organization_repository.remove_membership(connection, org_id, alice.id)
         for asked in requests:
             status, answer = await office.vote("approve", asked, voter)
             assert (status, answer["error"]["code"]) == (409, "conflict")
         assert (await office.vote("reject", requests[0], voter))[0] == 200
     async with office.checks.database.write() as connection:  # who comes back in time finds what he asked for
-        await registry.add_membership(connection, org_id, requests[0]["requesterPrincipalId"], Role.MEMBER)
+        await organization_repository.add_membership(
+            connection, org_id, requests[0]["requesterPrincipalId"], Role.MEMBER
+        )
     assert (await office.vote("approve", requests[1], voter))[0] == 200
 
 
@@ -383,9 +387,9 @@ async def test_a_right_that_is_lost_is_lost_in_the_transaction_of_the_vote(offic
     for voter in (gone, demoted, disabled, agent):
         assert (await office.call("GET", REQUESTS, token=voter.token))[0] == 200
     async with office.checks.database.write() as connection:
-        await registry.remove_membership(connection, office.acme.organization.id, gone.id)
-        await registry.set_role(connection, office.acme.organization.id, demoted.id, Role.VIEWER)
-        await registry.disable_principal(connection, disabled.id)
+        await organization_repository.remove_membership(connection, office.acme.organization.id, gone.id)
+        await organization_repository.set_role(connection, office.acme.organization.id, demoted.id, Role.VIEWER)
+        await organization_repository.disable_principal(connection, disabled.id)
     assert LIMITS.fresh_s > 1, "they are remembered"
     for voter, expected in ((gone, 404), (demoted, 403), (disabled, 401), (agent, 404)):
         assert [(await office.vote(verb, asked, voter))[0] for verb in ("approve", "reject")] == [expected] * 2
@@ -409,7 +413,7 @@ async def test_a_scope_that_is_lost_elsewhere_withdraws_nothing(office: Office) 
     member = await office.member()
     asked = await office.ask(member)
     async with office.checks.database.write() as connection:
-        await registry.set_role(connection, office.acme.organization.id, member.id, Role.VIEWER)
+        await organization_repository.set_role(connection, office.acme.organization.id, member.id, Role.VIEWER)
     assert (await office.vote("reject", asked, member))[0] == 403
     assert (await office.call("POST", REQUESTS, ASKED | {"targetId": "x"}, member.token))[0] == 403
 

@@ -9,13 +9,13 @@ import sqlalchemy as sa
 from alembic import command
 from structlog.testing import capture_logs
 
-from chassis import migrations
-from chassis.relational import Database, migration_engine
+from chassis.db import migrations
+from chassis.db.database import Database, migration_engine
 from control.approvals.expiry import AUDIT_TRACE_ID
-from control.audit import store, verify
+from control.audit import repository, verify
 from control.audit.chain import Event
 from control.audit.record import COMMAND_REQUEST_ID, Actor, record
-from control.audit.store import Wanted
+from control.audit.repository import Wanted
 from control.audit.tables import audit_events, audit_heads
 from control.audit.verify import VerifyResult
 from tests.control.approvals.office import Office
@@ -32,7 +32,7 @@ async def found(url: str) -> list[tuple[VerifyResult, list[Event]]]:
         return [
             (
                 await verify.verify_stored(database, id_, slug, {}),
-                [event async for chunk in store.iter_chunks(database, id_, Wanted()) for event in chunk],
+                [event async for chunk in repository.iter_chunks(database, id_, Wanted()) for event in chunk],
             )
             async for id_, slug in verify.iter_chains(database)
         ]

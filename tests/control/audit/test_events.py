@@ -11,14 +11,14 @@ import sqlalchemy as sa
 from aiohttp import ClientPayloadError
 from sqlalchemy import exc
 
-from chassis.relational import Database, DatabaseUnavailable
-from control.audit import store
+from chassis.db.database import Database, DatabaseUnavailable
+from control.audit import repository
 from control.audit.record import Actor, record
-from control.audit.store import Wanted
+from control.audit.repository import Wanted
 from control.audit.tables import audit_events, audit_heads
 from control.audit.verify import iter_chains, verify_export, verify_stored
 from proto.identity import PrincipalKind
-from tests.chassis.identity.tenants import new_tenant
+from tests.chassis.auth.tenants import new_tenant
 from tests.control.approvals.office import ASKED, AUDIT, REQUESTS, Office
 from tests.control.plans import Plans
 
@@ -164,7 +164,7 @@ async def test_an_export_begins_behind_a_number(office: Office, after: str) -> N
 
 
 async def test_an_export_is_the_whole_chain_and_holds(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "CHUNK_SIZE", 4)
+    monkeypatch.setattr(repository, "CHUNK_SIZE", 4)
     assert await exported_lines(office) == []
     await office.policy(name='Ünïcödé 🦊 " \\ / %')
     await fill(office, 10, principal_id="prn_1", kind=PrincipalKind.SERVICE, on_behalf_of="prn_2", act_chain=("prn_1",))
@@ -185,8 +185,8 @@ async def test_an_export_is_the_whole_chain_and_holds(office: Office, monkeypatc
 
 async def test_an_export_that_breaks_off_does_not_look_whole(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     await fill(office, 5)
-    monkeypatch.setattr(store, "CHUNK_SIZE", 2)
-    chunk, calls = store._read_chunk, 0
+    monkeypatch.setattr(repository, "CHUNK_SIZE", 2)
+    chunk, calls = repository._read_chunk, 0
 
     async def failing(*arguments: Any) -> Any:
         nonlocal calls
@@ -195,7 +195,7 @@ async def test_an_export_that_breaks_off_does_not_look_whole(office: Office, mon
             raise DatabaseUnavailable
         return await chunk(*arguments)
 
-    monkeypatch.setattr(store, "_read_chunk", failing)
+    monkeypatch.setattr(repository, "_read_chunk", failing)
     with pytest.raises(ClientPayloadError):
         await exported_lines(office)
     calls = 1
@@ -404,7 +404,7 @@ async def test_lists_read_what_is_wanted_alone(sqlite: Database) -> None:
     for wanted, index in WANTED:
         with Plans(sqlite, "audit_events") as plans:
             async with sqlite.read() as connection:
-                await store.list_events(connection, acme.id, wanted, None, 10)
+                await repository.list_events(connection, acme.id, wanted, None, 10)
         assert plans.seen[-1].startswith(index), plans.seen
         assert not [one for one in plans.seen if one.startswith("SCAN") or "B-TREE" in one], plans.seen
 

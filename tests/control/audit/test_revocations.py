@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from chassis.identity.tables import invitations
+from chassis.auth.tables import invitations
 from tests.control.conftest import Control
 
 INVITATIONS = "/orgs/acme/invitations"

@@ -7,7 +7,7 @@ import pytest
 
 from control.channels.config import Kind
 from proto.identity import Role, Scope
-from tests.chassis.identity.tenants import new_member_token
+from tests.chassis.auth.tenants import new_member_token
 from tests.control.channels.conftest import CHANNELS
 from tests.control.conftest import Control
 from tests.control.receiver import SECRET
@@ -391,7 +391,7 @@ async def test_bodies_too_large_or_of_another_kind_are_refused(control: Control)
 async def test_an_organization_has_a_limited_number_of_channels(
     control: Control, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("control.channels.store.MAX_CHANNELS", 2)
+    monkeypatch.setattr("control.channels.repository.MAX_CHANNELS", 2)
     first = await create(control)
     await create(control)
     status, body, _ = await control.call("POST", CHANNELS, new())

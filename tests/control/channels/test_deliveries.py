@@ -15,7 +15,7 @@ from control.deliveries.outbox import AllChannels, enqueue
 from control.deliveries.tables import State, deliveries
 from control.settings import ControlSettings
 from proto.identity import Role
-from tests.chassis.identity.tenants import new_member_token
+from tests.chassis.auth.tenants import new_member_token
 from tests.control.channels.conftest import CHANNELS
 from tests.control.channels.test_channels import TIME, create
 from tests.control.conftest import Control

@@ -142,7 +142,7 @@ async def trickling(request: web.Request) -> web.StreamResponse:
 async def test_an_answer_without_end_is_read_so_far(
     control: Control, receiver: Receiver, answering: Answering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chassis.egress.BODY_S", 0.5)
+    monkeypatch.setattr("control.outbound.egress.BODY_S", 0.5)
     receiver.answers = [answering]
     async with asyncio.timeout(5):
         assert (await tried(control, await channel_to(control, receiver.url())))["ok"] is True

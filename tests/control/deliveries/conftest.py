@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from chassis.destinations import EgressPolicy
-from chassis.egress import Egress
-from chassis.relational import Database, to_milliseconds
-from chassis.sealing import KeyFile, SecretBox
-from control.channels import store as channels
+from chassis.db.database import Database, to_milliseconds
+from control.channels import repository as channels
 from control.channels.config import Kind, WebhookConfig
-from control.channels.store import Channel
-from control.deliveries import listing
-from control.deliveries.kinds.send import Transports
-from control.deliveries.listing import DeliveryFilter, DeliveryView
+from control.channels.repository import Channel
+from control.deliveries import views
 from control.deliveries.message import Message
 from control.deliveries.outbox import AllChannels, ChannelIds, EnqueueResult, enqueue
-from control.deliveries.sending import DeliveryMetrics, Sender
+from control.deliveries.platforms.transports import Transports
+from control.deliveries.sender import DeliveryMetrics, Sender
 from control.deliveries.tables import State
-from tests.chassis.identity.tenants import Tenant, new_tenant
+from control.deliveries.views import DeliveryFilter, DeliveryView
+from control.outbound.egress import Egress
+from control.outbound.egress_policy import EgressPolicy
+from control.secrets.secret_box import KeyFile, SecretBox
+from tests.chassis.auth.tenants import Tenant, new_tenant
 from tests.control.receiver import SECRET
 from tests.databases import WAIT_S
 
@@ -83,7 +83,7 @@ class Post:
     async def listed(self, state: State | None = None) -> list[DeliveryView]:
         """Oldest first."""
         async with self.database.read() as connection:
-            found = await listing.list_deliveries(
+            found = await views.list_deliveries(
                 connection,
                 self.tenant.organization.id,
                 DeliveryFilter(state=state),

@@ -6,14 +6,14 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
-from chassis.destinations import EgressPolicy
-from chassis.egress import Egress
-from chassis.relational import Database
-from chassis.sealing import KeyFile, SecretBox
+from chassis.db.database import Database
 from control.deliveries import outcome
-from control.deliveries.kinds.send import Transports
-from control.deliveries.sending import DeliveryMetrics, Sender
+from control.deliveries.platforms.transports import Transports
+from control.deliveries.sender import DeliveryMetrics, Sender
 from control.deliveries.worker import Worker
+from control.outbound.egress import Egress
+from control.outbound.egress_policy import EgressPolicy
+from control.secrets.secret_box import KeyFile, SecretBox
 
 LEASE = timedelta(seconds=1)
 PAUSE_S = 0.05  # after an attempt that was interrupted

@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 from aiosmtpd.smtp import AuthResult
 
-from chassis.destinations import EgressPolicy
-from chassis.egress import Egress
 from control.channels.config import MAX_RECIPIENTS, EmailConfig
-from control.deliveries.kinds.email import send
-from control.deliveries.kinds.mail_server import MailServer
-from control.deliveries.kinds.recipients import Recipients
-from control.deliveries.kinds.told import OutgoingMessage
 from control.deliveries.message import Message
 from control.deliveries.outcome import AttemptOutcome
+from control.deliveries.platforms.email import send
+from control.deliveries.platforms.outgoing_message import OutgoingMessage
+from control.deliveries.platforms.recipients import Recipients
 from control.deliveries.tables import MAX_TAKEN_LENGTH
+from control.outbound.egress import Egress
+from control.outbound.egress_policy import EgressPolicy
+from control.outbound.mail_server import MailServer
 from tests.accepting import accepting
 from tests.certificates import self_signed, server_context
 from tests.control.mail import Office, serving
@@ -168,7 +168,7 @@ def test_what_is_remembered_fits_its_column_and_forgets_who_is_no_recipient_any_
 
 
 async def test_a_server_that_hangs_is_waited_for_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("control.deliveries.kinds.email.TOTAL_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("control.deliveries.platforms.email.TOTAL_TIMEOUT_S", 0.3)
     async with serving(Office(hangs=True)) as port:
         assert await sent(port) == operators("The mail server did not answer in time.")
 

@@ -10,9 +10,9 @@ import pytest
 import sqlalchemy as sa
 from aiohttp import web
 
-from control.deliveries import store
+from control.deliveries import repository
 from control.deliveries.outcome import MAX_ATTEMPTS
-from control.deliveries.store import WORKER_DELAY
+from control.deliveries.repository import WORKER_DELAY
 from control.deliveries.tables import State, deliveries
 from tests.control.deliveries.conftest import MESSAGE, Post
 from tests.control.receiver import Receiver
@@ -51,7 +51,7 @@ async def test_a_killed_process_loses_nothing(
     made = [await post.channel(receiver.url(f"/{number}")) for number in range(CHANNELS)]
     post.clock.pass_by(-WORKER_DELAY.total_seconds())
     async with post.database.write() as connection:
-        ids = {id_ for _ in range(EACH) for id_ in await store.insert(connection, made, MESSAGE, post.clock())}
+        ids = {id_ for _ in range(EACH) for id_ in await repository.insert(connection, made, MESSAGE, post.clock())}
     drawn = random.Random(6)  # the points of time differ from run to run all the same
     for _ in range(ROUNDS):
         process = await started(migrated_url, tmp_path / "sealing.keys")

@@ -10,10 +10,10 @@ from hypothesis import given
 from msgspec import structs
 
 from control.channels.config import EmailConfig
-from control.deliveries.kinds import email
-from control.deliveries.kinds.mail_server import MailServer
-from control.deliveries.kinds.told import one_line
 from control.deliveries.message import Message
+from control.deliveries.platforms import email
+from control.deliveries.platforms.outgoing_message import one_line
+from control.outbound.mail_server import MailServer
 from tests.control.deliveries.samples import ASK, encoded_word, messages, told
 
 MAIL = EmailConfig(["ada@example.org", "bob@example.org"])

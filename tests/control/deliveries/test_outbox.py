@@ -8,13 +8,13 @@ import pytest
 import sqlalchemy as sa
 from aiohttp import web
 
-from control.deliveries import store
-from control.deliveries.claims import ClaimedDelivery, ConcurrencyLimits, claim_due
+from control.deliveries import repository
+from control.deliveries.leases import ClaimedDelivery, ConcurrencyLimits, claim_due
 from control.deliveries.outbox import AllChannels, ChannelIds, DeliveryResult, EnqueueResult, enqueue
 from control.deliveries.outcome import RETRY_DELAYS_S, AttemptOutcome
-from control.deliveries.store import WORKER_DELAY
+from control.deliveries.repository import WORKER_DELAY
 from control.deliveries.tables import State, deliveries
-from tests.chassis.identity.tenants import new_tenant
+from tests.chassis.auth.tenants import new_tenant
 from tests.control.deliveries.conftest import MESSAGE, Post
 from tests.control.receiver import Receiver
 
@@ -32,9 +32,9 @@ async def claim(post: Post, limit: int = 100, places: ConcurrencyLimits = ALL) -
         return await claim_due(connection, post.clock(), limit=limit, concurrency=places)
 
 
-async def settle(post: Post, claimed: ClaimedDelivery, outcome: AttemptOutcome) -> store.OutcomeResult | None:
+async def settle(post: Post, claimed: ClaimedDelivery, outcome: AttemptOutcome) -> repository.OutcomeResult | None:
     async with post.database.write() as connection:
-        return await store.write_outcome(connection, claimed, outcome, post.clock(), 0.5)
+        return await repository.write_outcome(connection, claimed, outcome, post.clock(), 0.5)
 
 
 def past_head_start(post: Post) -> None:

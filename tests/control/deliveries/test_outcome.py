@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from chassis.egress import AddressBlocked, EgressError, HttpReply
 from control.deliveries.outcome import (
     JITTER,
     MAX_ATTEMPTS,
@@ -20,6 +19,7 @@ from control.deliveries.outcome import (
     is_failing_too_long,
     parse_retry_after,
 )
+from control.outbound.egress import AddressBlocked, EgressError, HttpReply
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

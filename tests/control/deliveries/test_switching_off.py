@@ -3,12 +3,12 @@
 import pytest
 import sqlalchemy as sa
 
-from control.channels import store as channels
+from control.channels import repository as channels
 from control.channels.config import WebhookConfig
-from control.channels.store import Channel
+from control.channels.repository import Channel
 from control.channels.tables import notification_channels
-from control.deliveries import store
-from control.deliveries.claims import claim_by_id
+from control.deliveries import repository
+from control.deliveries.leases import claim_by_id
 from control.deliveries.outbox import ChannelIds
 from control.deliveries.outcome import AttemptOutcome
 from control.deliveries.tables import State
@@ -21,7 +21,7 @@ async def attempted(post: Post, channel: Channel, days: float, outcome: AttemptO
     """A delivery, so much later."""
     post.clock.pass_by(days * 86_400)
     async with post.database.write() as connection:
-        (id_,) = await store.insert(connection, [channel], MESSAGE, post.clock())
+        (id_,) = await repository.insert(connection, [channel], MESSAGE, post.clock())
         (claimed,) = await claim_by_id(connection, [id_], post.clock(), concurrency=ALL)
     await post.sender._outcome_writer.record(claimed, outcome)
 
@@ -41,7 +41,7 @@ async def test_what_waits_for_a_channel_that_is_switched_off_is_cancelled(post: 
     found = {one.id: one for one in await post.listed()}
     assert found[str(waiting)].state is State.CANCELLED
     assert found[str(waiting)].detail == f"The channel was {how}."
-    assert await settle(post, claimed, FAILED) == store.OutcomeResult(State.CANCELLED)  # no further attempt
+    assert await settle(post, claimed, FAILED) == repository.OutcomeResult(State.CANCELLED)  # no further attempt
 
 
 async def test_a_deleted_channel_keeps_no_config(post: Post) -> None:
@@ -110,7 +110,7 @@ async def test_a_test_that_comes_through_is_a_sign_of_life(post: Post, outcome: 
     for days in (0, 2, 2):
         await attempted(post, channel, days, FAILED)
     async with post.database.write() as connection:
-        claimed = await store.insert_single(connection, channel, MESSAGE, post.clock())
+        claimed = await repository.insert_single(connection, channel, MESSAGE, post.clock())
     await post.sender._outcome_writer.record(claimed, outcome)
     await attempted(post, channel, 1, FAILED)
     assert (await post.found(channel)).enabled is outcome.ok
@@ -121,7 +121,7 @@ async def test_tests_that_fail_switch_nothing_off(post: Post) -> None:
     for _ in range(6):
         post.clock.pass_by(86_400)
         async with post.database.write() as connection:
-            claimed = await store.insert_single(connection, channel, MESSAGE, post.clock())
+            claimed = await repository.insert_single(connection, channel, MESSAGE, post.clock())
         await post.sender._outcome_writer.record(claimed, FAILED)
     await attempted(post, channel, 1, FAILED)
     assert (await post.found(channel)).enabled

@@ -9,15 +9,15 @@ import sqlalchemy as sa
 from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from chassis.db.database import DatabaseUnavailable
 from chassis.errors import ServiceUnavailable
-from chassis.relational import DatabaseUnavailable
-from control.channels import store as channels
+from control.channels import repository as channels
 from control.channels.config import EmailConfig, Kind
 from control.channels.tables import notification_channels
-from control.deliveries import store
-from control.deliveries.claims import LEASE, ClaimedDelivery, ConcurrencyLimits
+from control.deliveries import repository
+from control.deliveries.leases import LEASE, ClaimedDelivery, ConcurrencyLimits
 from control.deliveries.outcome import RETRY_DELAYS_S
-from control.deliveries.store import WORKER_DELAY
+from control.deliveries.repository import WORKER_DELAY
 from control.deliveries.tables import State
 from control.deliveries.worker import Worker
 from tests.control.deliveries.conftest import MESSAGE, Post
@@ -61,7 +61,7 @@ async def test_tests_have_places_of_their_own_and_so_many(
     async with post.database.write() as connection:
         claimed = await post.sender.insert_test(connection, channel, MESSAGE)
     assert (await post.sender.test(claimed)).ok
-    monkeypatch.setattr("control.deliveries.sending.TEST_SLOTS", 0)
+    monkeypatch.setattr("control.deliveries.sender.TEST_SLOTS", 0)
     async with post.database.write() as connection:
         with pytest.raises(ServiceUnavailable):
             await post.sender.insert_test(connection, channel, MESSAGE)
@@ -71,7 +71,7 @@ async def test_a_receiver_that_hangs_costs_its_attempt_and_no_more(
     post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever a kind of channel does with its time, the outcome is written while the lease lasts."""
-    monkeypatch.setattr("control.deliveries.sending.ATTEMPT_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("control.deliveries.sender.ATTEMPT_TIMEOUT_S", 0.05)
 
     over = asyncio.Event()
 
@@ -96,7 +96,7 @@ async def test_a_backlog_of_one_channel_is_not_sent_by_the_second(post: Post, re
     receiver.answers = [slowly]
     channel = await post.channel(receiver.url())
     async with post.database.write() as connection:
-        await store.insert(connection, [channel] * 60, MESSAGE, post.clock() - WORKER_DELAY)
+        await repository.insert(connection, [channel] * 60, MESSAGE, post.clock() - WORKER_DELAY)
     running = Worker(post.sender, poll_s=30).running()
     await anext(running)
     await receiver.until(60, 15)
@@ -106,15 +106,15 @@ async def test_a_backlog_of_one_channel_is_not_sent_by_the_second(post: Post, re
 async def test_deliveries_are_made_while_the_database_comes_and_goes(
     post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("control.deliveries.clerk.RETRY_S", 0.01)
-    real, failures = store.write_outcome, iter([True, True, False])
+    monkeypatch.setattr("control.deliveries.outcome_writer.RETRY_S", 0.01)
+    real, failures = repository.write_outcome, iter([True, True, False])
 
     async def flaky(*args: object) -> object:
         if next(failures):
             raise DatabaseUnavailable
         return await real(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(store, "write_outcome", flaky)
+    monkeypatch.setattr(repository, "write_outcome", flaky)
     await post.channel(receiver.url())
     assert (await post.sender.send_now(await post.queue()))[0].delivered is True
     assert (await post.one()).state is State.DONE
@@ -130,9 +130,9 @@ async def test_an_outcome_that_is_not_written_in_time_is_lost_and_the_delivery_m
     await post.channel(receiver.url())
     queued = await post.queue()
     with monkeypatch.context() as patched:
-        patched.setattr("control.deliveries.clerk.RETRY_S", 0.01)
+        patched.setattr("control.deliveries.outcome_writer.RETRY_S", 0.01)
         patched.setattr(post.sender._outcome_writer, "_write_timeout_s", 0.05)
-        patched.setattr(store, "write_outcome", away)
+        patched.setattr(repository, "write_outcome", away)
         assert (await post.sender.send_now(queued))[0].delivered is True
     assert (await post.one()).state is State.SENDING
     post.clock.pass_by(LEASE.total_seconds() + 1)
@@ -150,16 +150,16 @@ async def test_one_outcome_that_cannot_be_written_costs_no_other(
     odd = await post.channel(receiver.url())
     for _ in range(5):
         await post.channel(receiver.url())
-    real = store.write_outcome
+    real = repository.write_outcome
 
     async def settle_but_one(
         connection: AsyncConnection, claimed: ClaimedDelivery, *rest: Any
-    ) -> store.OutcomeResult | None:
+    ) -> repository.OutcomeResult | None:
         if claimed.channel_id == odd.id:
             raise ValueError("odd")
         return await real(connection, claimed, *rest)
 
-    monkeypatch.setattr(store, "write_outcome", settle_but_one)
+    monkeypatch.setattr(repository, "write_outcome", settle_but_one)
     await post.sender.send_now(await post.queue())
     states = {one.channel_id: one.state for one in await post.listed()}
     assert states.pop(odd.id) is State.SENDING
@@ -219,7 +219,7 @@ async def test_a_worker_goes_on_after_a_fault(post: Post, receiver: Receiver, mo
 
 async def test_tidying_goes_on_after_a_fault(post: Post, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("control.deliveries.worker.CLEANUP_INTERVAL_S", 0.01)
-    faults, real = iter([ValueError("odd"), None]), store.purge_ended
+    faults, real = iter([ValueError("odd"), None]), repository.purge_ended
 
     async def flaky(connection: AsyncConnection, before: Any) -> int:
         fault = next(faults, None)
@@ -227,7 +227,7 @@ async def test_tidying_goes_on_after_a_fault(post: Post, receiver: Receiver, mon
             raise fault
         return await real(connection, before)
 
-    monkeypatch.setattr(store, "purge_ended", flaky)
+    monkeypatch.setattr(repository, "purge_ended", flaky)
     await post.channel(receiver.url())
     await post.sender.send_now(await post.queue())
     post.clock.pass_by(2 * 86_400)
@@ -249,7 +249,7 @@ async def test_a_hanging_receiver_holds_nobody_up(
     good = [await post.channel(receiver.url()) for _ in range(10)]
     async with post.database.write() as connection:
         for _ in range(40):
-            await store.insert(connection, [hanging, *good], MESSAGE, post.clock())
+            await repository.insert(connection, [hanging, *good], MESSAGE, post.clock())
     past_head_start(post)
     running = Worker(post.sender, poll_s=0.02).running()
     await anext(running)

@@ -8,7 +8,7 @@ import pyotp
 import pytest
 from argon2 import PasswordHasher
 
-from chassis.identity.tables import users
+from chassis.auth.tables import users
 from control.identity import passwords
 from tests.control.conftest import Control
 

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 import pytest
 from argon2 import PasswordHasher, extract_parameters
 
-from chassis.identity import registry, users
+from control.identity import organization_repository, user_repository
 from proto.identity import Role, Scope
-from tests.chassis.identity.tenants import new_member_token
+from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
 from tests.control.identity.conftest import PASSWORD, NewPerson, enrol
 from tests.control.test_rights_meanwhile import CHANGES, sent_slowly
@@ -42,7 +42,7 @@ async def test_whoever_is_disabled_has_invited_nobody(control: Control, person: 
     boss = await person("boss@example.org", "ADMIN")
     _, made, _ = await boss.call("POST", INVITATIONS, {"email": "eve@example.org", "role": "MEMBER"})
     async with control.checks.database.write() as connection:
-        await registry.disable_principal(connection, boss.id)
+        await organization_repository.disable_principal(connection, boss.id)
     assert await accepted(control, made) == 401
 
 
@@ -81,8 +81,8 @@ async def test_a_factor_that_was_set_up_while_a_body_came_is_owed(control: Contr
 
     async def set_up() -> None:
         async with control.checks.database.write() as connection:
-            await users.enroll_factor(connection, ada.id, b"sealed")
-            await users.confirm_factor(connection, ada.id, 1, datetime.now(UTC))
+            await user_repository.enroll_factor(connection, ada.id, b"sealed")
+            await user_repository.confirm_factor(connection, ada.id, 1, datetime.now(UTC))
 
     assert await sent_slowly(control, ada.access, CHANGES["token"], set_up) == 401
 

@@ -1,6 +1,6 @@
 """What a change makes every process ask the store for again: what it may concern, and nothing of others."""
 
-from chassis.identity import registry
+from control.identity import organization_repository
 from tests.control.conftest import Control
 from tests.control.identity.conftest import NewPerson
 
@@ -42,7 +42,7 @@ async def test_logging_out_of_what_is_over_costs_nobody_a_look_up(control: Contr
 async def test_a_session_that_a_refresh_ended_is_over_at_once(control: Control, person: NewPerson) -> None:
     ada = await person()
     async with control.checks.database.write() as connection:
-        await registry.remove_membership(connection, control.acme.organization.id, ada.id)
+        await organization_repository.remove_membership(connection, control.acme.organization.id, ada.id)
     assert (await ada.call("GET", "/auth/user"))[0] == 200
     assert (await control.call("POST", "/auth/refresh", {"refreshToken": ada.refresh}))[0] == 401
     assert (await ada.call("GET", "/auth/user"))[0] == 401

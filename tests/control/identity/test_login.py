@@ -13,16 +13,16 @@ from argon2 import PasswordHasher
 from joserfc import jwt
 from joserfc.jwk import KeySet
 
-from chassis.identity import registry
-from chassis.identity.signing import JwtSigner
-from chassis.identity.tables import refresh_tokens, sessions, signing_keys, users
+from chassis.auth.jwt import JwtSigner
+from chassis.auth.tables import refresh_tokens, sessions, signing_keys, users
+from chassis.http.web import RATE_LIMITS
 from chassis.limits.local import LocalLimiter
 from chassis.limits.redis import RedisLimiter
 from chassis.redis import open_redis
-from chassis.web import RATE_LIMITS
 from control.audit.tables import audit_events
-from control.identity.issuing import KeyWithdrawn, SessionIssuer
+from control.identity import organization_repository
 from control.identity.passwords import Passwords
+from control.identity.session_issuer import KeyWithdrawn, SessionIssuer
 from proto.identity import Role
 from tests.control.conftest import Control
 from tests.control.identity.conftest import PASSWORD, NewPerson, enrol
@@ -122,7 +122,7 @@ async def test_a_process_notices_within_five_seconds_that_its_key_was_withdrawn(
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A service that is started after this asks each time whether its key is believed."""
-    monkeypatch.setattr("control.identity.issuing.FRESH_S", 0.0)
+    monkeypatch.setattr("control.identity.session_issuer.FRESH_S", 0.0)
 
 
 @pytest.mark.both_stores
@@ -146,7 +146,7 @@ async def test_a_session_reaches_what_its_users_role_has(control: Control, perso
     assert (await ada.call("POST", "/orgs/acme/projects", {"slug": "x", "name": "x"}))[0] == 403
     assert (await ada.call("GET", "/orgs/globex/projects"))[0] == 404
     async with control.checks.database.write() as connection:
-        await registry.set_role(connection, control.acme.organization.id, ada.id, Role.ADMIN)
+        await organization_repository.set_role(connection, control.acme.organization.id, ada.id, Role.ADMIN)
     control.checks.bearer.invalidate_all()
     assert (await ada.call("POST", "/orgs/acme/projects", {"slug": "x", "name": "x"}))[0] == 201
 

@@ -7,14 +7,14 @@ import pytest
 import sqlalchemy as sa
 from argon2 import PasswordHasher
 
+from chassis.auth.model import AuthorizationContext
+from chassis.auth.tables import access_tokens, invitations, principals, users
 from chassis.errors import Forbidden
-from chassis.identity import registry
-from chassis.identity.invitations import require_can_invite
-from chassis.identity.model import AuthorizationContext
-from chassis.identity.tables import access_tokens, invitations, principals, users
+from control.identity import organization_repository
+from control.identity.invitation_repository import require_can_invite
 from control.identity.passwords import Passwords
 from proto.identity import PrincipalKind, Role, Scope
-from tests.chassis.identity.tenants import new_member_token
+from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
 from tests.control.identity.conftest import PASSWORD, NewPerson, Person
 
@@ -122,7 +122,7 @@ async def test_a_right_that_is_lost_while_a_password_is_hashed_is_lost(
 
     async def slow(self: Passwords, password: str) -> str:
         async with control.checks.database.write() as connection:
-            await registry.set_role(connection, control.acme.organization.id, boss.id, Role.MEMBER)
+            await organization_repository.set_role(connection, control.acme.organization.id, boss.id, Role.MEMBER)
         return await hashed(self, password)
 
     monkeypatch.setattr(Passwords, "hash", slow)
@@ -198,12 +198,14 @@ async def test_the_last_owner_stays(control: Control) -> None:
     expired, _ = await new_member_token(control.checks.database, control.acme, Role.OWNER)
     revoked, _ = await new_member_token(control.checks.database, control.acme, Role.OWNER)
     async with control.checks.database.write() as connection:
-        gone = await registry.create_principal(connection, PrincipalKind.USER, "Gone")
-        await registry.add_membership(connection, control.acme.organization.id, gone.id, Role.OWNER)
-        await registry.disable_principal(connection, gone.id)
-        foreign = await registry.create_principal(connection, PrincipalKind.USER, "With a token for elsewhere")
-        await registry.add_membership(connection, control.acme.organization.id, foreign.id, Role.OWNER)
-        await registry.create_token(connection, control.globex.organization.id, foreign.id, "x")
+        gone = await organization_repository.create_principal(connection, PrincipalKind.USER, "Gone")
+        await organization_repository.add_membership(connection, control.acme.organization.id, gone.id, Role.OWNER)
+        await organization_repository.disable_principal(connection, gone.id)
+        foreign = await organization_repository.create_principal(
+            connection, PrincipalKind.USER, "With a token for elsewhere"
+        )
+        await organization_repository.add_membership(connection, control.acme.organization.id, foreign.id, Role.OWNER)
+        await organization_repository.create_token(connection, control.globex.organization.id, foreign.id, "x")
         for holder, column in ((expired, "expires_at"), (revoked, "revoked_at")):
             of_holder = access_tokens.update().where(access_tokens.c.principal_id == holder)
             await connection.execute(of_holder.values({column: datetime.now(UTC)}))
@@ -230,8 +232,10 @@ async def test_of_two_owners_who_remove_each_other_one_stays(control: Control) -
         )
         assert sorted(status for status, _, _ in answers) == [200, 403]
         async with control.checks.database.write() as connection:
-            await registry.set_role(connection, control.acme.organization.id, control.acme.owner_id, Role.OWNER)
-            await registry.set_role(connection, control.acme.organization.id, second, Role.VIEWER)
+            await organization_repository.set_role(
+                connection, control.acme.organization.id, control.acme.owner_id, Role.OWNER
+            )
+            await organization_repository.set_role(connection, control.acme.organization.id, second, Role.VIEWER)
         control.checks.bearer.invalidate_all()
 
 
@@ -360,7 +364,7 @@ async def test_pages_hold_every_member_and_every_invitation_once(control: Contro
 async def test_a_disabled_user_neither_logs_in_nor_goes_on(control: Control, person: NewPerson) -> None:
     ada = await person()
     async with control.checks.database.write() as connection:
-        await registry.disable_principal(connection, ada.id)
+        await organization_repository.disable_principal(connection, ada.id)
     control.checks.bearer.invalidate_all()
     assert (await ada.login())[0] == 401
     assert (await ada.call("GET", "/auth/user"))[0] == 401

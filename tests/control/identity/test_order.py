@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from proto.identity import Role, Scope
-from tests.chassis.identity.tenants import new_member_token
+from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
 from tests.control.identity.conftest import NewPerson
 

@@ -5,8 +5,8 @@ from typing import Final
 
 import pytest
 
-from chassis.identity import sessions, users
-from chassis.identity.tables import sessions as sessions_table
+from chassis.auth.tables import sessions as sessions_table
+from control.identity import session_repository, user_repository
 from tests.control.conftest import Control
 from tests.control.identity.conftest import PASSWORD, NewPerson, enrol
 from tests.control.test_rights_meanwhile import sent_slowly
@@ -27,7 +27,7 @@ async def test_a_session_that_was_ended_meanwhile(control: Control, person: NewP
 
     async def end() -> None:
         async with control.checks.database.write() as connection:
-            await sessions.end_all(connection, ada.id, datetime.now(UTC))
+            await session_repository.end_all(connection, ada.id, datetime.now(UTC))
 
     assert await sent_slowly(control, ada.access, CHANGES[name], end) == 401
     assert (await ada.login())[1]["user"]["name"] == "Ada", "and the password is the one of before"
@@ -39,7 +39,7 @@ async def test_or_while_a_code_is_on_its_way(control: Control, person: NewPerson
     app, codes = await enrol(ada)
     if path == "confirm":
         async with control.checks.database.write() as connection:
-            await users.remove_factor(connection, ada.id)
+            await user_repository.remove_factor(connection, ada.id)
         secret = (await ada.call("POST", "/auth/totp", {"password": PASSWORD}))[1]["secret"]
         app.secret = secret
     access = (await ada.login())[1]["tokens"]["accessToken"]
@@ -61,7 +61,7 @@ async def test_a_second_factor_that_was_set_up_meanwhile_is_owed(control: Contro
 
     async def set_up() -> None:
         async with control.checks.database.write() as connection:
-            await users.enroll_factor(connection, ada.id, b"sealed")
-            await users.confirm_factor(connection, ada.id, 1, datetime.now(UTC))
+            await user_repository.enroll_factor(connection, ada.id, b"sealed")
+            await user_repository.confirm_factor(connection, ada.id, 1, datetime.now(UTC))
 
     assert await sent_slowly(control, ada.access, CHANGES["account"], set_up) == 401

@@ -13,9 +13,9 @@ import pytest
 import sqlalchemy as sa
 import structlog
 
+from chassis.db.database import migration_engine
 from chassis.errors import Unauthorized
-from chassis.relational import migration_engine
-from chassis.telemetry import configure_logging
+from chassis.runtime.telemetry import configure_logging
 from tests.control.conftest import Control
 from tests.control.identity.conftest import PASSWORD, NewPerson, Person, enrol
 

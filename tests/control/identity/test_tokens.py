@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from chassis.identity import members as members_store
-from chassis.identity import registry
-from chassis.identity.model import AuthorizationContext
+from chassis.auth.model import AuthorizationContext
+from control.identity import member_repository as members_store
+from control.identity import organization_repository
 from proto.identity import ROLE_SCOPES, PrincipalKind, Role, Scope, is_token
-from tests.chassis.identity.tenants import new_member_token
+from tests.chassis.auth.tenants import new_member_token
 from tests.control.conftest import Control
 from tests.control.identity.conftest import PASSWORD, NewPerson, Person
 
@@ -298,7 +298,7 @@ async def test_what_one_makes_reaches_no_further(control: Control, person: NewPe
 async def test_what_one_owns_is_bounded(control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch) -> None:
     ada = await person()
     monkeypatch.setattr(members_store, "MAX_OWNED", 2)
-    monkeypatch.setattr("chassis.identity.tokens.MAX_TOKENS", 2)
+    monkeypatch.setattr("control.identity.token_repository.MAX_TOKENS", 2)
     agents = [await new_agent(ada) for _ in range(2)]
     assert (await ada.call("POST", PRINCIPALS, {"kind": "agent", "name": "x"}))[0] == 409
     made = [await ada.call("POST", TOKENS, {"name": "x"}) for _ in range(3)]
@@ -438,6 +438,6 @@ async def test_a_disabled_owner_takes_his_agents_with_him(control: Control, pers
     service = await new_agent(ada, "service")
     _, made, _ = await ada.call("POST", f"{PRINCIPALS}/{service['principalId']}/tokens", {"name": "x"})
     async with control.checks.database.write() as connection:
-        await registry.disable_principal(connection, ada.id)
+        await organization_repository.disable_principal(connection, ada.id)
     control.checks.bearer.invalidate_all()
     assert (await control.call("GET", "/orgs/acme/projects", token=made["token"]))[0] == 401

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from chassis.identity import registry
-from control.policies import store
+from control.identity import organization_repository
+from control.policies import repository
 from proto.identity import PrincipalKind, Role
 from tests.control.approvals.office import ASKED, AUDIT, POLICIES, Office
 
@@ -195,8 +195,8 @@ async def test_machines_that_can_never_decide_are_not_listed(office: Office) -> 
     unable = [await office.machine(member, role=Role.VIEWER), await office.machine(viewer), await office.machine(gone)]
     unable.append(await office.machine(member))
     async with office.checks.database.write() as connection:
-        await registry.remove_membership(connection, office.acme.organization.id, gone.id)
-        await registry.disable_principal(connection, unable[-1].id)
+        await organization_repository.remove_membership(connection, office.acme.organization.id, gone.id)
+        await organization_repository.disable_principal(connection, unable[-1].id)
     listed = [able.id, *(one.id for one in unable)]
     made = await office.policy(machineApproverIds=[able.id])
     path = f"{POLICIES}/{made['id']}"
@@ -223,7 +223,7 @@ async def test_machines_that_can_never_decide_are_not_listed(office: Office) -> 
 
 
 async def test_there_are_at_most_so_many(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "MAX_POLICIES", 2)
+    monkeypatch.setattr(repository, "MAX_POLICIES", 2)
     for _ in range(2):
         await office.policy()
     status, answer, _ = await office.call("POST", POLICIES, NEW)

@@ -10,9 +10,9 @@ from typing import Any, Final
 import msgspec
 
 from chassis.errors import BadRequest
-from chassis.validation import MAX_ISSUES, MAX_MESSAGE_LENGTH, MAX_PATH_LENGTH, decode_body
-from control.keys import NewKey
-from control.projects import NewProject, ProjectChange
+from chassis.http.validation import MAX_ISSUES, MAX_MESSAGE_LENGTH, MAX_PATH_LENGTH, decode_body
+from control.tenants.project_keys import NewKey
+from control.tenants.projects import NewProject, ProjectChange
 from proto.identity import MAX_NAME_LENGTH, is_slug
 
 TYPES: Final[tuple[type[Any], ...]] = (NewKey, NewProject, ProjectChange)

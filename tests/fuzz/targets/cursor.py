@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from chassis.cursor import MAX_CURSOR_LENGTH, CursorSigner, CursorValue
 from chassis.errors import BadRequest
-from chassis.keyfile import KEY_BYTES
+from chassis.http.cursor import MAX_CURSOR_LENGTH, CursorSigner, CursorValue
+from chassis.runtime.key_file import KEY_BYTES
 
 _SIGNER: Final = CursorSigner(bytes(range(KEY_BYTES)))
 _OTHER: Final = CursorSigner(bytes(KEY_BYTES))

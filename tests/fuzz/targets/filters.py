@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Final
 
-from chassis.validation import Issues
-from query.asking.filters import ATTRIBUTE_PREFIX, MAX_FILTERS, Filter, Op, conditions, parse_filters
-from query.asking.window import Window
+from chassis.http.validation import Issues
 from query.fields import LOGS, SPANS, TelemetryTable
+from query.request.filters import ATTRIBUTE_PREFIX, MAX_FILTERS, Filter, Op, conditions, parse_filters
 from query.sql import Query, emit
-from query.tree import Condition, Listing
+from query.statements import Condition, Listing
+from query.statements.window import Window
 
 NOW_NS: Final = 1_790_000_000 * 10**9
 WINDOW: Final = Window(NOW_NS - 10**12, NOW_NS)

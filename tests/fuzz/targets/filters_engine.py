@@ -11,8 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from chassis import schema
-from chassis.clickhouse import ClickHouse, QueryLimits, StoreRejected
+from chassis.clickhouse import ClickHouse, QueryLimits, StoreRejected, migrations
 from query.fields import LOGS, SPANS
 from query.sql import Query, regex_probe
 from tests.fuzz.targets.filters import decoded, statement
@@ -72,7 +71,7 @@ class _Engine:
         return cls._only
 
     async def _start(self) -> None:
-        await schema.migrate(self._store, retention_days=30)
+        await migrations.migrate(self._store, retention_days=30)
         await self._store.start()
 
     def check(self, query: Query) -> None:

@@ -4,8 +4,8 @@ An input is an exception's type, message and stack trace, separated by NUL. What
 limit is a finding as well.
 """
 
-from gateway.errors import FINGERPRINT_BYTES, fingerprint
-from gateway.frames import in_app_frames, normalize_message
+from gateway.exceptions import FINGERPRINT_BYTES, fingerprint
+from gateway.stack_traces import in_app_frames, normalize_message
 
 
 def check(data: bytes) -> None:

@@ -11,14 +11,14 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from chassis.body import read_body
-from chassis.connections.connection import HttpConnection
-from chassis.connections.plan import ConnectionContext
 from chassis.errors import ServiceUnavailable
-from chassis.gate import PRE_PARSE_FILTERS, RequestPreview
-from chassis.settings import ChassisSettings
-from chassis.telemetry import Telemetry
-from chassis.web import Route, build_app, json_response, public
+from chassis.http.body import read_body
+from chassis.http.connections.connection import HttpConnection
+from chassis.http.connections.context import ConnectionContext
+from chassis.http.preparse import PRE_PARSE_FILTERS, RequestPreview
+from chassis.http.web import Route, build_app, json_response, public
+from chassis.runtime.settings import ChassisSettings
+from chassis.runtime.telemetry import Telemetry
 
 LIMIT: Final = 512
 MOST: Final = 16 * LIMIT

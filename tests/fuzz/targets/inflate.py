@@ -12,8 +12,8 @@ from backports import zstd
 from isal import isal_zlib
 
 from chassis.errors import BadRequest, PayloadTooLarge, UnsupportedMediaType
-from gateway import inflate as subject
-from gateway.inflate import ENCODINGS, IDENTITY, DecompressionLimits
+from gateway import decompression as subject
+from gateway.decompression import ENCODINGS, IDENTITY, DecompressionLimits
 
 HEAD: Final = 3
 MAX_BYTES: Final = (0, 1, 100, 4096, 70_000)

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Final
 
-from chassis.validation import Issues, bounded_int
-from query.asking.instant import MAX_NANOS, TimestampError, format_millis, format_timestamp, parse_timestamp
-from query.asking.window import MAX_HOURS, TimeRange, slices
+from chassis.http.validation import Issues, bounded_int
+from query.statements.window import MAX_HOURS, TimeRange, slices
+from query.timestamps import MAX_NANOS, TimestampError, format_millis, format_timestamp, parse_timestamp
 
 NOW_NS: Final = 1_790_000_000 * 10**9
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -1,5 +1,6 @@
 """A disk in memory that behaves as disks do: what was not synced may be there after a crash or not, page by page and
-name by name; it can be full, fail, and lose bits. It stands in for what is not ours (`gateway.journal.files.Files`).
+name by name; it can be full, fail, and lose bits. It stands in for what is not ours
+(`gateway.journal.storage.files.Files`).
 """
 
 import errno
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from gateway.journal.files import Files
+from gateway.journal.storage.files import Files
 
 PAGE = 4096
 SECTOR = 512

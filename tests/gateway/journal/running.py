@@ -15,7 +15,7 @@ from gateway.journal import (
     JournalMetrics,
     RecoveredState,
 )
-from gateway.journal.files import Files
+from gateway.journal.storage.files import Files
 from proto.otlp.policy import Policy
 
 DEADLINE_S = 20.0

@@ -7,11 +7,11 @@ import msgspec
 import pytest
 
 from gateway.journal import Batch, DamagedRequests, Range
-from gateway.journal import format as fmt
-from gateway.journal.damage import DamageNote
-from gateway.journal.indexing import run_to_completion
-from gateway.journal.inspection import list_damaged
-from gateway.journal.scanning import JournalFrame, scan
+from gateway.journal.format import frames as fmt
+from gateway.journal.storage.corruption_store import DamageNote
+from gateway.journal.storage.scanning import JournalFrame, scan
+from gateway.journal.storage.segment_index import run_to_completion
+from gateway.journal.tools.inspection import list_damaged
 from proto.otlp.policy import Policy
 from tests.gateway.journal.disk import Disk, PowerLoss
 from tests.gateway.journal.rig import FIRST, ROOT, Rig

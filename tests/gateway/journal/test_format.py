@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.journal import Batch, JournaledRequest
-from gateway.journal import format as fmt
-from gateway.journal.entries import begin_record, finish_record
-from gateway.journal.ledger import encode_ledger
-from gateway.journal.progress import BatchState
-from gateway.journal.scanning import Damage, JournalFrame, frames_and_damage
-from gateway.journal.segments import Policies, pack_group
+from gateway.journal.format import frames as fmt
+from gateway.journal.format.ledger_records import begin_record, finish_record
+from gateway.journal.storage.batch_state import BatchState
+from gateway.journal.storage.ledger import encode_ledger
+from gateway.journal.storage.scanning import Damage, JournalFrame, frames_and_damage
+from gateway.journal.storage.segments import Policies, pack_group
 from proto.otlp.policy import Policy
 
 GOLDEN: Final = Path(__file__).parent / "golden"

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.journal import Batch
-from gateway.journal.inspection import inspect
+from gateway.journal.tools.inspection import inspect
 from tests.gateway.journal.disk import Disk
 from tests.gateway.journal.rig import FIRST, NO_LIMITS, Rig
 from tests.gateway.journal.running import journal_at, request, until

@@ -23,8 +23,8 @@ from gateway.journal import (
     RecoveredState,
     find_orphans,
 )
-from gateway.journal import format as fmt
-from gateway.journal.files import RealFiles
+from gateway.journal.format import frames as fmt
+from gateway.journal.storage.files import RealFiles
 from tests.gateway.journal.rig import RecordingLog
 from tests.gateway.journal.running import LIMITS, journal_at, opened, request, until
 from tests.gateway.journal.test_format import DEFLATED, EMPTY, GOLDEN, LOGS, TRACES

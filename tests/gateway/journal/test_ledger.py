@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from gateway.journal import Batch
-from gateway.journal.entries import (
+from gateway.journal.format.ledger_records import (
     BeginRecord,
     FinishRecord,
     Record,
@@ -14,7 +14,7 @@ from gateway.journal.entries import (
     begin_record,
     finish_record,
 )
-from gateway.journal.progress import BatchState
+from gateway.journal.storage.batch_state import BatchState
 from tests.gateway.journal.disk import Disk
 from tests.gateway.journal.rig import FIRST, Rig
 

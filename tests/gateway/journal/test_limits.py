@@ -12,7 +12,7 @@ from chassis.errors import ServiceUnavailable
 from gateway.journal import (
     Batch,
 )
-from gateway.journal.opened import DiskFull
+from gateway.journal.core import DiskFull
 from tests.gateway.journal.disk import Disk
 from tests.gateway.journal.rig import NO_LIMITS, Rig
 from tests.gateway.journal.running import LIMITS, journal_at, opened, request, until

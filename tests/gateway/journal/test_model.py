@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from gateway.journal import Batch, Entry, JournaledRequest
-from gateway.journal.blocks import FRESH, SLOW
-from gateway.journal.indexing import run_to_completion
-from gateway.journal.quarantine import read_quarantine_file
+from gateway.journal.storage.block_index import FRESH, SLOW
+from gateway.journal.storage.quarantine import read_quarantine_file
+from gateway.journal.storage.segment_index import run_to_completion
 from proto.otlp.policy import Policy
 from tests.gateway.journal.disk import PAGE, Disk, PowerLoss
 from tests.gateway.journal.rig import ALL, FIRST, OPERATIONS_THAT_FAIL, ROOT, Rig, lost_with, ranges

@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from gateway.journal.blocks import BLOCK_BYTES
-from gateway.journal.indexing import run_to_completion
+from gateway.journal.storage.block_index import BLOCK_BYTES
+from gateway.journal.storage.segment_index import run_to_completion
 from tests.gateway.journal.disk import Disk
 from tests.gateway.journal.rig import ALL, NO_LIMITS, Rig
 

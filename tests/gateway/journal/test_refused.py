@@ -2,9 +2,9 @@
 
 import pytest
 
-from gateway.journal import format as fmt
-from gateway.journal.segments import Segment
-from gateway.journal.upkeep import Retention
+from gateway.journal.format import frames as fmt
+from gateway.journal.storage.retention import Retention
+from gateway.journal.storage.segments import Segment
 from proto.otlp.policy import Policy
 from tests.gateway.journal.disk import Disk
 from tests.gateway.journal.rig import Rig

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gateway.journal import Batch
-from gateway.journal.inspection import list_damaged
+from gateway.journal.tools.inspection import list_damaged
 from tests.gateway.journal.disk import Disk
 from tests.gateway.journal.rig import FIRST, NO_LIMITS, ROOT, Rig
 

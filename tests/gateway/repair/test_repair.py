@@ -7,14 +7,13 @@ from typing import Any, Final
 
 import pytest
 
-from chassis import schema
-from chassis.clickhouse import ClickHouse, QueryLimits
-from gateway.errors import occurrence_blocks
+from chassis.clickhouse import ClickHouse, QueryLimits, migrations
+from gateway.exceptions import occurrence_blocks
 from gateway.repair import days
 from gateway.repair.days import DayStillWritten, Repair
 from proto.otlp.codec import NamedKeySet, build_blocks, decode, new_named_keys
 from proto.otlp.policy import DecodedPayload, DecodeError, Policy
-from proto.otlp.wire import bytes_field, varint_field
+from proto.otlp.protobuf_writer import bytes_field, varint_field
 from proto.storage.tables import TABLES
 from tests.proto.otlp.generate import NOW_NS, case
 from tests.proto.otlp.sent import (
@@ -69,7 +68,7 @@ NUMBERS: Final = "SELECT count(), uniqExact(batch_id, row) FROM error_occurrence
 async def store(clickhouse_url: str, new_database: Callable[[], str]) -> AsyncIterator[ClickHouse]:
     """Tables without expiry: the requests of the generator have fixed times."""
     store = ClickHouse(clickhouse_url, database=(name := new_database()))
-    await schema.migrate(store, retention_days=0)
+    await migrations.migrate(store, retention_days=0)
     await store.start()
     yield store
     await store.command(f"DROP DATABASE {name}")

@@ -9,7 +9,7 @@ from random import Random
 from typing import NamedTuple
 
 from proto.otlp.policy import NANOS_PER_DAY, YEAR_2000_NS, Policy, Signal
-from proto.otlp.wire import bytes_field, double_field, fixed32_field, fixed64_field, varint, varint_field
+from proto.otlp.protobuf_writer import bytes_field, double_field, fixed32_field, fixed64_field, varint, varint_field
 
 NOW_NS = 1_790_000_000 * 10**9  # 2026-09-21T13:33:20Z
 HOUR_NS = 3600 * 10**9

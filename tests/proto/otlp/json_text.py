@@ -9,12 +9,12 @@ from typing import Final
 
 import msgspec.inspect as types
 
-from proto.otlp.json import shapes
+from proto.otlp.json import messages
 from proto.otlp.policy import Signal
 
 _REQUESTS: Final = {
-    "traces": (types.type_info(shapes.TracesRequest), types.type_info(list[shapes.Span | None])),
-    "logs": (types.type_info(shapes.LogsRequest), types.type_info(list[shapes.LogRecord | None])),
+    "traces": (types.type_info(messages.TracesRequest), types.type_info(list[messages.Span | None])),
+    "logs": (types.type_info(messages.LogsRequest), types.type_info(list[messages.LogRecord | None])),
 }
 _TEXTS: Final = (
     "",
@@ -99,8 +99,8 @@ class JsonWriter:
 
     def _object(self, kind: types.StructType) -> bytes:
         self._deep += 1
-        fields = [field for field in kind.fields if kind.cls is not shapes.AnyValue and self._chance(0.7)]
-        if kind.cls is shapes.AnyValue:
+        fields = [field for field in kind.fields if kind.cls is not messages.AnyValue and self._chance(0.7)]
+        if kind.cls is messages.AnyValue:
             fields = self._random.sample(kind.fields[:7], 1 if not self._chance(self._odd) else 2)
             if self._deep > 12:
                 fields = list(kind.fields[:1])

@@ -1,6 +1,6 @@
 """Small requests for table tests: fields in, an export request of one item out."""
 
-from proto.otlp.wire import bytes_field, double_field, fixed64_field, varint, varint_field
+from proto.otlp.protobuf_writer import bytes_field, double_field, fixed64_field, varint, varint_field
 from tests.proto.otlp.generate import NOW_NS
 
 TRACE_ID = bytes(range(1, 17))

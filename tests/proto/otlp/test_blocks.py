@@ -1,7 +1,7 @@
 """How the rows of a batch become blocks, and what is derived from them (docs/codec.md 5)."""
 
 from proto.otlp.policy import NANOS_PER_DAY, Policy
-from proto.otlp.wire import bytes_field
+from proto.otlp.protobuf_writer import bytes_field
 from proto.storage.tables import TABLES
 from tests.proto.otlp.conftest import Decoder
 from tests.proto.otlp.generate import NOW_NS

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from proto.otlp.policy import MAX_NANOS, NANOS_PER_DAY, YEAR_2000_NS, Policy, RaisedException, Signal
-from proto.otlp.wire import bytes_field, fixed32_field, fixed64_field, varint_field
+from proto.otlp.protobuf_writer import bytes_field, fixed32_field, fixed64_field, varint_field
 from tests.proto.otlp.conftest import Decoder
 from tests.proto.otlp.generate import NOW_NS
 from tests.proto.otlp.native_rows import as_list

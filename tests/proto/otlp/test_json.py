@@ -15,7 +15,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 from proto.otlp import codec
 from proto.otlp.json import FieldError, to_protobuf
 from proto.otlp.policy import DecodeError, Policy, RequestRejection, Signal
-from proto.otlp.wire import bytes_field
+from proto.otlp.protobuf_writer import bytes_field
 from tests.proto.otlp import realistic, sent
 from tests.proto.otlp.as_json import as_json
 from tests.proto.otlp.generate import NOW_NS, POLICIES, Writer
@@ -386,7 +386,7 @@ def test_characters_that_repair_itself_writes_stay_what_they_are() -> None:
 @pytest.mark.sized
 @settings(max_examples=scaled(100, 1_000), deadline=None, database=None)
 def test_a_body_is_repaired_in_steps_as_it_is_in_one(pieces: list[bytes]) -> None:
-    repairing = importlib.import_module("proto.otlp.json.repair")
+    repairing = importlib.import_module("proto.otlp.json.utf_repair")
     body = b"".join(pieces)
     whole = repairing.repair(body)
     for step in (1, 2, 3, 7):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from proto.otlp import codec, reference
 from proto.otlp.policy import Block, DecodedPayload, DecodeError, Policy, Signal
-from proto.otlp.wire import bytes_field, double_field, fixed64_field, varint_field
+from proto.otlp.protobuf_writer import bytes_field, double_field, fixed64_field, varint_field
 from tests.proto.otlp import generate
 from tests.proto.otlp.conftest import Decoder
 from tests.proto.otlp.generate import NOW_NS, Case

@@ -3,7 +3,7 @@
 import pytest
 
 from proto.otlp.policy import Policy
-from proto.otlp.wire import bytes_field
+from proto.otlp.protobuf_writer import bytes_field
 from tests.proto.otlp.conftest import Decoder
 from tests.proto.otlp.sent import array, attributes, integer, mapping, pair, request, span, string
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from proto.otlp.policy import Policy
-from proto.otlp.wire import bytes_field, double_field, varint_field
+from proto.otlp.protobuf_writer import bytes_field, double_field, varint_field
 from tests.proto.otlp.conftest import Decoder
 from tests.proto.otlp.native_rows import as_list
 from tests.proto.otlp.sent import (

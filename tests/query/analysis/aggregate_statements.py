@@ -2,14 +2,14 @@
 
 from typing import Any, Final
 
-from chassis.validation import Issues
+from chassis.http.validation import Issues
 from query.analysis.attributes import split_buckets
-from query.analysis.buckets import time_buckets
-from query.asking.filters import Filter, Op, condition, resolve_key
-from query.asking.instant import HOUR
-from query.asking.window import Window
+from query.analysis.time_buckets import time_buckets
 from query.fields import SPANS
-from query.tree import Aggregation, Fn, GroupRanking, GroupSeries, SpanCount, Statement, Subject
+from query.request.filters import Filter, Op, condition, resolve_key
+from query.statements import Aggregation, Fn, GroupRanking, GroupSeries, SpanCount, Statement, Subject
+from query.statements.window import Window
+from query.timestamps import HOUR
 
 _NOW: Final = 1_795_188_000_123_456_789
 _WINDOW: Final = Window(_NOW - HOUR, _NOW)

@@ -2,10 +2,8 @@
 
 from typing import Final
 
-from query.asking.instant import HOUR
-from query.asking.window import Window
 from query.fields import SPANS
-from query.tree import (
+from query.statements import (
     Attribute,
     Cohort,
     CohortSize,
@@ -21,6 +19,8 @@ from query.tree import (
     Statement,
     TextIn,
 )
+from query.statements.window import Window
+from query.timestamps import HOUR
 
 NOW: Final = 1_795_188_000_123_456_789
 SERVER: Final = Condition(SPANS.fields["kind"], TextIn(("SERVER",)))

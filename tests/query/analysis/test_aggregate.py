@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from chassis.clickhouse import ClickHouse, QueryLimits
 from query import sql
-from query.analysis.buckets import INTERVALS_MINUTES, bucket_labels, default_interval_minutes, point_count
-from query.asking.filters import resolve_key
-from query.asking.instant import HOUR, MINUTE, SECOND, format_timestamp
-from query.asking.window import BUCKET, Window
+from query.analysis.time_buckets import INTERVALS_MINUTES, bucket_labels, default_interval_minutes, point_count
 from query.fields import SPAN_KINDS, SPANS, STATUS_CODES
+from query.request.filters import resolve_key
 from query.settings import QuerySettings
-from query.tree import Aggregation, Fn, GroupRanking, GroupSeries, Statement, TimeBuckets
+from query.statements import Aggregation, Fn, GroupRanking, GroupSeries, Statement, TimeBuckets
+from query.statements.window import BUCKET, Window
+from query.timestamps import HOUR, MINUTE, SECOND, format_timestamp
 from tests.query.conftest import FOREIGN_PATH, NOW, OTHER_PROJECT, Answer, Explore, Loader, issues, served, span
 
 PATH = "/spans/aggregate"

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 import pytest
 
 from chassis.clickhouse import ClickHouse
-from query.asking.instant import MINUTE, format_millis, format_timestamp
 from query.fields import SPAN_KINDS, STATUS_CODES
 from query.settings import QuerySettings
-from query.tree import Fn
+from query.statements import Fn
+from query.timestamps import MINUTE, format_millis, format_timestamp
 from tests.query.conftest import HOUR, NOW, Answer, Explore, Loader, span
 
 T = TypeVar("T", int, float)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from query.settings import QuerySettings
-from query.tree import Fn
+from query.statements import Fn
 from tests.query.conftest import MS, NOW, ONE_ENGINE, Explore, Loader, span
 
 SMALLEST, LARGEST = 2.0**-27, 1e44  # between them sums are exact

@@ -14,11 +14,18 @@ from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 
 from query.analysis import attributes
 from query.analysis.attributes import split_buckets
-from query.asking.window import BUCKET, Window
 from query.fields import SPANS
+from query.read_store import ReadStore
 from query.settings import QuerySettings
-from query.store import ReadStore
-from query.tree import AttributeKeys, DistinctAttributeSets, NonFiniteCounts, PresenceCounts, RollupKeys, Statement
+from query.statements import (
+    AttributeKeys,
+    DistinctAttributeSets,
+    NonFiniteCounts,
+    PresenceCounts,
+    RollupKeys,
+    Statement,
+)
+from query.statements.window import BUCKET, Window
 from tests.query.conftest import (
     HOUR,
     NOW,

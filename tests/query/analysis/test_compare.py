@@ -7,8 +7,8 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from chassis.clickhouse import ClickHouse
-from query.asking.instant import format_timestamp
 from query.settings import QuerySettings
+from query.timestamps import format_timestamp
 from tests.query.conftest import HOUR, NOW, OTHER_PROJECT, SECOND, Explore, Loader, served, span
 
 SPIKE = {"from": "-10m", "to": "now"}
@@ -260,7 +260,7 @@ async def test_identifiers_of_a_large_spike_are_known_by_a_part_of_it(
     explore: Explore, loader: Loader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of its spans start with the first of the eight stretches."""
-    monkeypatch.setattr("query.analysis.pairs._LARGE_SPIKE_SPANS", 199)
+    monkeypatch.setattr("query.analysis.candidate_pairs._LARGE_SPIKE_SPANS", 199)
     spike = [{"id": f"s{n}", "k": "x" if n <= 150 else "y"} for n in range(1, 201)]
     await loader.spans(*spans(spike, NOW - 600 * SECOND))
     await loader.spans(*spans([{"id": f"b{n}", "k": "y"} for n in range(100)], BEFORE))
@@ -281,7 +281,9 @@ async def test_what_a_bound_cuts_off_is_told(
     whole = await compared(explore)
     assert whole["truncated"] is False
     assert {("k", "a"), ("k", "b"), ("host", "own")} <= set(pairs(whole))
-    monkeypatch.setattr(f"query.analysis.pairs.{bound}", 1 if bound.startswith("MAX_P") or "VALUES" in bound else 0)
+    monkeypatch.setattr(
+        f"query.analysis.candidate_pairs.{bound}", 1 if bound.startswith("MAX_P") or "VALUES" in bound else 0
+    )
     cut = await compared(explore)
     assert cut["truncated"] is True
     assert len(pairs(cut)) < len(pairs(whole))

@@ -7,8 +7,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 
 from chassis.clickhouse import ClickHouse
-from query.store import ReadStore
-from query.tree import FieldPairs, KeyCardinality, KeyCounts, Statement
+from query.read_store import ReadStore
+from query.statements import FieldPairs, KeyCardinality, KeyCounts, Statement
 from tests.query.conftest import NOW, SECOND, Explore, Loader, span
 
 BODY: Final = {"spike": {"from": "-10m", "to": "now"}, "baseline": {"from": "-1h", "to": "-10m"}, "limit": 200}
@@ -118,7 +118,7 @@ async def test_keys_that_are_read_one_by_one_are_counted_alike(
         await clickhouse.command("OPTIMIZE TABLE spans FINAL")
     asked = recorded(monkeypatch)
     whole = (await explore.post("/spans/compare", BODY)).json
-    monkeypatch.setattr("query.analysis.pairs.LARGE_DAY_SPANS", 1)
+    monkeypatch.setattr("query.analysis.candidate_pairs.LARGE_DAY_SPANS", 1)
     apart = (await explore.post("/spans/compare", BODY)).json
     counts = [each for each in asked if isinstance(each, KeyCounts)]
     assert [each.read_per_key for each in counts] == [False, True]

@@ -5,7 +5,7 @@ from typing import Any, Final
 import pytest
 
 from query.analysis.compare import plan
-from query.asking.window import Window
+from query.statements.window import Window
 from tests.query.conftest import HOUR, NOW, PATH, SECOND, Answer, Explore, issues
 
 SPIKE: Final = {"from": "-10m", "to": "now"}

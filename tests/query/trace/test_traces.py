@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from query.asking.instant import format_timestamp
 from query.settings import QuerySettings
+from query.timestamps import format_timestamp
 from tests.query.conftest import HOUR, MS, NOW, OTHER_PATH, OTHER_PROJECT, SECOND, Explore, Loader, issues, record, span
 
 pytestmark = pytest.mark.both_stores

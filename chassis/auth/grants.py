@@ -1,0 +1,159 @@
+"""What a credential grants, as the store has it at this moment.
+
+The guard looks it up for requests (`chassis.auth.bearer`), and remembers it for some seconds. Whoever changes
+something on the strength of it asks once more within his transaction (`reach_now`, `session_now`): a body may take long
+to arrive, and what was revoked meanwhile, here or in another process, must not count.
+"""
+
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.membership_status import any_disabled, common_scopes, load_membership_statuses, owning_user
+from chassis.auth.model import AuthenticatedCredential, AuthorizationContext
+from chassis.auth.tables import access_tokens, delegations, organizations, sessions, users
+from chassis.errors import Forbidden, MfaRequired, NotFound, Unauthorized
+from proto.identity import Scope
+
+INVALID_TOKEN: Final = "The access token is not valid."  # noqa: S105 (a message)
+SECOND_FACTORS: Final = frozenset({"otp", "rc"})  # of RFC 8176, and ours: a recovery code
+
+_TOKENS: Final = (
+    sa.select(
+        access_tokens.c.id,
+        access_tokens.c.principal_id,
+        access_tokens.c.org_id,
+        organizations.c.slug.label("org_slug"),
+        access_tokens.c.scopes,
+        access_tokens.c.expires_at,
+        access_tokens.c.last_used_at,
+        delegations.c.subject_id,
+        delegations.c.chain,
+    )
+    .join_from(access_tokens, organizations, organizations.c.id == access_tokens.c.org_id)
+    .outerjoin(delegations, delegations.c.token_id == access_tokens.c.id)
+    .where(access_tokens.c.revoked_at.is_(None))
+)
+_BY_HASH: Final = _TOKENS.where(access_tokens.c.hash == sa.bindparam("hash"))
+_BY_ID: Final = _TOKENS.where(access_tokens.c.id == sa.bindparam("id"))
+_SESSION: Final = (
+    sa.select(
+        sessions.c.id,
+        sessions.c.principal_id,
+        sessions.c.org_id,
+        organizations.c.slug.label("org_slug"),
+        sessions.c.expires_at,
+        sessions.c.methods,
+        users.c.totp_confirmed_at,
+    )
+    .join_from(sessions, organizations, organizations.c.id == sessions.c.org_id)
+    .join(users, users.c.principal_id == sessions.c.principal_id)
+    .where(sessions.c.id == sa.bindparam("id"), sessions.c.revoked_at.is_(None))
+)
+
+
+async def load_token_credential(
+    connection: AsyncConnection, digest: bytes
+) -> tuple[AuthenticatedCredential, datetime | None] | None:
+    """Of the token with this hash, and when it was used last; None for none that works."""
+    row = (await connection.execute(_BY_HASH, {"hash": digest})).one_or_none()
+    found = None if row is None else await _build_token_credential(connection, row)
+    return None if row is None or found is None else (found, row.last_used_at)
+
+
+async def load_session_credential(connection: AsyncConnection, session_id: str) -> AuthenticatedCredential | None:
+    """Of the session with this id; None for none that lasts."""
+    row = (await connection.execute(_SESSION, {"id": session_id})).one_or_none()
+    if row is None:
+        return None
+    owes = row.totp_confirmed_at is not None and SECOND_FACTORS.isdisjoint(row.methods)
+    found = await _build_credential(connection, row)
+    return None if found is None else replace(found, is_session=True, mfa_pending=owes)
+
+
+async def reload_credential(connection: AsyncConnection, credential_id: str, now: datetime) -> AuthenticatedCredential:
+    """Of the token or session with this id. Raises Unauthorized, FactorRequired."""
+    row = (await connection.execute(_BY_ID, {"id": credential_id})).one_or_none()
+    if row is None:
+        found = await load_session_credential(connection, credential_id)
+    else:
+        found = await _build_token_credential(connection, row)
+    if found is None or (found.expires_at is not None and found.expires_at <= now):
+        raise Unauthorized(INVALID_TOKEN)
+    if found.mfa_pending:
+        raise MfaRequired
+    return found
+
+
+async def reload_session_credential(
+    connection: AsyncConnection, session_id: str, now: datetime, *, allow_pending_mfa: bool
+) -> AuthenticatedCredential:
+    """Of the session with this id; `owing`: also while its second factor is owed. Raises Unauthorized,
+    FactorRequired.
+    """
+    found = await load_session_credential(connection, session_id)
+    if found is None or (found.expires_at is not None and found.expires_at <= now):
+        raise Unauthorized(INVALID_TOKEN)
+    if found.mfa_pending and not allow_pending_mfa:
+        raise MfaRequired
+    return found
+
+
+async def reload_authorization(
+    connection: AsyncConnection, known: AuthorizationContext, wanted: Collection[str], now: datetime
+) -> AuthorizationContext:
+    """What a bearer may do who reached so far a while ago, and did it with one of the scopes `wanted`. Raises
+    Unauthorized, FactorRequired, NotFound, Forbidden.
+    """
+    found = await reload_credential(connection, known.token_id, now)
+    if found.role is None:
+        raise NotFound
+    require_scope(found.scopes, wanted)
+    return replace(known, role=found.role, scopes=found.scopes, kind=found.kind, owner_id=found.owner_id)
+
+
+def require_scope(held: frozenset[Scope], wanted: Collection[str]) -> None:
+    """Raises Forbidden unless one of the scopes `wanted` is held."""
+    if held.isdisjoint(wanted):
+        raise Forbidden(f"The access token or its holder's role lacks the scope {' or '.join(sorted(wanted))}.")
+
+
+async def _build_token_credential(
+    connection: AsyncConnection, row: sa.Row[*tuple[Any, ...]]
+) -> AuthenticatedCredential | None:
+    return await _build_credential(connection, row, row.scopes, row.subject_id, row.chain)
+
+
+async def _build_credential(
+    connection: AsyncConnection,
+    row: sa.Row[*tuple[Any, ...]],
+    scopes: list[str] | None = None,
+    subject_id: str | None = None,
+    chain: list[str] | None = None,
+) -> AuthenticatedCredential | None:
+    """Of a token's or session's row, with how everyone stands on whom it depends; None when one of them is disabled."""
+    involved = {row.principal_id, *(chain or ()), *([] if subject_id is None else [subject_id])}
+    found = await load_membership_statuses(connection, row.org_id, involved)
+    if any_disabled(found):
+        return None
+    granted = None if scopes is None else frozenset(Scope(name) for name in scopes if name in set(Scope))
+    reach = common_scopes(found, granted)
+    holder = found[row.principal_id]
+    return AuthenticatedCredential(
+        token_id=row.id,
+        principal_id=row.principal_id,
+        org_id=row.org_id,
+        org_slug=row.org_slug,
+        role=None if reach is None else holder.role,
+        scopes=reach or frozenset(),
+        expires_at=row.expires_at,
+        kind=holder.kind,
+        owner_id=holder.owner_id,
+        on_behalf_of=subject_id,
+        act_chain=tuple(chain or ()),
+        owning_user_id=None if holder.owner_id is None else owning_user(row.principal_id, found),
+    )

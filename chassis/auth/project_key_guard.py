@@ -1,0 +1,192 @@
+"""The check of a project key: from memory whenever possible, so that ingest does not fall with the database.
+
+    take the key    the header X-Legacy-Auth, the header Authorization: DSN, the query; several must agree  -> 400 / 401
+    find it         from memory; else, unless its address has failed too often, one look-up           -> 429 / 401 / 503
+    hold it         to its rate, which is the caller's to do                                          -> 429
+    agree           project_id and a DSN's project must be the key's                                       -> 403
+
+A key that was revoked or disabled stops working within FRESH_S everywhere, and at once in the process that did it
+(`forget`); one that is revoked at a time to come, within FRESH_S of that. While the database is away, keys seen within
+STALE_S keep working as they last were.
+"""
+
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import sqlalchemy as sa
+
+from chassis.auth.cache import CacheLimits, CacheMetrics, LookupCache
+from chassis.auth.model import ProjectIdentity
+from chassis.auth.tables import organizations, project_keys, projects
+from chassis.db.database import Database, UtcTime
+from chassis.errors import BadRequest, Forbidden, Issue, Unauthorized
+from proto.identity import Dsn, hash_secret, is_project_key, parse_dsn
+
+FRESH_S: Final = 5.0
+STALE_S: Final = 86_400.0
+LIMITS: Final = CacheLimits(fresh_s=FRESH_S, stale_s=STALE_S)
+MAX_CACHED_CREDENTIALS: Final = 1_024  # as they were sent, whose reading is remembered
+MAX_KEY_LENGTH: Final = 128  # specification 4.3
+MAX_PROJECT_ID_LENGTH: Final = 64
+
+_LOOKUP: Final = (
+    sa.select(
+        projects.c.id,
+        projects.c.slug,
+        organizations.c.id,
+        organizations.c.slug,
+        project_keys.c.id,
+        projects.c.sensitive_words,
+        organizations.c.monthly_items,
+        project_keys.c.rate,
+    )
+    .join_from(project_keys, projects, projects.c.id == project_keys.c.project_id)
+    .join(organizations, organizations.c.id == projects.c.org_id)
+    .where(
+        project_keys.c.hash == sa.bindparam("hash"),
+        project_keys.c.enabled,
+        project_keys.c.revoked_at.is_(None) | (project_keys.c.revoked_at > sa.bindparam("now", type_=UtcTime)),
+    )
+)
+
+
+class _Credential(NamedTuple):
+    key: str
+    digest: bytes  # of it
+    project_ids: tuple[str, ...]  # what else the request says about its project
+
+
+class ProjectKeyGuard:
+    """Finds the project that an export request is for."""
+
+    def __init__(
+        self,
+        database: Database,
+        metrics: CacheMetrics,
+        *,
+        limits: CacheLimits = LIMITS,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._database = database
+        self._now = now
+        self._cache: LookupCache[bytes, ProjectIdentity] = LookupCache(
+            "project_key", self._fetch, limits, clock, metrics
+        )
+
+    async def check(
+        self,
+        *,
+        legacy_auth: str | None = None,
+        authorization: str | None = None,
+        legacy_key: str | None = None,
+        project_id: str | None = None,
+        before_lookup: Callable[[], Awaitable[None]] | None = None,
+        on_authenticated: Callable[[ProjectIdentity], Awaitable[None]] | None = None,
+    ) -> ProjectIdentity:
+        """Values as they came: two headers, two query parameters. `admit` is asked before a key is looked up that is
+        not in memory, and may raise: one that is known passes, whatever others at its address do. `found` is told whose
+        key it is before that is compared with what the request says of its project, and may raise.
+
+        BadRequest for over-long query values, Unauthorized for no, malformed, differing, unknown, disabled or revoked
+        keys, Forbidden when the project named is not the key's, ServiceUnavailable when the key cannot be looked up.
+        """
+        _check_bounds(legacy_key, project_id)
+        credential = _parse_credential(legacy_auth, authorization, legacy_key, project_id)
+        digest = credential.digest
+        identity = self._cache.peek(digest) or await self._look_up(digest, before_lookup)
+        if identity is None:
+            raise Unauthorized("The project key is not valid.")
+        if on_authenticated is not None:
+            await on_authenticated(identity)
+        if any(named != str(identity.project_id) for named in credential.project_ids):
+            raise Forbidden("The project key belongs to another project than the one named.")
+        return identity
+
+    def invalidate(self, key_hash: bytes) -> None:
+        """To be called when the key behind this hash was changed: the next request looks it up."""
+        self._cache.invalidate(key_hash)
+
+    def invalidate_project(self, project_id: int) -> None:
+        """To be called when the project was changed."""
+        self._cache.invalidate_where(lambda _, found: found is None or found.project_id == project_id)
+
+    def invalidate_all(self) -> None:
+        """To be called when any key or project may have been changed."""
+        self._cache.invalidate_all()
+
+    async def close(self) -> None:
+        """End look-ups under way."""
+        await self._cache.close()
+
+    async def _look_up(self, digest: bytes, admit: Callable[[], Awaitable[None]] | None) -> ProjectIdentity | None:
+        if admit is not None and not self._cache.contains(digest):
+            await admit()
+        return await self._cache.get(digest)
+
+    async def _fetch(self, digest: bytes) -> ProjectIdentity | None:
+        async with self._database.read() as connection:
+            row = (await connection.execute(_LOOKUP, {"hash": digest, "now": self._now()})).one_or_none()
+        if row is None:
+            return None
+        project_id, project_slug, org_id, org_slug, key_id, words, monthly_items, rate = row
+        return ProjectIdentity(project_id, project_slug, org_id, org_slug, key_id, tuple(words), monthly_items, rate)
+
+
+def _check_bounds(legacy_key: str | None, project_id: str | None) -> None:
+    issues = []
+    for name, value, limit in (
+        ("legacy_key", legacy_key, MAX_KEY_LENGTH),
+        ("project_id", project_id, MAX_PROJECT_ID_LENGTH),
+    ):
+        if value is not None and len(value) > limit:
+            issues.append(Issue(f"query.{name}", f"Must have at most {limit} characters.", "too_long"))
+    if issues:
+        raise BadRequest("The query is not valid.", issues)
+
+
+@lru_cache(MAX_CACHED_CREDENTIALS)
+def _parse_credential(
+    legacy_auth: str | None, authorization: str | None, legacy_key: str | None, project_id: str | None
+) -> _Credential:
+    """The one key that the request carries; its shape is checked, so that nothing else costs a look-up. A sender says
+    the same in each of its requests, so the last ones are remembered, as they are in the memory of requests anyway.
+    """
+    keys = []
+    project_ids = [] if project_id is None else [project_id]
+    if legacy_auth is not None:
+        keys.append(_from_legacy_auth(legacy_auth))
+    if authorization is not None and authorization[:4].lower() == "dsn ":
+        dsn = _from_dsn(authorization[4:].strip())
+        keys.append(dsn.key)
+        project_ids.append(str(dsn.project_id))
+    if legacy_key is not None:
+        keys.append(legacy_key)
+    if not keys:
+        raise Unauthorized("A project key is required.")
+    if keys.count(keys[0]) != len(keys):
+        raise Unauthorized("The request carries different project keys.")
+    if not is_project_key(keys[0]):
+        raise Unauthorized("The project key is not valid.")
+    return _Credential(keys[0], hash_secret(keys[0]), tuple(project_ids))
+
+
+def _from_legacy_auth(header: str) -> str:
+    """The key of `Legacy legacy_key=...`; further comma-separated parameters, which SDKs like to send, are ignored."""
+    scheme, _, parameters = header.strip().partition(" ")
+    if scheme.lower() == "legacy":
+        pairs = [parameter.strip().partition("=") for parameter in parameters.split(",")]
+        keys = [value.strip() for name, _, value in pairs if name.strip() == "legacy_key"]
+        if len(keys) == 1:
+            return keys[0]
+    raise Unauthorized("The header X-Legacy-Auth must read: Legacy legacy_key=<key>.")
+
+
+def _from_dsn(text: str) -> Dsn:
+    try:
+        return parse_dsn(text)
+    except ValueError as error:
+        raise Unauthorized("The header Authorization must read: DSN {scheme}://{key}@{host}/{projectId}.") from error

@@ -1,0 +1,223 @@
+"""The tables of identity. Every row below an organization carries its `org_id`, and so does every index that finds it.
+
+Ids are text: a prefix and a ULID (`minting.new_id`), so that their order is the order of creation. Project ids are the
+exception: random positive 53-bit integers, because DSNs carry them and the telemetry tables are sorted by them. Of
+secrets only the SHA-256 is stored.
+"""
+
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSONB
+
+from chassis.db.database import UtcTime, enum_check, text
+from proto.identity import (
+    MAX_EMAIL_LENGTH,
+    MAX_LOCALE_LENGTH,
+    MAX_NAME_LENGTH,
+    MAX_SLUG_LENGTH,
+    MAX_URL_LENGTH,
+    PrincipalKind,
+    Role,
+)
+
+metadata: Final = sa.MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+    }
+)
+
+_Id: Final = text(32)
+_Json: Final = sa.JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
+
+
+organizations: Final = sa.Table(
+    "organizations",
+    metadata,
+    sa.Column("id", _Id, primary_key=True),
+    sa.Column("slug", text(MAX_SLUG_LENGTH), nullable=False, unique=True),
+    sa.Column("name", text(MAX_NAME_LENGTH), nullable=False),
+    sa.Column("monthly_items", sa.BigInteger, server_default="0", nullable=False),  # 0: without a quota
+    sa.Column("created_at", UtcTime, nullable=False),
+)
+
+# Items that an organization's projects had accepted in a month, "2026-11".
+quota_usage: Final = sa.Table(
+    "quota_usage",
+    metadata,
+    sa.Column("org_id", _Id, sa.ForeignKey("organizations.id"), primary_key=True),
+    sa.Column("month", text(7), primary_key=True),
+    sa.Column("items", sa.BigInteger, nullable=False),
+    sa.Column("counted_at", UtcTime),  # when a process last began to count them in the telemetry store
+)
+
+projects: Final = sa.Table(
+    "projects",
+    metadata,
+    sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("org_id", _Id, sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("slug", text(MAX_SLUG_LENGTH), nullable=False),
+    sa.Column("name", text(MAX_NAME_LENGTH), nullable=False),
+    sa.Column("sensitive_words", _Json, nullable=False),
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.UniqueConstraint("org_id", "slug"),
+)
+
+project_keys: Final = sa.Table(
+    "project_keys",
+    metadata,
+    sa.Column("id", _Id, primary_key=True),
+    sa.Column("org_id", _Id, sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("project_id", sa.BigInteger, sa.ForeignKey("projects.id"), nullable=False),
+    sa.Column("name", text(MAX_NAME_LENGTH), nullable=False),
+    sa.Column("hash", sa.LargeBinary(32), nullable=False, unique=True),
+    sa.Column("hint", text(8), nullable=False),
+    sa.Column("enabled", sa.Boolean, nullable=False),
+    sa.Column("rate", sa.Integer),  # requests per second; NULL: that of the settings, 0: no limit
+    sa.Column("revoked_at", UtcTime),
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("created_by", _Id, sa.ForeignKey("principals.id")),
+    sa.Index(None, "project_id", "id"),
+)
+
+principals: Final = sa.Table(
+    "principals",
+    metadata,
+    sa.Column("id", _Id, primary_key=True),
+    sa.Column("kind", text(16), nullable=False),
+    sa.Column("name", text(MAX_NAME_LENGTH), nullable=False),
+    sa.Column("owner_id", _Id, sa.ForeignKey("principals.id")),
+    sa.Column("disabled_at", UtcTime),
+    sa.Column("created_at", UtcTime, nullable=False),
+    enum_check("kind", PrincipalKind),
+    sa.CheckConstraint("(kind = 'user') = (owner_id IS NULL)", name="owner"),
+    sa.Index(None, "owner_id"),
+)
+
+memberships: Final = sa.Table(
+    "memberships",
+    metadata,
+    sa.Column("org_id", _Id, sa.ForeignKey("organizations.id"), primary_key=True),
+    sa.Column("principal_id", _Id, sa.ForeignKey("principals.id"), primary_key=True),
+    sa.Column("role", text(16), nullable=False),
+    sa.Column("created_at", UtcTime, nullable=False),
+    enum_check("role", Role),
+    sa.Index(None, "principal_id"),
+)
+
+access_tokens: Final = sa.Table(
+    "access_tokens",
+    metadata,
+    sa.Column("id", _Id, primary_key=True),
+    sa.Column("org_id", _Id, sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("principal_id", _Id, sa.ForeignKey("principals.id"), nullable=False),
+    sa.Column("name", text(MAX_NAME_LENGTH), nullable=False),
+    sa.Column("hash", sa.LargeBinary(32), nullable=False, unique=True),
+    sa.Column("hint", text(8), nullable=False),
+    sa.Column("scopes", _Json),  # NULL: all that the holder's role has
+    sa.Column("expires_at", UtcTime),
+    sa.Column("last_used_at", UtcTime),
+    sa.Column("revoked_at", UtcTime),
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("minted_with", _Id),  # a token; NULL: in a session. No foreign key, as SQLite adds none to a table
+    sa.Index(None, "org_id", "principal_id", "id"),
+    sa.Index(None, "org_id", "minted_with"),
+)
+
+# What a principal of kind user logs in with, whichever organizations it is in.
+users: Final = sa.Table(
+    "users",
+    metadata,
+    sa.Column("principal_id", _Id, sa.ForeignKey("principals.id"), primary_key=True),
+    sa.Column("email", text(MAX_EMAIL_LENGTH), nullable=False, unique=True),  # in lower case
+    sa.Column("email_verified", sa.Boolean, nullable=False),
+    sa.Column("password_hash", text(200)),  # of argon2id, with its parameters
+    sa.Column("totp_secret", sa.LargeBinary(512), info={"sealed": True}),
+    sa.Column("totp_confirmed_at", UtcTime),  # NULL: no second factor is asked for
+    sa.Column("totp_step", sa.BigInteger),  # the last one that was accepted
+    sa.Column("locale", text(MAX_LOCALE_LENGTH), nullable=False),
+    sa.Column("theme", text(16), nullable=False),
+    sa.Column("avatar_url", text(MAX_URL_LENGTH)),
+    sa.Column("created_at", UtcTime, nullable=False),
+)
+
+# Each opens the account once in the place of a TOTP code.
+recovery_codes: Final = sa.Table(
+    "recovery_codes",
+    metadata,
+    sa.Column("principal_id", _Id, sa.ForeignKey("users.principal_id"), primary_key=True),
+    sa.Column("hash", sa.LargeBinary(32), primary_key=True),
+    sa.Column("used_at", UtcTime),
+)
+
+invitations: Final = sa.Table(
+    "invitations",
+    metadata,
+    sa.Column("id", _Id, primary_key=True),
+    sa.Column("org_id", _Id, sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("email", text(MAX_EMAIL_LENGTH), nullable=False),
+    sa.Column("role", text(16), nullable=False),
+    sa.Column("hash", sa.LargeBinary(32), nullable=False, unique=True),
+    sa.Column("created_by", _Id, sa.ForeignKey("principals.id"), nullable=False),
+    sa.Column("minted_with", _Id, sa.ForeignKey("access_tokens.id")),  # NULL: in a session
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("expires_at", UtcTime, nullable=False),
+    sa.Column("accepted_at", UtcTime),
+    sa.Column("accepted_by", _Id, sa.ForeignKey("principals.id")),
+    sa.Column("revoked_at", UtcTime),
+    enum_check("role", Role),
+    sa.Index(None, "org_id", "id"),
+    sa.Index(None, "minted_with"),
+)
+
+# A family of refresh tokens: it ends as a whole.
+sessions: Final = sa.Table(
+    "sessions",
+    metadata,
+    sa.Column("id", _Id, primary_key=True),
+    sa.Column("org_id", _Id, sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("principal_id", _Id, sa.ForeignKey("principals.id"), nullable=False),
+    sa.Column("methods", _Json, nullable=False),  # how its user was authenticated: amr of RFC 8176
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("expires_at", UtcTime, nullable=False),
+    sa.Column("revoked_at", UtcTime),
+    sa.Index(None, "principal_id", "org_id"),
+)
+
+refresh_tokens: Final = sa.Table(
+    "refresh_tokens",
+    metadata,
+    sa.Column("hash", sa.LargeBinary(32), primary_key=True),
+    sa.Column("session_id", _Id, sa.ForeignKey("sessions.id"), nullable=False),
+    sa.Column("org_id", _Id, sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("expires_at", UtcTime, nullable=False),
+    sa.Column("used_at", UtcTime),
+    sa.Index(None, "session_id"),
+)
+
+# Of a token that acts for somebody (RFC 8693): for whom, and who acts, the current one first.
+delegations: Final = sa.Table(
+    "delegations",
+    metadata,
+    sa.Column("token_id", _Id, sa.ForeignKey("access_tokens.id"), primary_key=True),
+    sa.Column("org_id", _Id, sa.ForeignKey("organizations.id"), nullable=False),
+    sa.Column("subject_id", _Id, sa.ForeignKey("principals.id"), nullable=False),
+    sa.Column("chain", _Json, nullable=False),
+    sa.Column("created_at", UtcTime, nullable=False),
+)
+
+# Public halves of the keys that control processes sign access tokens of sessions with.
+signing_keys: Final = sa.Table(
+    "signing_keys",
+    metadata,
+    sa.Column("kid", text(64), primary_key=True),
+    sa.Column("public_key", sa.LargeBinary(32), nullable=False),
+    sa.Column("created_at", UtcTime, nullable=False),
+    sa.Column("seen_at", UtcTime, nullable=False),
+    sa.Column("withdrawn_at", UtcTime),
+)

@@ -1,0 +1,1 @@
+"""The relational store: SQLAlchemy Core over SQLite or PostgreSQL, and its migrations."""

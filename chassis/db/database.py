@@ -1,0 +1,361 @@
+"""The relational store: SQLAlchemy Core over an async engine, SQLite by default, PostgreSQL by URL.
+
+There is one path for both: statements are Core expressions, times go through `UtcTime`, text through `text`, a
+transaction says up front whether it writes. Writers take turns, in this process and with all others: SQLite knows no
+other way (`BEGIN IMMEDIATE`: a transaction that turns from reading to writing would fail instead of waiting), and on
+PostgreSQL an advisory lock gives the same. So nobody's read is stale by the time he writes, no transaction fails
+because of another one, and what holds on one database holds on both; a control database writes seldom enough.
+"""
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Self
+
+import sqlalchemy as sa
+import structlog
+from sqlalchemy import exc
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.types import TypeDecorator
+
+from chassis.db import sqlite
+from chassis.errors import ServiceUnavailable, StartupError
+from chassis.runtime.settings import ChassisSettings
+
+POOL_SIZE: Final = 5
+MAX_WAIT_S: Final = 5.0  # to get into a transaction (a connection, the turn to write), and again for each answer
+MIGRATION_WAIT_S: Final = 600.0  # for each answer; another process may be migrating
+RECOVERED_AFTER_S: Final = 1.0  # without a fault, until an outage counts as over: half an outage is one, not many
+_DRIVERS: Final = {"sqlite": ("sqlite+pysqlite", "sqlite+aiosqlite"), "postgresql": ("postgresql+psycopg",) * 2}
+_WRITES: Final = "sluice_writes"
+_READ_OPTIONS: Final[dict[str, dict[str, Any]]] = {
+    "sqlite": {_WRITES: False},
+    "postgresql": {_WRITES: False, "isolation_level": "REPEATABLE READ"},  # one snapshot
+}
+_WRITE_OPTIONS: Final[dict[str, dict[str, Any]]] = {
+    "sqlite": {_WRITES: True},
+    # Each statement sees what was committed before it: the snapshot must not be older than the turn.
+    "postgresql": {_WRITES: True, "isolation_level": "READ COMMITTED"},
+}
+# FULL: a revocation or a new key must survive power loss; a control database commits rarely enough to afford the fsync.
+_PRAGMAS: Final = ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "PRAGMA foreign_keys = ON")
+_ACQUIRE_WRITE_LOCK: Final = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'sluice', 'big')})"
+_STATEMENT_ERRORS: Final = (exc.IntegrityError, exc.ProgrammingError, exc.DataError, exc.NotSupportedError)
+_TIME_FORMAT: Final = "%Y-%m-%dT%H:%M:%S.%f"
+
+log = structlog.get_logger(__name__)
+
+
+class DatabaseUnusable(StartupError):
+    """The URL, driver or file will not do; the message is one sentence for the operator."""
+
+
+class DatabaseUnavailable(ServiceUnavailable):
+    """The store is away or overloaded right now; the cause says why."""
+
+    def __init__(self) -> None:
+        super().__init__("The database is not available.")
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """An aware UTC time, to the millisecond: TIMESTAMPTZ on PostgreSQL, on SQLite RFC 3339 text, which sorts alike."""
+
+    impl = sa.DateTime(timezone=True)
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
+        return sa.String(24) if dialect.name == "sqlite" else sa.DateTime(timezone=True)
+
+    def process_bind_param(self, value: datetime | None, dialect: sa.Dialect) -> Any:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError("times are stored with their zone")
+        rounded = to_milliseconds(value)
+        return format_time(rounded) if dialect.name == "sqlite" else rounded
+
+    def process_result_value(self, value: Any, _dialect: sa.Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return datetime.fromisoformat(value) if isinstance(value, str) else value.astimezone(UTC)
+
+
+def to_milliseconds(time: datetime) -> datetime:
+    """The same instant in UTC, cut to whole milliseconds: what the store keeps."""
+    utc = time.astimezone(UTC)
+    return utc.replace(microsecond=utc.microsecond // 1000 * 1000)
+
+
+def format_time(time: datetime) -> str:
+    """`2026-11-20T15:17:03.123Z`."""
+    return time.astimezone(UTC).strftime(_TIME_FORMAT)[:-3] + "Z"
+
+
+def text(length: int) -> sa.types.TypeEngine[str]:
+    """Text that compares by code point on both engines, whatever the collation of a PostgreSQL database is."""
+    return sa.String(length).with_variant(sa.String(length, collation="C"), "postgresql")
+
+
+def enum_check(column: str, values: type[StrEnum]) -> sa.CheckConstraint:
+    """Holds a column to the values of an enum."""
+    listed = ", ".join(f"'{value}'" for value in values)
+    return sa.CheckConstraint(f"{column} IN ({listed})", name=column)
+
+
+class Database:
+    """A small pool of connections; every use is one transaction.
+
+    A transaction that cannot get what it needs (a connection, the turn to write, the file, the server) raises
+    DatabaseUnavailable, which is answered 503: within `max_wait_s` when it cannot begin, and within that again when an
+    answer does not come. Faults of a statement (a broken constraint) come through as they are; the transaction is over
+    then, for PostgreSQL takes no further statement.
+    """
+
+    name: Final = "database"
+
+    def __init__(self, url: str, *, pool_size: int = POOL_SIZE, max_wait_s: float = MAX_WAIT_S) -> None:
+        self._url = _with_driver(url, asynchronous=True)
+        self._pool_size = pool_size
+        self._max_wait_s = max_wait_s
+        self._engine: AsyncEngine | None = None
+        self._active_transactions = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._write_lock = asyncio.Semaphore(1)
+        self._outage_log = _OutageLog()
+
+    @classmethod
+    def from_settings(cls, settings: ChassisSettings) -> Self:
+        """The store of the settings."""
+        return cls(
+            settings.effective_database_url,
+            pool_size=settings.database_connections,
+            max_wait_s=settings.database_timeout_s,
+        )
+
+    async def start(self) -> None:
+        """Make the pool. Nothing is connected yet, so a server that is away does not keep a service from starting."""
+        pool = {"pool_size": self._pool_size, "max_overflow": 0, "pool_timeout": self._max_wait_s}
+        with _report_missing_driver(self._url):
+            options = _engine_options(self._url, self._max_wait_s, asynchronous=True)
+            self._engine = create_async_engine(self._url, **pool, **options)
+        _register_listeners(self._engine.sync_engine, self._max_wait_s)
+
+    async def close(self) -> None:
+        """Let transactions under way finish, then close every connection; later uses raise DatabaseUnavailable."""
+        engine, self._engine = self._engine, None
+        if engine is None:
+            return
+        try:
+            async with asyncio.timeout(self._max_wait_s):
+                await self._idle.wait()
+        except TimeoutError:
+            log.warning("database closed with transactions under way", transactions=self._active_transactions)
+        await engine.dispose()
+
+    async def probe(self) -> None:
+        """Read one row of the schema's own table; raises DatabaseUnavailable."""
+        async with self.read() as connection:
+            await connection.execute(sa.text("SELECT version_num FROM alembic_version"))
+
+    def read(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """A transaction that only reads, on one snapshot."""
+        return self._transaction(writes=False)
+
+    def write(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """A transaction that may write: committed at the end of the block, rolled back when the block raises."""
+        return self._transaction(writes=True)
+
+    @asynccontextmanager
+    async def _transaction(self, *, writes: bool) -> AsyncIterator[AsyncConnection]:
+        engine = self._engine
+        if engine is None:
+            raise DatabaseUnavailable
+        self._active_transactions += 1
+        self._idle.clear()
+        try:
+            async with AsyncExitStack() as entered:
+                yield await self._begin_transaction(entered, engine, writes=writes)
+            self._outage_log.succeeded()
+        except (exc.DBAPIError, exc.TimeoutError) as error:
+            if is_statement_error(error):
+                raise
+            self._outage_log.failed(str(error.orig if isinstance(error, exc.DBAPIError) else error))
+            raise DatabaseUnavailable from error
+        finally:
+            self._active_transactions -= 1
+            if not self._active_transactions:
+                self._idle.set()
+
+    async def _begin_transaction(
+        self, entered: AsyncExitStack, engine: AsyncEngine, *, writes: bool
+    ) -> AsyncConnection:
+        """A connection inside a transaction; `entered` is what is left at its end."""
+        try:
+            async with asyncio.timeout(self._max_wait_s):
+                if writes:
+                    await entered.enter_async_context(self._write_lock)
+                connection = await entered.enter_async_context(self._checkout(engine))
+                await connection.execution_options(**(_WRITE_OPTIONS if writes else _READ_OPTIONS)[engine.dialect.name])
+                if writes:
+                    await entered.enter_async_context(connection.begin())
+                else:
+                    await connection.begin()  # there is nothing to commit: giving the connection back rolls back
+        except TimeoutError as error:
+            self._outage_log.failed(f"no transaction could begin within {self._max_wait_s:g} s")
+            raise DatabaseUnavailable from error
+        return connection
+
+    @asynccontextmanager
+    async def _checkout(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+        async with engine.connect() as connection:
+            try:
+                yield connection
+            finally:
+                if self._engine is not engine:  # its pool is gone or about to go, and nobody else would close it
+                    await connection.invalidate()
+
+
+class _OutageLog:
+    """Whether the store is away, said once when it goes and once when it is back: not for every request in between."""
+
+    def __init__(self) -> None:
+        self._is_down = False
+        self._failed_at = 0.0
+
+    def failed(self, reason: str) -> None:
+        """A transaction could not be had."""
+        self._failed_at = time.monotonic()
+        if not self._is_down:
+            self._is_down = True
+            log.warning("database unavailable", reason=one_line(reason))
+
+    def succeeded(self) -> None:
+        """A transaction went through."""
+        if self._is_down and time.monotonic() - self._failed_at >= RECOVERED_AFTER_S:
+            self._is_down = False
+            log.warning("database back")
+
+
+def one_line(reason: str) -> str:
+    """What a driver says, for a log line or a sentence: drivers like several lines."""
+    return " ".join(reason.split())
+
+
+def is_statement_error(error: exc.SQLAlchemyError) -> bool:
+    """Whether the same statement would fail again on a healthy store: a broken constraint, a missing table."""
+    cause = getattr(error, "orig", None)
+    if isinstance(cause, sqlite3.Error):
+        # The generic code stands for bad SQL; a busy, full, unreadable or damaged file has a code of its own.
+        code = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+        return isinstance(error, _STATEMENT_ERRORS) or code == sqlite3.SQLITE_ERROR
+    return isinstance(error, _STATEMENT_ERRORS)
+
+
+def migration_engine(url: str, max_wait_s: float = MIGRATION_WAIT_S) -> sa.Engine:
+    """A blocking engine on the same store, one connection, every transaction a writing one. Raises DatabaseUnusable."""
+    parsed = _with_driver(url, asynchronous=False)
+    writing = _WRITE_OPTIONS[parsed.get_backend_name()]
+    with _report_missing_driver(parsed):
+        options = _engine_options(parsed, max_wait_s, asynchronous=False)
+        engine = sa.create_engine(parsed, poolclass=sa.NullPool, execution_options=writing, **options)
+    _register_listeners(engine, max_wait_s)
+    return engine
+
+
+def server_version(connection: sa.Connection) -> str:
+    """`PostgreSQL 18.4`, `SQLite 3.46.0`."""
+    dialect = connection.dialect
+    names = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
+    return f"{names[dialect.name]} {'.'.join(map(str, dialect.server_version_info or ()))}"
+
+
+def sqlite_file(url: str) -> Path | None:
+    """The file behind a `sqlite://` URL; None for a server."""
+    parsed = _with_driver(url, asynchronous=False)
+    return Path(parsed.database or "") if parsed.get_backend_name() == "sqlite" else None
+
+
+def redacted_url(url: str) -> str:
+    """The URL for people: without its password, and without options, which may hold another one."""
+    parsed = _with_driver(url, asynchronous=False)
+    return parsed.set(drivername=url.partition(":")[0], query={}).render_as_string(hide_password=True)
+
+
+def _with_driver(url: str, *, asynchronous: bool) -> sa.URL:
+    try:
+        parsed = sa.make_url(url)
+        drivers = _DRIVERS[parsed.get_backend_name()]
+    except (exc.ArgumentError, KeyError, ValueError) as error:
+        raise DatabaseUnusable(
+            "The database URL must be sqlite:///FILE or postgresql://user:password@host/name."
+        ) from error
+    if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
+        raise DatabaseUnusable("The database URL must name a file: sqlite:///FILE.")
+    if parsed.get_backend_name() == "postgresql" and url.partition("?")[0].count("@") > 1:
+        # The rest of the password would be taken for the host, and be shown.
+        raise DatabaseUnusable("The database URL has an @ too many: in a user name or password write it as %40.")
+    return parsed.set(drivername=drivers[asynchronous])
+
+
+def _engine_options(url: sa.URL, max_wait_s: float, *, asynchronous: bool) -> dict[str, Any]:
+    """Those of an engine that hang on its database."""
+    options: dict[str, Any] = {"hide_parameters": True}
+    if url.get_backend_name() == "postgresql":
+        from chassis.db import postgresql  # noqa: PLC0415 - the driver is there only where a server is used
+
+        options["pool_pre_ping"] = asynchronous  # connections of before a restart of the server are replaced unseen
+        if asynchronous:
+            options["async_creator"] = postgresql.connection_factory(
+                postgresql.AsyncPostgresConnection, url, max_wait_s
+            )
+        else:
+            options["creator"] = postgresql.connection_factory(postgresql.PostgresConnection, url, max_wait_s)
+    elif asynchronous:
+        options["async_creator"] = sqlite.connection_factory(url)
+    return options
+
+
+@contextmanager
+def _report_missing_driver(url: sa.URL) -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        backend = url.get_backend_name()
+        needed = (
+            f"The database {backend} needs the Python package {error.name}, which is not installed: "
+            f"pip install 'sluice[{backend}]'."
+        )
+        raise DatabaseUnusable(needed) from error
+
+
+def _register_listeners(engine: sa.Engine, max_wait_s: float) -> None:
+    if engine.dialect.name == "sqlite":
+        sa.event.listen(engine, "connect", partial(_configure_sqlite, max_wait_s))
+        sa.event.listen(engine, "begin", _begin_sqlite)
+    else:
+        sa.event.listen(engine, "begin", _begin_postgresql)
+
+
+def _configure_sqlite(max_wait_s: float, connection: Any, _record: object) -> None:
+    connection.isolation_level = None  # transactions begin where `_begin_sqlite` says, not where the driver guesses
+    cursor = connection.cursor()
+    for pragma in (f"PRAGMA busy_timeout = {round(max_wait_s * 1_000)}", *_PRAGMAS):
+        cursor.execute(pragma)
+    cursor.close()
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    writes = connection.get_execution_options().get(_WRITES, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _begin_postgresql(connection: sa.Connection) -> None:
+    if connection.get_execution_options().get(_WRITES, False):
+        connection.exec_driver_sql(_ACQUIRE_WRITE_LOCK)

@@ -1,0 +1,185 @@
+"""The schema of the relational store: applied by `migrate`, compared with this release by `check`. Both block.
+
+The versions are Alembic's, found inside the installed package; there is no alembic.ini. One run is one transaction: a
+migration that fails leaves the schema as it was, and of two processes that migrate at once the second waits and finds
+nothing to do.
+
+There is no way back: a release refuses the schema of a newer one, and what a migration dropped no downgrade could bring
+back. Who must return to an older release restores the backup that was made before.
+"""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import exc
+
+from chassis.db.database import (
+    MAX_WAIT_S,
+    MIGRATION_WAIT_S,
+    DatabaseUnusable,
+    migration_engine,
+    one_line,
+    redacted_url,
+    server_version,
+    sqlite_file,
+)
+from chassis.errors import StartupError
+
+_SCRIPTS: Final = Path(__file__).parent
+
+
+# What a server says that will take connections later.
+_TRANSIENT_ERRORS: Final = (
+    "starting up",
+    "shutting down",
+    "recovery",
+    "not yet accepting",
+    "too many",
+    "connection slots",
+)
+
+
+class DatabaseUnreachable(DatabaseUnusable):
+    """The server does not answer, or takes no connections at the moment."""
+
+
+class DatabaseSchemaTooOld(StartupError):
+    """Migrations are missing; `sluice migrate` applies them."""
+
+
+class DatabaseSchemaTooNew(StartupError):
+    """A newer release has migrated this store."""
+
+
+def migrate(url: str) -> list[str]:
+    """Bring the schema to this release; the revisions applied, in order (empty when there was nothing to do).
+
+    Raises SchemaTooNew, and DatabaseUnusable when the store cannot be opened or written.
+    """
+    file = sqlite_file(url)
+    if file is not None:
+        _create_private(file)
+    with _connect(url, MIGRATION_WAIT_S) as connection:
+        before = _current_revision(connection)
+        scripts = _scripts()
+        _reject_newer(scripts, before, url)
+        config = _config()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+        return [script.revision for script in scripts.iterate_revisions("head", before or "base")][::-1]
+
+
+def check(url: str) -> str:
+    """The revision of the store, when it is this release's. Raises SchemaTooOld, SchemaTooNew, DatabaseAway,
+    DatabaseUnusable.
+    """
+    file = sqlite_file(url)
+    if file is not None and not file.exists():
+        if not file.absolute().parent.is_dir():
+            raise DatabaseSchemaTooOld(
+                f"The database {redacted_url(url)} does not exist, nor does its directory: make that unless it is the "
+                "data directory, and run `sluice migrate`."
+            )
+        raise DatabaseSchemaTooOld(
+            f"The database {redacted_url(url)} does not exist yet; run `sluice migrate` to create it."
+        )
+    with _connect(url) as connection:
+        current = _current_revision(connection)
+    scripts = _scripts()
+    _reject_newer(scripts, current, url)
+    head = scripts.get_current_head()
+    if current is None or current != head:
+        found = "has no schema yet" if current is None else f"has the older schema {current}"
+        raise DatabaseSchemaTooOld(
+            f"The database {redacted_url(url)} {found}, this release needs {head}; run `sluice migrate`."
+        )
+    return current
+
+
+def describe_server(url: str) -> str:
+    """Name and version of the database, `PostgreSQL 18.4`. Raises DatabaseUnusable."""
+    with _connect(url) as connection:
+        return server_version(connection)
+
+
+@contextmanager
+def _connect(url: str, max_wait_s: float = MAX_WAIT_S) -> Iterator[sa.Connection]:
+    """A writing transaction, so that a store which cannot be written is found out here."""
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of its set-up at every look
+    engine = migration_engine(url, max_wait_s)
+    try:
+        with engine.begin() as connection:
+            _reject_unsupported(connection, url)
+            yield connection
+    except exc.DBAPIError as error:
+        reason = one_line(str(error.orig)).rstrip(".")
+        failure = DatabaseUnreachable if _is_unreachable(url, error, reason) else DatabaseUnusable
+        raise failure(f"The database {redacted_url(url)} cannot be used: {reason}.") from error
+    finally:
+        engine.dispose()
+
+
+def _is_unreachable(url: str, error: exc.DBAPIError, reason: str) -> bool:
+    """Whether a server may take us later. One that is there and refuses says FATAL, in any language, but for the
+    reasons that pass.
+    """
+    if sqlite_file(url) is not None or not isinstance(error, exc.OperationalError):
+        return False
+    return "FATAL" not in reason or any(passing in reason for passing in _TRANSIENT_ERRORS)
+
+
+def _reject_unsupported(connection: sa.Connection, url: str) -> None:
+    """What a PostgreSQL database may be that a SQLite file is not."""
+    if connection.dialect.name != "postgresql":
+        return
+    encoding = connection.scalar(sa.text("SHOW server_encoding"))
+    if encoding != "UTF8":
+        raise DatabaseUnusable(
+            f"The database {redacted_url(url)} has the encoding {encoding}, which does not hold every name; "
+            "it must be UTF8."
+        )
+    if connection.scalar(sa.text("SHOW transaction_read_only")) == "on":
+        raise DatabaseUnusable(
+            f"The database {redacted_url(url)} takes no writes: it is a standby, or set to read only."
+        )
+
+
+def _create_private(file: Path) -> None:
+    """SQLite would create the file readable for everyone; its log files take over the mode of the file."""
+    try:
+        with closing(os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))):
+            pass
+    except OSError as error:
+        raise DatabaseUnusable(f"The database file {file} cannot be opened for writing: {error.strerror}.") from error
+
+
+def _reject_newer(scripts: ScriptDirectory, current: str | None, url: str) -> None:
+    known = {script.revision for script in scripts.walk_revisions()}
+    if current is not None and current not in known:
+        raise DatabaseSchemaTooNew(
+            f"The database {redacted_url(url)} has the schema {current}, which this release does not know: "
+            "a newer release has migrated it. Start that release or a later one."
+        )
+
+
+def _current_revision(connection: sa.Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(_SCRIPTS).replace("%", "%%"))
+    return config
+
+
+def _scripts() -> ScriptDirectory:
+    return ScriptDirectory.from_config(_config())

@@ -1,0 +1,53 @@
+"""The routes that every process has, described."""
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from chassis.http.operation import JSON_TYPE, ErrorBody, Operation, ResponseSpec, Tag, json_content
+from chassis.runtime.health import Probe
+
+HTML_TYPE: Final = "text/html"
+PROCESS: Final = Tag("process", "How this process is, and what it offers.")
+
+_Name = Annotated[str, msgspec.Meta(description="The service, or `sluice` for all of them in one process.")]
+
+
+class Alive(msgspec.Struct):
+    """The process answers."""
+
+    status: Literal["alive"]
+    service: _Name
+
+
+class Ready(msgspec.Struct):
+    """Nothing that the process cannot work without is away."""
+
+    status: Literal["ready"]
+    service: _Name
+    dependencies: list[Probe]
+
+
+class Unready(msgspec.Struct):
+    """What is away, and the refusal that every error is."""
+
+    status: Literal["unavailable"]
+    service: _Name
+    dependencies: list[Probe]
+    error: ErrorBody
+
+
+LIVEZ: Final = Operation("alive", PROCESS, (ResponseSpec("The process is alive.", json_content(Alive)),))
+READYZ: Final = Operation(
+    "ready",
+    PROCESS,
+    (
+        ResponseSpec("The process can do its work.", json_content(Ready)),
+        ResponseSpec("It cannot, or is on its way out.", json_content(Unready), 503),
+    ),
+)
+METRICS: Final = Operation(
+    "metrics", PROCESS, (ResponseSpec("Prometheus metrics.", {"text/plain": str}),), error_statuses=(401, 403)
+)
+OPENAPI: Final = Operation("openapi", PROCESS, (ResponseSpec("An OpenAPI 3.1 document.", {JSON_TYPE: dict[str, Any]}),))
+DOCS: Final = Operation("docs", PROCESS, (ResponseSpec("A page of HTML.", {HTML_TYPE: str}),))

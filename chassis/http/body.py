@@ -1,0 +1,132 @@
+"""Reading a request body within a size and a time.
+
+aiohttp has no time limit on a body and answers `Expect: 100-continue` before any check. Here the interim answer goes
+out when a handler starts to read, which is after the access check, and a body over its limit is never drained. Its time
+grows with what has arrived: a byte a second is cut off early, and a long body over a slow line gets through.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from aiohttp import HttpVersion11, web
+from aiohttp.web_protocol import RequestPayloadError
+
+from chassis.errors import ApiError, BadRequest, PayloadTooLarge, ServiceUnavailable, Unimplemented
+from chassis.http.connections.bad_requests import MalformedRequest
+
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+async def delay_100_continue(request: web.Request) -> None:
+    """Expect handler of every route: says nothing yet, `read_body` answers when the body is wanted."""
+
+
+def reject_malformed(request: web.Request) -> None:
+    """Refuse what cannot be answered as it stands: a head with a part that cannot be understood (BadRequest; the
+    connection knows), and a body in a transfer coding besides chunked (Unimplemented), which aiohttp would hand on
+    still coded.
+    """
+    unreadable: MalformedRequest | None = getattr(request.protocol, "malformed_request", None)
+    if unreadable is not None and unreadable.headers is request.headers:
+        raise unreadable.error
+    codings = request.headers.getall("Transfer-Encoding", None)
+    if codings is not None and [coding.strip().lower() for coding in codings] != ["chunked"]:
+        raise Unimplemented("The only Transfer-Encoding that is understood is chunked.", close=True)
+
+
+async def read_body(
+    request: web.Request,
+    max_bytes: int,
+    timeout_s: float,
+    on_growth: Callable[[int], None] | None = None,
+    *,
+    min_rate: int = 0,
+) -> bytes:
+    """The body as it came on the wire (still encoded), at most `max_bytes`, all of it within `timeout_s` seconds. Each
+    `min_rate` bytes (0: none) put that deadline off by one, to `timeout_s` from then at most.
+
+    `grown` is told how many bytes are held, after each piece; it may raise, which ends the reading and the connection.
+
+    Raises PayloadTooLarge (from Content-Length before a byte is read, or while reading), ServiceUnavailable when the
+    body does not arrive in time, BadRequest when it breaks off or its framing is wrong. All of them close the
+    connection.
+    """
+    _reject_declared_length(request, max_bytes)
+    if request.content.is_eof() and request.content.exception() is None:
+        return _received_body(request.content.read_nowait(), max_bytes, on_growth)
+    try:
+        async with asyncio.timeout(timeout_s) as limit:
+            await _send_100_continue(request)
+            return await _read_at_most(request, max_bytes, on_growth, _BodyRateLimit(limit, timeout_s, min_rate))
+    except TimeoutError as error:
+        raise ServiceUnavailable("The body did not arrive in time.", close=True) from error
+    except (RequestPayloadError, web.HTTPBadRequest) as error:
+        raise BadRequest("The body is not framed as its headers say.", close=True) from error
+
+
+def _reject_declared_length(request: web.Request, max_bytes: int) -> None:
+    if request.content_length is not None and request.content_length > max_bytes:
+        raise _too_large(max_bytes)
+
+
+async def _send_100_continue(request: web.Request) -> None:
+    if request.version >= HttpVersion11 and request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(_CONTINUE)
+        request.writer.output_size = 0  # an interim answer is not the start of the response
+
+
+class _BodyRateLimit:
+    """A deadline that what arrives puts off, by a second for so many bytes. It is never further away than it was at the
+    beginning: what came fast earns nothing for a rest that does not come.
+    """
+
+    def __init__(self, limit: asyncio.Timeout, timeout_s: float, bytes_per_s: int) -> None:
+        self._limit = limit
+        self._timeout_s = timeout_s
+        self._bytes_per_s = bytes_per_s
+
+    def extend_deadline(self, nbytes: int) -> None:
+        deadline = self._limit.when()
+        if self._bytes_per_s and deadline is not None:
+            latest = asyncio.get_running_loop().time() + self._timeout_s
+            self._limit.reschedule(min(latest, deadline + nbytes / self._bytes_per_s))
+
+
+async def _read_at_most(
+    request: web.Request, max_bytes: int, on_growth: Callable[[int], None] | None, rate_limit: _BodyRateLimit
+) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        piece = await request.content.readany()
+        if not piece:
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        size += len(piece)
+        if size > max_bytes:
+            raise _too_large(max_bytes)
+        if not request.content.is_eof():
+            rate_limit.extend_deadline(len(piece))
+        if on_growth is not None:
+            _report_growth(on_growth, size)
+        pieces.append(piece)
+
+
+def _received_body(body: bytes, max_bytes: int, on_growth: Callable[[int], None] | None) -> bytes:
+    """A body that is here already, as most are: nobody waits for it, and nobody has to be told to send it."""
+    if len(body) > max_bytes:
+        raise _too_large(max_bytes)
+    if on_growth is not None:
+        _report_growth(on_growth, len(body))
+    return body
+
+
+def _report_growth(on_growth: Callable[[int], None], size: int) -> None:
+    try:
+        on_growth(size)
+    except ApiError as error:
+        error.close = True  # the rest is not drained
+        raise
+
+
+def _too_large(max_bytes: int) -> PayloadTooLarge:
+    return PayloadTooLarge(f"The body is larger than {max_bytes} bytes.")

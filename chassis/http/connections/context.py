@@ -1,0 +1,64 @@
+"""What all connections of a process share."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from chassis.http.connections.head_memory import HeadMemoryLimit
+from chassis.http.connections.registry import ConnectionRegistry, TrackedConnection
+from chassis.http.preparse import ConnectionAdmission, PreParseFilter
+from chassis.limits.trusted_proxies import TrustedProxies
+from chassis.runtime.settings import ChassisSettings
+from chassis.runtime.telemetry import Telemetry
+
+
+class ConnectionContext:
+    """What all connections of a process share: deadlines, gates, the cap and who they are."""
+
+    def __init__(
+        self,
+        settings: ChassisSettings,
+        telemetry: Telemetry,
+        *,
+        max_connections: int,
+        filters: Mapping[bytes, PreParseFilter],
+        is_draining: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`leaving`: whether the process is on its way out, so that each answer is the last of its connection."""
+        self.settings = settings
+        self._telemetry = telemetry
+        self._filters = filters
+        self.is_draining = is_draining
+        self.registry = ConnectionRegistry(
+            max_connections, settings.max_connections_per_address, TrustedProxies(settings.trusted_proxies)
+        )
+        self.head_memory = HeadMemoryLimit(settings.max_head_buffer_bytes)
+        telemetry.head_bytes.set_function(lambda: self.head_memory.total)
+        telemetry.connections.set_function(lambda: len(self.registry))
+
+    def admit(self, connection: TrackedConnection, transport: asyncio.BaseTransport) -> bool:
+        """Count one more connection, or refuse it: one too many for the process or for its address."""
+        peer = transport.get_extra_info("peername")
+        admitted = self.registry.add(connection, peer[0] if isinstance(peer, tuple) else "")
+        if not admitted:
+            self._telemetry.refused_connections.inc()
+        return admitted
+
+    def build_admission(self) -> ConnectionAdmission | None:
+        """For one connection; None where there are no gates."""
+        return ConnectionAdmission(self._filters) if self._filters else None
+
+    def count_evicted(self) -> None:
+        """A connection that waited was closed for a new one."""
+        self._telemetry.expired_connections.labels("idle").inc()
+
+    def count_head_timeout(self) -> None:
+        """A connection was closed for want of a request head."""
+        self._telemetry.expired_connections.labels("head").inc()
+
+    def count_head_memory_closed(self) -> None:
+        """A connection was closed for the memory that its request head takes."""
+        self._telemetry.head_memory_closed.inc()
+
+    def count_send_timeout(self) -> None:
+        """A connection was cut whose client did not read its answer."""
+        self._telemetry.expired_connections.labels("send").inc()

@@ -1,0 +1,83 @@
+"""Opaque page cursors: a position in an ordered list, signed together with what the list was asked for.
+
+A cursor is `base64url(msgpack(payload) + tag)`; the tag is HMAC-SHA256 over binding and payload, cut to 128 bits. The
+binding (resource, organization, project, window, filters) is not in the cursor: the next request must bring the same.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar, overload
+
+import msgspec
+
+from chassis.errors import BadRequest, Issue
+from chassis.runtime.key_file import KEY_BYTES, load_or_create_key
+
+MAX_CURSOR_LENGTH: Final = 500  # specification 8
+_TAG_BYTES: Final = 16
+_CONTEXT: Final = b"sluice cursor 1\0"
+
+T = TypeVar("T")
+CursorValue = str | int | bytes | None
+
+
+class CursorSigner:
+    """Signs and opens cursors with one key; stateless otherwise."""
+
+    def __init__(self, key: bytes) -> None:
+        if len(key) < KEY_BYTES:
+            raise ValueError(f"a cursor key has at least {KEY_BYTES} bytes")
+        self._key = key
+
+    def sign(self, payload: Sequence[CursorValue], binding: bytes) -> str:
+        """At most 500 URL-safe characters; ValueError for a payload too long for that (about 350 bytes)."""
+        body = msgspec.msgpack.encode(tuple(payload))
+        text = base64.urlsafe_b64encode(body + self._tag(body, binding)).rstrip(b"=").decode("ascii")
+        if len(text) > MAX_CURSOR_LENGTH:
+            raise ValueError(f"a cursor of {len(text)} characters is longer than {MAX_CURSOR_LENGTH}")
+        return text
+
+    @overload
+    def open(self, text: str, binding: bytes) -> tuple[Any, ...]: ...
+
+    @overload
+    def open(self, text: str, binding: bytes, shape: type[T]) -> T: ...
+
+    def open(self, text: str, binding: bytes, shape: Any = tuple[Any, ...]) -> Any:
+        """The payload as `shape`, say `tuple[int, str]`. BadRequest when altered, foreign or of another shape."""
+        try:
+            if len(text) > MAX_CURSOR_LENGTH:
+                raise ValueError
+            raw = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
+            body, tag = raw[:-_TAG_BYTES], raw[-_TAG_BYTES:]
+            # Decoding drops the unused low bits of the last digit, so the text itself must be the canonical one.
+            if base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii") != text:
+                raise ValueError
+            if not hmac.compare_digest(tag, self._tag(body, binding)):
+                raise ValueError
+            return msgspec.msgpack.decode(body, type=shape)
+        except (ValueError, binascii.Error, msgspec.MsgspecError) as error:
+            raise _invalid_cursor() from error
+
+    def _tag(self, body: bytes, binding: bytes) -> bytes:
+        message = _CONTEXT + len(binding).to_bytes(8, "big") + binding + body
+        return hmac.digest(self._key, message, hashlib.sha256)[:_TAG_BYTES]
+
+
+def load_cursor_signer(configured: str, path: Path) -> CursorSigner:
+    """From the configured text when there is one (several machines must share it), else from the key file.
+
+    Raises KeyFileUnusable.
+    """
+    if configured:
+        return CursorSigner(hashlib.sha256(_CONTEXT + configured.encode()).digest())
+    return CursorSigner(load_or_create_key(path, "cursor key"))
+
+
+def _invalid_cursor() -> BadRequest:
+    issue = Issue(path="query.cursor", message="The cursor is not valid for this request.", code="invalid")
+    return BadRequest("The cursor is not valid for this request.", [issue])

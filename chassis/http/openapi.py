@@ -1,0 +1,295 @@
+"""What a process answers to, as OpenAPI 3.1: made from its routes and their types, so that it cannot fall behind them.
+
+Source: spec.openapis.org/oas/v3.1.1.
+"""
+
+import inspect
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from chassis.http.access import Access, Anonymous, BearerAuth, ProjectKeyAuth, Public, SessionAuth
+from chassis.http.operation import Content, ErrorSpec, Operation, Parameter, ResponseSpec
+
+API_VERSION: Final = "0.1.0"  # of the interface (specification 9)
+
+_IN_PATH: Final = re.compile(r"{(\w+)}")
+_REF: Final = "#/components/{kind}/{name}"
+_SCHEMES: Final = {
+    "bearerAuth": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": (
+            "Personal access token, `Authorization: Bearer pat_...`, or the access token of a dashboard session."
+        ),
+    },
+    "legacyAuth": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-Legacy-Auth",
+        "description": "Project key: `Legacy legacy_key=KEY`.",
+    },
+    "dsnAuth": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "Authorization",
+        "description": "Project key: `DSN {scheme}://{key}@{host}/{projectId}`.",
+    },
+    "legacyKeyQuery": {"type": "apiKey", "in": "query", "name": "legacy_key", "description": "Project key."},
+}
+_SLUGS: Final = {
+    "orgSlug": "The organization.",
+    "projectSlug": "The project, within its organization.",
+}
+_SLUG: Final = {"type": "string", "minLength": 1}
+
+_HEADERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
+    "X-Request-Id": (
+        "The id that the log has of this request: yours, if it had one of `[A-Za-z0-9._-]{1,64}`.",
+        {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
+    ),
+    "Retry-After": ("Seconds after which the same request may succeed.", {"type": "integer", "minimum": 1}),
+    "x-ratelimit-limit": ("Requests that may come at once.", {"type": "integer", "minimum": 0}),
+    "x-ratelimit-remaining": ("Requests that may come right now.", {"type": "integer", "minimum": 0}),
+    "x-ratelimit-reset": ("When the limit is whole again: seconds since 1970.", {"type": "integer", "minimum": 0}),
+}
+_RATE_HEADERS: Final = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
+
+_ERROR_RESPONSES: Final[Mapping[int, tuple[str, str]]] = {
+    400: ("BadRequest", "The request itself is wrong: `details` names every offending field."),
+    401: ("Unauthorized", "No credential, or one that is not valid; or, as `mfa_required`, a second factor is owed."),
+    403: ("Forbidden", "The credential is good but does not reach this far."),
+    404: ("NotFound", "There is no such thing, or none that this credential may see."),
+    409: ("Conflict", "The state of the resource stands against it."),
+    413: ("PayloadTooLarge", "Larger than a limit, which the message names. The connection is closed."),
+    415: ("UnsupportedMediaType", "A content type or content encoding that is not taken here."),
+    429: (
+        "RateLimited",
+        (
+            "Too many requests (`rate_limited`), or a quota is used up (`quota_exceeded`): of a month, or of what may "
+            "wait at once. The headers are of the limit that refused: those of a quota count items, or what waits, and "
+            "it is whole again when the next month begins, or when something that waits comes to its end."
+        ),
+    ),
+    500: ("InternalError", "Our fault, said without detail; the log has the rest under the request id."),
+    503: ("ServiceUnavailable", "Overload, or a store that is away: the same request may succeed later."),
+}
+_RETRYABLE_STATUSES: Final = (429, 503)
+_COMMON_STATUSES: Final = (400, 500)
+_BEARER_STATUSES: Final = (401, 403, 404, 429, 503)
+_KEY_STATUSES: Final = (401, 403, 429, 503)
+_ANONYMOUS_STATUSES: Final = (429, 503)
+_BODY_STATUSES: Final = (413, 415)
+
+
+class Endpoint(NamedTuple):
+    """A route, as far as a reader of the interface is concerned. `doc` is the docstring of its handler."""
+
+    method: str
+    path: str
+    access: Access
+    doc: str
+    operation: Operation
+
+
+def build_document(title: str, description: str, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
+    """The OpenAPI document of a process. ValueError when two structures, or two operations, have one name."""
+    writer = _Writer()
+    paths: dict[str, dict[str, Any]] = {}
+    tags: dict[str, str] = {}
+    for endpoint in endpoints:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = writer.operation(endpoint)
+        tags.setdefault(endpoint.operation.tag.name, endpoint.operation.tag.description)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": title, "version": API_VERSION, "description": description},
+        "servers": [{"url": "/"}],
+        "tags": [{"name": name, "description": text} for name, text in tags.items()],
+        "paths": paths,
+        "components": {kind: dict(sorted(found.items())) for kind, found in writer.components.items()},
+    }
+
+
+class _Writer:
+    """Writes operations, and collects what they share: schemas, refusals, headers, credentials."""
+
+    def __init__(self) -> None:
+        self.components: dict[str, dict[str, Any]] = {
+            kind: {} for kind in ("schemas", "responses", "headers", "securitySchemes")
+        }
+        self._ids: set[str] = set()
+
+    def operation(self, endpoint: Endpoint) -> dict[str, Any]:
+        """The operation object of one endpoint."""
+        said = endpoint.operation
+        summary, _, more = inspect.cleandoc(endpoint.doc).partition("\n\n")
+        written: dict[str, Any] = {"operationId": self._id(endpoint), "tags": [said.tag.name]}
+        written["summary"] = " ".join(summary.split()).rstrip(".")
+        if more:
+            written["description"] = more
+        written["parameters"] = [*self._path_parameters(endpoint), *map(self._parameter, _non_path_parameters(said))]
+        if said.body is not None:
+            written["requestBody"] = self._body(endpoint)
+        written["security"] = self._security(endpoint.access)
+        written["responses"] = self._responses(endpoint)
+        return written
+
+    def _id(self, endpoint: Endpoint) -> str:
+        name = endpoint.operation.id + ("Head" if endpoint.method == "HEAD" else "")
+        if name in self._ids:
+            raise ValueError(f"two operations are called {name}")
+        self._ids.add(name)
+        return name
+
+    def _path_parameters(self, endpoint: Endpoint) -> Iterable[dict[str, Any]]:
+        described = {each.name: each for each in endpoint.operation.parameters if each.location == "path"}
+        for name in _IN_PATH.findall(endpoint.path):
+            if name in described:
+                yield self._parameter(described[name])
+            else:
+                yield {"name": name, "in": "path", "required": True, "description": _SLUGS[name], "schema": _SLUG}
+
+    def _parameter(self, parameter: Parameter) -> dict[str, Any]:
+        schema = self.schema(parameter.type)
+        if parameter.default is not None:
+            schema["default"] = parameter.default
+        written = {
+            "name": parameter.name,
+            "in": parameter.location,
+            "required": parameter.required or parameter.location == "path",
+            "description": parameter.description,
+            "schema": schema,
+        }
+        return written if parameter.example is None else written | {"example": parameter.example}
+
+    def _body(self, endpoint: Endpoint) -> dict[str, Any]:
+        body = endpoint.operation.body
+        if body is None:
+            raise TypeError(f"{endpoint.path} takes no body")
+        content = self._content(body.content)
+        if body.example is not None:
+            content = {media: each | {"example": body.example} for media, each in content.items()}
+        described = {"description": body.description} if body.description else {}
+        return described | {"required": True, "content": content}
+
+    def _responses(self, endpoint: Endpoint) -> dict[str, Any]:
+        said, access = endpoint.operation, endpoint.access
+        written = {
+            str(answer.status): self._response(answer, _has_rate_limit_headers(access, answer.status))
+            for answer in said.responses
+        }
+        if endpoint.method == "HEAD":
+            written = {status: each | {"content": {}} for status, each in written.items()}
+        for status in sorted({*_default_error_statuses(endpoint), *said.error_statuses}):
+            if str(status) not in written:
+                written[str(status)] = self._error_response(status, said.error_spec, access)
+        return dict(sorted(written.items()))
+
+    def _response(self, response: ResponseSpec, has_rate_limit: bool) -> dict[str, Any]:
+        return {
+            "description": response.description,
+            "headers": self._headers(response.status, has_rate_limit) | _declared_headers(response),
+            "content": self._content(response.content),
+        }
+
+    def _error_response(self, status: int, error_spec: ErrorSpec, access: Access) -> dict[str, Any]:
+        """A reference to the shared refusal, which is written at its first use. Where nothing is counted it is another
+        one, and where everything is.
+        """
+        name, description = _ERROR_RESPONSES[status]
+        description = error_spec.descriptions.get(status, description)
+        name = _error_response_prefix(access, status) + error_spec.prefix + name
+        answer = self._response(
+            ResponseSpec(description, error_spec.content, status), _has_rate_limit_headers(access, status)
+        )
+        self._add_component("responses", name, answer)
+        return {"$ref": _REF.format(kind="responses", name=name)}
+
+    def _headers(self, status: int, has_rate_limit: bool) -> dict[str, Any]:
+        names = ["X-Request-Id"]
+        if status in _RETRYABLE_STATUSES:
+            names.append("Retry-After")
+        if has_rate_limit:
+            names += _RATE_HEADERS
+        for name in names:
+            description, schema = _HEADERS[name]
+            self._add_component("headers", name, {"description": description, "schema": schema})
+        return {name: {"$ref": _REF.format(kind="headers", name=name)} for name in names}
+
+    def _content(self, content: Content) -> dict[str, Any]:
+        return {media: {} if type_ is None else {"schema": self.schema(type_)} for media, type_ in content.items()}
+
+    def schema(self, type_: Any) -> dict[str, Any]:
+        """The schema of a type; the structures in it go to the components."""
+        template = _REF.format(kind="schemas", name="{name}")
+        (schema,), found = msgspec.json.schema_components([type_], schema_hook=_any_value_schema, ref_template=template)
+        for name, each in found.items():
+            self._add_component("schemas", name, each)
+        return schema
+
+    def _security(self, access: Access) -> list[dict[str, list[str]]]:
+        security = _security_requirements(access)
+        for alternative in security:
+            for name in alternative:
+                self._add_component("securitySchemes", name, _SCHEMES[name])
+        return security
+
+    def _add_component(self, kind: str, name: str, component: Mapping[str, Any]) -> None:
+        if self.components[kind].setdefault(name, component) != component:
+            raise ValueError(f"two different {kind} are called {name}")
+
+
+def _has_rate_limit_headers(access: Access, status: int) -> bool:
+    """Whether an answer may tell how a limit stands: any to a good credential, any to who comes for one, and the
+    refusal that the limit is.
+    """
+    if isinstance(access, Anonymous) or status == HTTPStatus.TOO_MANY_REQUESTS:
+        return True
+    return not isinstance(access, Public) and status != HTTPStatus.UNAUTHORIZED
+
+
+def _error_response_prefix(access: Access, status: int) -> str:
+    """The beginning of the name of a refusal whose headers are others than with most routes."""
+    if isinstance(access, Public):
+        return "Public"
+    return "Visitor" if isinstance(access, Anonymous) and status == HTTPStatus.UNAUTHORIZED else ""
+
+
+def _declared_headers(response: ResponseSpec) -> dict[str, Any]:
+    return {name: {"description": text, "schema": {"type": "string"}} for name, text in response.headers.items()}
+
+
+def _non_path_parameters(operation: Operation) -> Sequence[Parameter]:
+    return [parameter for parameter in operation.parameters if parameter.location != "path"]
+
+
+def _default_error_statuses(endpoint: Endpoint) -> tuple[int, ...]:
+    """What an endpoint may refuse with, whatever it does."""
+    statuses = _COMMON_STATUSES if endpoint.operation.body is None else _COMMON_STATUSES + _BODY_STATUSES
+    if isinstance(endpoint.access, BearerAuth):
+        return statuses + _BEARER_STATUSES
+    if isinstance(endpoint.access, Anonymous):
+        return statuses + _ANONYMOUS_STATUSES
+    return statuses + _KEY_STATUSES if isinstance(endpoint.access, ProjectKeyAuth | SessionAuth) else statuses
+
+
+def _security_requirements(access: Access) -> list[dict[str, list[str]]]:
+    if isinstance(access, BearerAuth):
+        return [
+            {"bearerAuth": [scope]} for scope in access.scopes
+        ]  # 3.1 allows the names of roles for schemes other than OAuth
+    if isinstance(access, SessionAuth):
+        return [{"bearerAuth": []}]
+    if isinstance(access, ProjectKeyAuth):
+        return [{"legacyAuth": []}, {"dsnAuth": []}, {"legacyKeyQuery": []}]
+    return []
+
+
+def _any_value_schema(type_: type) -> dict[str, Any]:
+    """`object` in a structure stands for any JSON value."""
+    if type_ is object:
+        return {"description": "Any JSON value."}
+    raise NotImplementedError  # by which msgspec is told that it is to refuse the type

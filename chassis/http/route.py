@@ -1,0 +1,67 @@
+"""What a service states of one method of one path."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from aiohttp import web
+
+from chassis.errors import ApiError
+from chassis.http.access import Access, Handler, public
+from chassis.http.cors import Cors
+from chassis.http.operation import Operation, ResponseSpec
+from chassis.http.preparse import PreParseFilter
+from chassis.limits.limiter import LimitClass
+
+ErrorRenderer = Callable[[web.Request, ApiError, str], web.Response]
+
+_PREFLIGHT_RESPONSES: Final = (ResponseSpec("What the page may send, in headers.", status=204),)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One method of one path, its access rule, and how its refusals look.
+
+    `limit`: what a request counts as, of a principal on a `bearer` or `session` route.
+    `cancel_on_disconnect`: cancel the handler when its client goes away; by default GET is, for nothing was promised.
+    `operation`: what it takes and answers, for `/openapi.json` and `/docs`; without one the route is not shown there.
+    `cors`: which pages of other origins may read its answers; stated by `cross_origin`.
+    `gate`: who may be turned away before anything else is looked at. For a path without variables.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    access: Access
+    limit: LimitClass = LimitClass.API
+    render_error: ErrorRenderer | None = None
+    cancel_on_disconnect: bool | None = None
+    operation: Operation | None = None
+    pre_parse_filter: PreParseFilter | None = None
+    cors: Cors | None = None
+
+
+def cross_origin(routes: Iterable[Route], cors: Cors) -> list[Route]:
+    """`routes` for pages of other origins, with a preflight for every path; without origins as they are."""
+    if not cors.origins:
+        return list(routes)
+    marked = [replace(route, cors=cors) for route in routes]
+    return [*marked, *(_preflight(route, cors) for route in {route.path: route for route in marked}.values())]
+
+
+def _preflight(route: Route, cors: Cors) -> Route:
+    return Route(
+        "OPTIONS",
+        route.path,
+        cors.preflight,
+        public(),
+        render_error=route.render_error,
+        operation=None if route.operation is None else _preflight_operation(route.operation),
+        cors=cors,
+    )
+
+
+def _preflight_operation(operation: Operation) -> Operation:
+    in_path = tuple(parameter for parameter in operation.parameters if parameter.location == "path")
+    name = f"preflight{operation.id[0].upper()}{operation.id[1:]}"
+    return Operation(name, operation.tag, _PREFLIGHT_RESPONSES, in_path, error_spec=operation.error_spec)

@@ -1,0 +1,206 @@
+"""Listen, serve until told to stop, drain.
+
+    bind -> start resources -> accept
+    SIGTERM -> /readyz says no, each answer is the last of its connection -> accept what waits and no more
+            -> give those who are connected a moment -> finish what is in flight -> close resources
+
+The port is bound before anything is started, so a port in use costs nothing and is one sentence.
+"""
+
+import asyncio
+import errno
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+from aiohttp import http_parser, web
+
+from chassis.errors import StartupError
+from chassis.http.connections.acceptor import Acceptor
+from chassis.http.connections.connection import connection_factory
+from chassis.http.connections.context import ConnectionContext
+from chassis.http.connections.registry import ConnectionRegistry
+from chassis.http.preparse import PRE_PARSE_FILTERS
+from chassis.runtime import fd_limits, memory
+from chassis.runtime.health import HEALTH
+from chassis.runtime.settings import ChassisSettings
+from chassis.runtime.telemetry import Telemetry
+
+DRAIN_GRACE_S: Final = 1.0  # for connections that are kept, or have just been accepted
+DRAIN_POLL_S: Final = 0.01
+_SIGNAL_DEBOUNCE_S: Final = 1.0  # a signal that comes twice within it (from a service manager, and a supervisor) is one
+
+
+async def serve(
+    app: web.Application,
+    listener: socket.socket,
+    settings: ChassisSettings,
+    telemetry: Telemetry,
+    on_listening: Callable[[], None] = lambda: None,
+    stop: asyncio.Event | None = None,
+    extra_listeners: Sequence[socket.socket] = (),
+) -> None:
+    """Serve `app` on a bound socket (`bind`) until SIGTERM or SIGINT, then drain; a signal after that ends the process.
+
+    `more`: sockets to serve it on besides. `stop`: what else may end it, as the first signal does. Raises StartupError
+    when a socket cannot be listened on; whatever a resource raises at its start.
+    """
+    stop = stop or asyncio.Event()
+    _install_signal_handlers(stop)  # before anything is opened, so that nothing is left half open
+    async with listening(app, listener, settings, telemetry, extra_listeners):
+        memory.freeze_gc()
+        on_listening()
+        await stop.wait()
+        app[HEALTH].draining = True
+        telemetry.log.info("draining", delay_s=settings.drain_delay_s, timeout_s=settings.drain_timeout_s)
+        await asyncio.sleep(settings.drain_delay_s)
+    telemetry.log.info("stopped")
+
+
+@asynccontextmanager
+async def listening(
+    app: web.Application,
+    listener: socket.socket,
+    settings: ChassisSettings,
+    telemetry: Telemetry,
+    extra_listeners: Sequence[socket.socket] = (),
+) -> AsyncIterator[None]:
+    """The application started and accepting; on leaving it stops accepting, finishes what is in flight, closes.
+
+    It holds no more connections than there are file descriptors for, whatever the settings say.
+    """
+    runner = web.AppRunner(app, shutdown_timeout=settings.drain_timeout_s, handle_signals=False)
+    listeners = (listener, *extra_listeners)
+    try:
+        await runner.setup()
+        most = _connection_limit(settings, telemetry)
+        health = app[HEALTH]
+        plan = ConnectionContext(
+            settings,
+            telemetry,
+            max_connections=most,
+            filters=app.get(PRE_PARSE_FILTERS, {}),
+            is_draining=lambda: health.draining,
+        )
+        protocol = connection_factory(_server(runner), plan)
+        accepting: list[Acceptor] = []
+        try:
+            for each in listeners:
+                accepting.append(_listen(Acceptor(each, protocol, telemetry), each))
+            yield
+        finally:
+            health.draining = True
+            for acceptor in accepting:
+                await acceptor.close()
+            for each in listeners:
+                each.close()
+            await _drain_connections(plan.registry, min(DRAIN_GRACE_S, settings.drain_timeout_s))
+    finally:
+        for each in listeners:
+            each.close()
+        await runner.cleanup()
+
+
+async def _drain_connections(registry: ConnectionRegistry, seconds: float) -> None:
+    """Let those who are connected ask once more, and see that the answer is the last: a connection that is closed while
+    a request is on its way loses it.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while len(registry) and loop.time() < end:  # noqa: ASYNC110 - nothing else ever waits for the last to leave
+        await asyncio.sleep(DRAIN_POLL_S)
+
+
+def bind_health(settings: ChassisSettings) -> list[socket.socket]:
+    """The socket of the port for health alone; none where there is no such port. Raises StartupError, as `bind`."""
+    if not settings.health_port:
+        return []
+    if settings.health_port == settings.port:  # which can be bound twice, and not listened on
+        raise StartupError("--health-port must be another port than --port.", exit_code=2)
+    return [bind("127.0.0.1", settings.health_port, option="--health-port")]
+
+
+def bind(host: str, port: int, *, reuse_port: bool = False, option: str = "--port") -> socket.socket:
+    """A TCP socket bound to the first address of `host`. `share`: others may bind the same port (SO_REUSEPORT);
+    `option`: what chooses the port.
+
+    Raises StartupError with one sentence for a port in use, a foreign address, a missing right, an unknown host.
+    """
+    _require_c_parser()
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except OSError as error:
+        raise StartupError(f"The host {host!r} cannot be resolved: {error.strerror}.") from error
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if reuse_port:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind(address)
+    except OSError as error:
+        listener.close()
+        raise _bind_error(host, port, error, option) from error
+    return listener
+
+
+def _listen(acceptor: Acceptor, listener: socket.socket) -> Acceptor:
+    host, port = listener.getsockname()[:2]
+    try:
+        acceptor.start()
+    except OSError as error:
+        raise _bind_error(host, port, error) from error
+    return acceptor
+
+
+def _connection_limit(settings: ChassisSettings, telemetry: Telemetry) -> int:
+    """How many connections to hold, once everything else is open."""
+    affordable = fd_limits.connection_budget()
+    if affordable < settings.max_connections:
+        telemetry.log.warning(
+            "fewer connections than configured, for want of file descriptors",
+            configured=settings.max_connections,
+            connections=affordable,
+            hint="raise the limit of open files (ulimit -Hn, LimitNOFILE)",
+        )
+    return min(affordable, settings.max_connections)
+
+
+def _bind_error(host: str, port: int, error: OSError, option: str = "--port") -> StartupError:
+    if error.errno == errno.EADDRINUSE:
+        return StartupError(f"Port {port} on {host} is in use; stop the other program or choose another with {option}.")
+    if error.errno == errno.EACCES:
+        return StartupError(f"Port {port} on {host} needs rights that this user does not have; choose one above 1023.")
+    if error.errno == errno.EADDRNOTAVAIL:
+        return StartupError(f"{host} is no address of this machine.")
+    return StartupError(f"Port {port} on {host} cannot be listened on: {error.strerror}.")
+
+
+def _require_c_parser() -> None:
+    """The parser in Python is many times slower and sees less testing; nobody should meet it in production."""
+    if http_parser.HttpRequestParser is http_parser.HttpRequestParserPy:
+        raise StartupError("aiohttp is installed without its C parser; install a build of aiohttp for this platform.")
+
+
+def _server(runner: web.AppRunner) -> web.Server:
+    if runner.server is None:
+        raise RuntimeError("the runner is not set up")
+    return runner.server
+
+
+def _install_signal_handlers(stop: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+
+    def asked() -> None:
+        stop.set()
+        loop.call_later(_SIGNAL_DEBOUNCE_S, insist)
+
+    def insist() -> None:
+        for name in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(name)  # the next one has its default effect: it ends the process
+
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, asked)

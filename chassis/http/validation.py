@@ -1,0 +1,294 @@
+"""Validation of request input: typed bodies, bounded query parameters, one issue per offending field.
+
+The good path costs one typed decode. msgspec stops at the first fault, so on the bad path the input is walked again,
+field by field; that walk is bounded by the size of the body and by MAX_ISSUES.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin
+
+import msgspec
+from aiohttp import web
+
+from chassis.errors import BadRequest, Issue, UnsupportedMediaType
+from chassis.http.body import read_body
+
+MAX_ISSUES: Final = 100  # a body of a million bad elements gets a readable answer, not a megabyte
+MAX_PATH_LENGTH: Final = 200
+MAX_MESSAGE_LENGTH: Final = 500  # the longest list of names that a field takes fits in
+_INTEGER: Final = re.compile(r"-?[0-9]+")
+_MAX_DIGITS: Final = 18  # Python refuses to read thousands of them
+_LOCATION: Final = re.compile(r" - at `[^`]*`\Z")
+
+# msgspec has one exception class; its wording is what tells the faults apart.
+_CODES: Final = (
+    (re.compile(r"^Object missing required field"), "missing"),
+    (re.compile(r"^Object contains unknown field"), "unknown_field"),
+    (re.compile(r"^Expected `\w+` of length <="), "too_long"),
+    (re.compile(r"^Expected `\w+` of length >="), "too_short"),
+    (re.compile(r"^Expected `\w+` of length"), "wrong_length"),
+    (re.compile(r"^Expected `\w+` (?:<|<=) "), "too_large"),
+    (re.compile(r"^Expected `\w+` (?:>|>=) "), "too_small"),
+    (re.compile(r"^Expected `\w+` matching regex"), "format"),
+    (re.compile(r"^Invalid enum value"), "not_allowed"),
+    (re.compile(r"^Expected `.*`, got `"), "type"),
+)
+
+T = TypeVar("T")
+
+
+class Issues:
+    """Collects what is wrong with one request; `raise_if_any` turns it into one 400."""
+
+    def __init__(self) -> None:
+        self._issues: list[Issue] = []
+
+    def __len__(self) -> int:
+        return len(self._issues)
+
+    def __iter__(self) -> Iterator[Issue]:
+        return iter(self._issues)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._issues) >= MAX_ISSUES
+
+    def has_issue_under(self, path: str) -> bool:
+        """Whether `path` or a part of it is at fault already."""
+        return any(each.path == path or each.path.startswith((f"{path}.", f"{path}[")) for each in self._issues)
+
+    def add(self, path: str, message: str, code: str) -> None:
+        """`path` as in `query.limit`, `body.filters[0].op`; `code` is one short word a program can switch on."""
+        if not self.is_full:
+            self._issues.append(Issue(path[:MAX_PATH_LENGTH], message[:MAX_MESSAGE_LENGTH], code))
+
+    def raise_if_any(self, message: str = "The request is not valid.") -> None:
+        if self._issues:
+            raise BadRequest(message, self._issues)
+
+
+def single_value(query: Mapping[str, str], name: str, issues: Issues) -> str | None:
+    """The value of a query parameter, None when absent; given more than once is an issue."""
+    getall = getattr(query, "getall", None)
+    if getall is not None and len(getall(name, ())) > 1:
+        issues.add(f"query.{name}", "Must be given once.", "repeated")
+        return None
+    return query.get(name)
+
+
+def bounded_int(query: Mapping[str, str], name: str, default: int, lo: int, hi: int, issues: Issues) -> int:
+    """A decimal integer within [lo, hi]; `default` when absent, and after an issue was recorded."""
+    text = single_value(query, name, issues)
+    if text is None:
+        return default
+    if _INTEGER.fullmatch(text) is None:
+        issues.add(f"query.{name}", "Must be an integer.", "type")
+    elif len(text) > _MAX_DIGITS:
+        past = ("too_small", "least", lo) if text.startswith("-") else ("too_large", "most", hi)
+        issues.add(f"query.{name}", f"Must be at {past[1]} {past[2]}.", past[0])
+    elif int(text) < lo:
+        issues.add(f"query.{name}", f"Must be at least {lo}.", "too_small")
+    elif int(text) > hi:
+        issues.add(f"query.{name}", f"Must be at most {hi}.", "too_large")
+    else:
+        return int(text)
+    return default
+
+
+def bounded_text(query: Mapping[str, str], name: str, lo: int, hi: int, issues: Issues) -> str | None:
+    """A text of lo to hi characters; None when absent, and after an issue was recorded."""
+    text = single_value(query, name, issues)
+    if text is None:
+        return None
+    return text if check_length(f"query.{name}", text, lo, hi, issues) else None
+
+
+def check_length(path: str, text: str, lo: int, hi: int, issues: Issues) -> bool:
+    """Whether the text has lo to hi characters; records an issue when not."""
+    if len(text) > hi:
+        issues.add(path, f"Must have at most {hi} characters.", "too_long")
+    elif len(text) < lo:
+        issues.add(path, f"Must have at least {lo} character{'s' if lo != 1 else ''}.", "too_short")
+    else:
+        return True
+    return False
+
+
+def must_be_one_of(names: Iterable[str]) -> str:
+    """What is said of a value that is none of `names`."""
+    return f"Must be one of {', '.join(names)}."
+
+
+def decode_json(type_: type[T], raw: bytes, path: str, issues: Issues) -> T | None:
+    """JSON bytes as `type_`; None after recording an issue for every offending field under `path`."""
+    try:
+        try:
+            return msgspec.json.decode(raw, type=type_)
+        except msgspec.ValidationError as error:
+            # The typed decoder stopped at the fault: what comes after it may not even be JSON.
+            _explain(type_, msgspec.json.decode(raw), path, error, issues)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        issues.add(path, "Must be valid JSON.", "malformed")
+    except RecursionError:
+        issues.add(path, "Is nested too deeply.", "malformed")
+    return None
+
+
+def decode_with_placeholders(type_: type[T], raw: bytes, placeholders: Mapping[str, Any], issues: Issues) -> T | None:
+    """A JSON body as `type_`, so that faults which types cannot tell are found together with those they can.
+
+    Every fault is an issue under `body`. Faulty fields have their value from `stand_ins` or else their default; the
+    result is not to be used once there are issues. None where not even that makes a `type_`.
+    """
+    found = decode_json(type_, raw, "body", issues)
+    if found is not None:
+        return found
+    try:
+        written = msgspec.json.decode(raw)
+        if not isinstance(written, dict):
+            return None
+        sound = {
+            field.encode_name: written[field.encode_name]
+            for field in msgspec.structs.fields(type_)  # type: ignore[arg-type]  # a TypeError says that it has none
+            if field.encode_name in written and not issues.has_issue_under(f"body.{field.encode_name}")
+        }
+        return msgspec.convert({**placeholders, **sound}, type_)
+    except (msgspec.MsgspecError, TypeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+async def read_json(request: web.Request, type_: type[T], *, max_bytes: int, timeout_s: float) -> T:
+    """The request's JSON body as `type_`. Raises UnsupportedMediaType, PayloadTooLarge, BadRequest, in this order."""
+    return decode_body(type_, await read_json_bytes(request, max_bytes=max_bytes, timeout_s=timeout_s))
+
+
+async def read_json_bytes(request: web.Request, *, max_bytes: int, timeout_s: float) -> bytes:
+    """The bytes of the request's JSON body. Raises UnsupportedMediaType, PayloadTooLarge, BadRequest."""
+    if request.content_type != "application/json":
+        raise UnsupportedMediaType("The body must be application/json.", close=True)
+    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise UnsupportedMediaType("The body must not be compressed.", close=True)
+    return await read_body(request, max_bytes, timeout_s)
+
+
+def decode_body(type_: type[T], raw: bytes) -> T:
+    """A JSON body as `type_`, else BadRequest with one issue per offending field, paths starting with `body`."""
+    issues = Issues()
+    decoded = decode_json(type_, raw, "body", issues)
+    issues.raise_if_any("The request body is not valid.")
+    return decoded  # type: ignore[return-value]  # None only for types that admit null: otherwise an issue was raised
+
+
+def _explain(type_: Any, value: Any, path: str, error: msgspec.ValidationError, issues: Issues) -> None:
+    before = len(issues)
+    _walk(type_, value, path, issues)
+    if len(issues) == before:  # the typed decoder is stricter than the walk: report what it said
+        _report(path, error, issues)
+
+
+def _walk(type_: Any, value: Any, path: str, issues: Issues) -> None:
+    """Record the innermost faults: a container is blamed only when none of its parts is."""
+    try:
+        msgspec.convert(value, type_)
+        return
+    except msgspec.ValidationError as error:
+        fault = error
+    before = len(issues)
+    shape = _container(type_, value)
+    if shape is not None:
+        for part_type, part, part_path in _parts(shape, value, path, issues):
+            if issues.is_full:
+                return
+            _walk(part_type, part, part_path, issues)
+    if len(issues) == before:
+        _report(path, fault, issues, type_)
+
+
+def _container(type_: Any, value: Any) -> Any:
+    """The one alternative of `type_` that has parts and fits the kind of `value`; None for none, or a choice."""
+    origin = get_origin(type_)
+    if origin is Annotated:
+        return _container(get_args(type_)[0], value)
+    if origin in (Union, UnionType):
+        found = [shape for shape in (_container(arm, value) for arm in get_args(type_)) if shape is not None]
+        return found[0] if len(found) == 1 else None
+    if isinstance(value, dict) and (_is_struct(type_) or (origin is dict)):
+        return type_
+    if isinstance(value, list) and origin in (list, tuple, frozenset, set):
+        return type_
+    return None
+
+
+def _parts(shape: Any, value: Any, path: str, issues: Issues) -> Iterator[tuple[Any, Any, str]]:
+    arguments = get_args(shape)
+    if _is_struct(shape):
+        yield from _fields(shape, value, path, issues)
+    elif get_origin(shape) is dict:
+        for key, part in value.items():
+            yield arguments[0], key, f"{path}.{key}"
+            yield arguments[1], part, f"{path}.{key}"
+    elif get_origin(shape) is tuple and arguments[-1] is not Ellipsis:
+        yield from (
+            (type_, part, f"{path}[{n}]") for n, (type_, part) in enumerate(zip(arguments, value, strict=False))
+        )
+    else:
+        yield from ((arguments[0], part, f"{path}[{n}]") for n, part in enumerate(value))
+
+
+def _fields(
+    shape: type[msgspec.Struct], value: dict[str, Any], path: str, issues: Issues
+) -> Iterator[tuple[Any, Any, str]]:
+    known = {field.encode_name: field for field in msgspec.structs.fields(shape)}
+    for name, field in known.items():
+        if name in value:
+            yield field.type, value[name], f"{path}.{name}"
+        elif field.required:
+            names = _allowed_names(field.type)
+            issues.add(
+                f"{path}.{name}", f"Is required. {must_be_one_of(names)}" if names else "Is required.", "missing"
+            )
+    config = shape.__struct_config__
+    if config.forbid_unknown_fields:
+        for name in value:
+            if name not in known and name != config.tag_field:
+                issues.add(f"{path}.{name}", "Is not a known field.", "unknown_field")
+
+
+def _is_struct(type_: Any) -> bool:
+    return isinstance(type_, type) and issubclass(type_, msgspec.Struct)
+
+
+def _report(path: str, error: msgspec.ValidationError, issues: Issues, type_: Any = None) -> None:
+    """What does not fit a type of names is told them; a text of the wrong format the `description` of its type's Meta,
+    which people read better than a pattern.
+    """
+    message = _LOCATION.sub("", str(error))
+    code = next((code for pattern, code in _CODES if pattern.search(message)), "invalid")
+    names = _allowed_names(type_)
+    words = must_be_one_of(names) if names else _description(type_) if code == "format" else None
+    issues.add(path, words or f"{message.replace('`', '')}.", code)
+
+
+def _allowed_names(type_: Any) -> tuple[str, ...]:
+    """What a type takes that takes nothing but names, or null, or absence; none for any other."""
+    origin = get_origin(type_)
+    if origin is Annotated:
+        return _allowed_names(get_args(type_)[0])
+    if origin is Literal:
+        return tuple(map(str, get_args(type_)))
+    if isinstance(type_, type) and issubclass(type_, Enum):
+        return tuple(str(each.value) for each in type_)
+    if origin in (Union, UnionType):
+        found = [_allowed_names(arm) for arm in get_args(type_) if arm not in (NoneType, msgspec.UnsetType)]
+        return tuple(name for names in found for name in names) if all(found) else ()
+    return ()
+
+
+def _description(type_: Any) -> str | None:
+    if get_origin(type_) in (Union, UnionType):
+        return next((text for text in map(_description, get_args(type_)) if text), None)
+    metas = getattr(type_, "__metadata__", ())
+    return next((meta.description for meta in metas if isinstance(meta, msgspec.Meta) and meta.description), None)

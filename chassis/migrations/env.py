@@ -1,7 +1,0 @@
-"""Run by Alembic: applies the versions on the connection that `chassis.migrations` hands in, inside its transaction."""
-
-from alembic import context
-
-context.configure(connection=context.config.attributes["connection"], transactional_ddl=True)
-with context.begin_transaction():
-    context.run_migrations()

@@ -1,0 +1,1 @@
+"""The process: settings, telemetry, health, memory, file descriptors, periodic tasks."""

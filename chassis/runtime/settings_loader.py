@@ -1,0 +1,218 @@
+"""How settings are read: once at start, from the environment and a TOML file, into a frozen structure per service.
+
+What every service stands on (`chassis.runtime.settings`) is `SLUICE_<FIELD>`, at the top level of the file. A service
+adds a structure of its own whose fields are `SLUICE_<SERVICE>_<FIELD>` and the table `[<service>]` of the same file. A
+name nobody knows, or a value that does not fit, refuses to start and is named. Each field carries its unit, what 0
+means and a sentence; `describe` turns them into the rows of `sluice config` and of docs/settings.md.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal, Self, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from chassis.errors import StartupError
+
+PREFIX = "SLUICE_"
+SERVICES = ("gateway", "query", "control")
+CONFIG_VARIABLE = "SLUICE_CONFIG"  # names the TOML file itself, so it is no setting
+_KINDS: Final[Mapping[type, str]] = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+
+
+class SettingsError(StartupError):
+    """A setting has an unknown name or a value that does not fit; the message names it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, exit_code=2)
+
+
+def setting(
+    doc: str,
+    *,
+    unit: str = "",
+    zero: str = "",
+    secret: bool = False,
+    shown_default: str | None = None,
+    ge: float | None = None,
+    le: float | None = None,
+) -> msgspec.Meta:
+    """Describe one field: its unit, what 0 (or empty) means, and the bounds that a value must keep."""
+    extra = {"unit": unit, "zero": zero, "secret": secret, "shown_default": shown_default}
+    return msgspec.Meta(description=doc, extra=extra, ge=ge, le=le)
+
+
+class SettingInfo(msgspec.Struct, frozen=True):
+    """One row of `sluice config`. `value` is masked when the setting is secret."""
+
+    name: str
+    key: str
+    unit: str
+    default: str
+    zero: str
+    doc: str
+    value: str
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the settings of every service share: how they are loaded and described."""
+
+    prefix: ClassVar[str] = PREFIX
+
+    @classmethod
+    def load(
+        cls,
+        environ: Mapping[str, str],
+        toml_path: Path | None = None,
+        overrides: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Read from defaults, then the file, then the environment, then `overrides` (command-line options).
+
+        Raises SettingsError naming every setting that is unknown or does not fit.
+        """
+        values, origins = _gather(cls.prefix, environ, toml_path)
+        for name, value in (overrides or {}).items():
+            values[name], origins[name] = value, f"--{name.replace('_', '-')}"
+        _reject_unknown(cls, values, origins)
+        _reject_invalid(cls, values, origins)
+        settings = msgspec.convert(values, cls, strict=False)
+        settings.validate()
+        return settings
+
+    def validate(self) -> None:
+        """Check what one field alone cannot say; raises SettingsError."""
+
+
+def environment(environ: Mapping[str, str] | None = None) -> Mapping[str, str]:
+    """The `SLUICE_` part of the process environment; the one place that reads it."""
+    source = os.environ if environ is None else environ
+    return {name: value for name, value in source.items() if name.startswith(PREFIX)}
+
+
+def describe(settings: Settings) -> list[SettingInfo]:
+    """Every field of `settings` in declaration order, with its current value (secrets masked)."""
+    cls = type(settings)
+    defaults = {field.name: field.default for field in msgspec.structs.fields(cls)}
+    rows = []
+    for name, meta in _metas(cls).items():
+        extra = meta.extra or {}
+        value = getattr(settings, name)
+        masked = "********" if extra["secret"] and value else _format_value(value)
+        default = extra["shown_default"] or _format_value(defaults[name])
+        rows.append(
+            SettingInfo(
+                name=cls.prefix + name.upper(),
+                key=_table_prefix(cls.prefix) + name,
+                unit=extra["unit"],
+                default=default,
+                zero=extra["zero"],
+                doc=meta.description or "",
+                value=masked,
+            )
+        )
+    return rows
+
+
+def _gather(prefix: str, environ: Mapping[str, str], toml_path: Path | None) -> tuple[dict[str, Any], dict[str, str]]:
+    """Values by field, the environment over the file, and where each came from; empty variables count as unset."""
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for name, value in _file_values(prefix, toml_path).items():
+        values[name], origins[name] = value, f"{_table_prefix(prefix)}{name} in {toml_path}"
+    for name, text in environ.items():
+        if not name.startswith(prefix) or name == CONFIG_VARIABLE or text == "" or _belongs_to_another(prefix, name):
+            continue
+        field = name.removeprefix(prefix).lower()
+        values[field], origins[field] = text, name
+    return values, origins
+
+
+def _belongs_to_another(prefix: str, name: str) -> bool:
+    return prefix == PREFIX and any(name.startswith(f"{PREFIX}{service.upper()}_") for service in SERVICES)
+
+
+def _file_values(prefix: str, toml_path: Path | None) -> dict[str, Any]:
+    if toml_path is None:
+        return {}
+    try:
+        document = tomllib.loads(toml_path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"The settings file {toml_path} cannot be read: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"The settings file {toml_path} is not valid TOML: {error}.") from error
+    except RecursionError as error:
+        raise SettingsError(f"The settings file {toml_path} is nested too deep.") from error
+    if prefix == PREFIX:
+        return {name: value for name, value in document.items() if name not in SERVICES}
+    table = document.get(_table_prefix(prefix).rstrip("."), {})
+    if not isinstance(table, dict):
+        raise SettingsError(f"{_table_prefix(prefix).rstrip('.')} in {toml_path} must be a table.")
+    return table
+
+
+def _table_prefix(prefix: str) -> str:
+    """`gateway.` for the prefix SLUICE_GATEWAY_, nothing for the chassis."""
+    service = prefix.removeprefix(PREFIX).rstrip("_").lower()
+    return f"{service}." if service else ""
+
+
+def _reject_unknown(cls: type[Settings], values: Mapping[str, Any], origins: Mapping[str, str]) -> None:
+    known = _metas(cls)
+    unknown = sorted(origins[name] for name in values if name not in known)
+    if unknown:
+        plural = "s" if len(unknown) > 1 else ""
+        raise SettingsError(
+            f"Unknown setting{plural}: {', '.join(unknown)}. Names that begin with {PREFIX} are settings; "
+            "`sluice config` lists them."
+        )
+
+
+def _reject_invalid(cls: type[Settings], values: dict[str, Any], origins: Mapping[str, str]) -> None:
+    """Convert field by field, so that every bad value is named by where it came from."""
+    hints = get_type_hints(cls, include_extras=True)
+    metas = _metas(cls)
+    problems = []
+    for name in list(values):
+        if _is_sequence(hints[name]) and isinstance(values[name], str):
+            values[name] = [part.strip() for part in values[name].split(",") if part.strip()]
+        try:
+            values[name] = msgspec.convert(values[name], hints[name], strict=False)
+        except msgspec.ValidationError:
+            problems.append(f"{origins[name]}: must be {_expected_value(hints[name].__origin__, metas[name])}")
+    if problems:
+        raise SettingsError(f"Bad setting: {'; '.join(problems)}.")
+
+
+def _expected_value(kind: Any, meta: msgspec.Meta) -> str:
+    """What a value has to be, for people."""
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(get_args(kind))}"
+    words = _KINDS.get(kind, "a list of texts")
+    if meta.ge is not None and meta.le is not None:
+        return f"{words}, {meta.ge} to {meta.le}"
+    return words if meta.ge is None else f"{words} of at least {meta.ge}"
+
+
+def _is_sequence(hint: Any) -> bool:
+    return str(getattr(hint, "__origin__", hint)).startswith("tuple")
+
+
+def _metas(cls: type[Settings]) -> dict[str, msgspec.Meta]:
+    hints = get_type_hints(cls, include_extras=True)
+    metas = {}
+    for field in msgspec.structs.fields(cls):
+        found = [meta for meta in getattr(hints[field.name], "__metadata__", ()) if isinstance(meta, msgspec.Meta)]
+        if not found or found[0].extra is None:
+            raise TypeError(f"{cls.__name__}.{field.name} needs setting(...)")
+        metas[field.name] = found[0]
+    return metas
+
+
+def _format_value(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Sequence):
+        return ",".join(str(part) for part in value)
+    return str(value).lower() if isinstance(value, bool) else str(value)

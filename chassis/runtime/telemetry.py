@@ -1,0 +1,250 @@
+"""A service's own telemetry: JSON log lines on standard error, and the metrics behind `/metrics`.
+
+No secret may reach either. Log values pass `redact`, which masks by name and by shape; the access log has a path
+without its query; metrics carry route templates, never paths, projects or keys.
+"""
+
+import logging
+import re
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, MutableMapping
+from datetime import UTC, datetime
+from functools import lru_cache, partial
+from typing import Any, Final, TextIO
+
+import msgspec
+import structlog
+from aiohttp import web
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+
+from chassis.runtime.loop_lag import LoopLag
+from chassis.runtime.worker_metrics import WorkerMetrics
+
+MASK: Final = "[redacted]"
+METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+MAX_LOGGED_PATH: Final = 512
+
+_ACCESS_LOGGER: Final = "access"
+_SECRET_NAMES: Final = frozenset(
+    {
+        "access_token",
+        "accesstoken",
+        "authorization",
+        "cookie",
+        "dsn",
+        "legacy_key",
+        "legacykey",
+        "password",
+        "secret",
+        "token",
+        "x-legacy-auth",
+    }
+)
+_URL_CREDENTIALS: Final = re.compile(r"://[^\s/@\"']+@")
+_LABELLED_SECRET: Final = re.compile(
+    r"(legacy_key=|\bpat_|\bscim_|\bwhsec_|\b(?i:bearer|dsn|basic) +)[^\s\"',;]{6,}",
+)
+_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class AccessLogEntry(msgspec.Struct, frozen=True, tag_field="event", tag="request"):
+    """One line of the access log. `path` has no query: credentials may travel there."""
+
+    method: str
+    path: str
+    status: int
+    ms: float
+    remote: str
+    request_id: str
+    timestamp: str
+    level: str = "info"
+    logger: str = _ACCESS_LOGGER
+
+
+class Telemetry:
+    """Metrics of one process (several services may share it) and the logger that its skeleton writes to.
+
+    `siblings`: the processes that share its port; `/metrics` of any of them is that of all.
+    """
+
+    def __init__(self, service: str, stream: TextIO | None = None, worker_metrics: WorkerMetrics | None = None) -> None:
+        # A series beside each counter that says when it began: twice as many, and nobody asks for them.
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # the library types half of its functions
+        self.registry = CollectorRegistry()
+        self._service = service
+        self._worker_metrics = worker_metrics
+        self.log: structlog.stdlib.BoundLogger = structlog.get_logger(service)
+        self._access = logging.getLogger(_ACCESS_LOGGER)
+        self._stream = stream if stream is not None else sys.stderr
+        self.requests = Counter(
+            "sluice_http_requests",
+            "Requests answered, by route template, method and status.",
+            ("route", "method", "status"),
+            registry=self.registry,
+        )
+        self.seconds = Histogram(
+            "sluice_http_request_seconds",
+            "Time from the request head to the end of the handler.",
+            ("route",),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.connections = Gauge("sluice_http_connections", "Connections held.", registry=self.registry)
+        self.refused_connections = Counter(
+            "sluice_http_refused_connections", "Connections over the cap.", registry=self.registry
+        )
+        self.expired_connections = Counter(
+            "sluice_http_expired_connections",
+            "Connections closed by a deadline: no whole request head (head), answer not read (send); or while waiting "
+            "for a request, to make room (idle).",
+            ("phase",),
+            registry=self.registry,
+        )
+        self.head_memory_closed = Counter(
+            "sluice_http_head_memory_closed_connections",
+            "Connections closed for the memory that their request heads took.",
+            registry=self.registry,
+        )
+        self.head_bytes = Gauge(
+            "sluice_http_head_bytes",
+            "Memory that request heads take: not whole, behind a request under way, or long.",
+            registry=self.registry,
+        )
+        self.accept_pauses = Counter(
+            "sluice_http_accept_pauses",
+            "Times that no connection could be accepted for want of file descriptors or memory.",
+            registry=self.registry,
+        )
+        self.rate_limited = Counter(
+            "sluice_http_rate_limited_requests",
+            "Requests over a limit, by its class: of a principal (api, analysis), of a project key (otlp) or of an "
+            "address (failed_bearer, failed_key).",
+            ("limit",),
+            registry=self.registry,
+        )
+        self._series: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}  # one for each that was ever answered
+        self._lag = LoopLag(self.registry)
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+
+    def record_request(
+        self, route: str, method: str, path: str, status: int, seconds: float, remote: str, rid: str
+    ) -> None:
+        """Count one request and write its access line, around the logging machinery because it is once per request."""
+        counted = self._series.get((route, method, status))
+        if counted is None:
+            counted = self.requests.labels(route, method, str(status)), self.seconds.labels(route)
+            self._series[route, method, status] = counted
+        counted[0].inc()
+        counted[1].observe(seconds)
+        if self._access.isEnabledFor(logging.INFO):
+            line = AccessLogEntry(
+                method=method,
+                path=_redact_path(path[:MAX_LOGGED_PATH]),
+                status=status,
+                ms=round(seconds * 1000, 3),
+                remote=remote,
+                request_id=rid,
+                timestamp=_timestamp(time.time_ns() // 1000),
+            )
+            self._stream.write(msgspec.json.encode(line).decode() + "\n")
+
+    def set_build_info(self, version: str, decoder: str) -> None:
+        """What runs here: `sluice_build_info`."""
+        info = Gauge(
+            "sluice_build_info", "1; what runs here.", ("service", "version", "decoder"), registry=self.registry
+        )
+        info.labels(self._service, version, decoder).set(1)
+
+    def cleanup_contexts(self) -> list[Callable[[web.Application], AsyncIterator[None]]]:
+        """What runs for as long as the application does."""
+        if self._worker_metrics is None:
+            return [self._lag.running]
+        return [self._lag.running, partial(self._worker_metrics.serve, self.exposition)]
+
+    def exposition(self) -> bytes:
+        """All metrics of this process in the Prometheus text format 0.0.4."""
+        return generate_latest(self.registry)
+
+    async def merged_exposition(self) -> bytes:
+        """The same of all processes that share the port."""
+        own = self.exposition()
+        return own if self._worker_metrics is None else await self._worker_metrics.collect(own)
+
+
+def configure_logging(level: str, stream: TextIO | None = None) -> None:
+    """Send every log line of this process, those of libraries too, to `stream` (standard error) as JSON."""
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        redact,
+    ]
+    handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.JSONRenderer(),
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            structlog.stdlib.PositionalArgumentsFormatter(),
+            *(processor for processor in shared if not isinstance(processor, structlog.stdlib.ExtraAdder)),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+
+
+def redact(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Structlog processor: mask values by the name of their key, and secrets that stand inside texts."""
+    for name, value in event.items():
+        if not name.startswith("_"):  # _record and _from_structlog belong to the formatter
+            event[name] = MASK if name.lower() in _SECRET_NAMES else _redact_value(value)
+    return event
+
+
+def redact_text(text: str) -> str:
+    """Mask credentials in URLs, and tokens that follow their label."""
+    return _LABELLED_SECRET.sub(rf"\1{MASK}", _URL_CREDENTIALS.sub(f"://{MASK}@", text))
+
+
+_redact_path = lru_cache(256)(redact_text)  # paths are few, and each is asked for again and again
+
+
+def _timestamp(now_us: int) -> str:
+    """ISO 8601 in UTC of microseconds since 1970."""
+    return f"{_format_second(now_us // 10**6)}.{now_us % 10**6:06}Z"
+
+
+@lru_cache(4)
+def _format_second(now_s: int) -> str:
+    return datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _redact_value(value: object) -> object:
+    if isinstance(value, str):
+        return redact_text(value)
+    if isinstance(value, dict):
+        return {k: MASK if str(k).lower() in _SECRET_NAMES else _redact_value(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_redact_value(part) for part in value]
+    return value if value is None or isinstance(value, (bool, int, float)) else redact_text(str(value))

@@ -1,0 +1,181 @@
+"""What channels are told of a request: that somebody is asked, and how it ended."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import msgspec
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from control.approvals import repository
+from control.approvals.model import RequestRecord, Status
+from control.approvals.schemas import request_body
+from control.channels import repository as channels
+from control.channels.ids import is_channel_id
+from control.deliveries import outbox
+from control.deliveries.message import Fact, Message, Severity
+from control.deliveries.outbox import AllChannels, ChannelIds, EnqueueResult
+from control.policies.model import RiskClass
+
+_SEVERITY: Final = {
+    RiskClass.LOW: Severity.INFO,
+    RiskClass.MEDIUM: Severity.WARNING,
+    RiskClass.HIGH: Severity.ERROR,
+    RiskClass.CRITICAL: Severity.CRITICAL,
+}
+_STATUS_TITLES: Final = {Status.APPROVED: "Approved", Status.REJECTED: "Rejected", Status.EXPIRED: "Expired"}
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLinks:
+    """Where the requests of an organization are met. `api`: the base URL of this service; `pages`: that of what people
+    open in a browser, empty where the operator has none.
+    """
+
+    api_url: str
+    pages_url: str
+    org_slug: str
+
+    def page_link(self, request: RequestRecord) -> str | None:
+        """For people."""
+        return self._request_url(self.pages_url, request) if self.pages_url else None
+
+    def approve_command(self, request: RequestRecord) -> str:
+        """What approves it, for people who have no page."""
+        headers = '-H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json"'
+        return f"curl {headers} -d null {self._request_url(self.api_url, request)}/approve"
+
+    def _request_url(self, base: str, request: RequestRecord) -> str:
+        return f"{base}/orgs/{self.org_slug}/approval-requests/{request.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkBuilder:
+    """The same of every organization."""
+
+    api_url: str = ""
+    pages_url: str = ""
+
+    def for_org(self, org_slug: str) -> RequestLinks:
+        """Of one."""
+        return RequestLinks(self.api_url, self.pages_url, org_slug)
+
+
+async def notify_requested(
+    connection: AsyncConnection,
+    request: RequestRecord,
+    target: ChannelIds | AllChannels,
+    links: RequestLinks,
+    now: datetime,
+) -> list[EnqueueResult]:
+    """Queue a message for each channel of the target that was not told before, and note those that are to be told how
+    it ends. In all that are `outbox.MAX_CHANNELS`: the end is told in one transaction.
+    """
+    names = await repository.principal_names(connection, involved_principals(request))
+    message = requested_message(request, links, names, now)
+    further: list[EnqueueResult] = []
+    if request.told_channel_ids:
+        target, further = await _not_yet_notified(connection, request, target)
+    queued = await outbox.enqueue(connection, request.org_id, target, message, until=request.expires_at)
+    told = [one.channel_id for one in queued if one.delivery_id is not None]
+    if told:
+        await repository.set_notified_channels(connection, request, [*request.told_channel_ids, *told])
+    return queued + further
+
+
+async def notify_resolved(
+    connection: AsyncConnection, request: RequestRecord, links: RequestLinks, now: datetime
+) -> None:
+    """Queue a message for those that were told of the request, and take back what has not told them yet."""
+    if request.told_channel_ids:
+        names = await repository.principal_names(connection, involved_principals(request))
+        message = resolved_message(request, links, names, now)
+        await outbox.enqueue(connection, request.org_id, ChannelIds(request.told_channel_ids), message)
+
+
+async def _not_yet_notified(
+    connection: AsyncConnection, request: RequestRecord, target: ChannelIds | AllChannels
+) -> tuple[ChannelIds, list[EnqueueResult]]:
+    """Of a target those that were not told and for which there is room, and the answers for the rest of them."""
+    if isinstance(target, AllChannels):
+        found = await channels.resolve_targets(
+            connection, request.org_id, channel_ids=None, project_id=target.project_id
+        )
+        wanted = [one.id for one in found]
+    else:
+        wanted = list(target.channel_ids)
+        known = [one for one in wanted if is_channel_id(one)]
+        found = await channels.resolve_targets(connection, request.org_id, channel_ids=known, project_id=None)
+    kinds = {one.id: one.kind for one in found if one.enabled}
+    untold = [one for one in wanted if one not in request.told_channel_ids]
+    room = outbox.MAX_CHANNELS - len(request.told_channel_ids)
+    beyond = [one for one in untold if one in kinds][room:]
+    further = [EnqueueResult(one, kinds[one], error=outbox.TOO_MANY) for one in beyond]
+    return ChannelIds([one for one in untold if one not in beyond]), further
+
+
+def requested_message(request: RequestRecord, links: RequestLinks, names: Mapping[str, str], now: datetime) -> Message:
+    """Somebody is asked. `names`: of principals, by id."""
+    summary = request.payload.get("summary") or ""
+    return Message(
+        type="approval.requested",
+        subject=request.id,
+        title=f"Approval needed: {_describe_action(request)}",
+        text=summary,
+        facts=tuple(_facts(request, names, links)),
+        severity=_SEVERITY[request.risk_class],
+        link=links.page_link(request),
+        link_label="Open the request",
+        data=_data(request, now),
+    )
+
+
+def resolved_message(request: RequestRecord, links: RequestLinks, names: Mapping[str, str], now: datetime) -> Message:
+    """It is decided, or nobody did in time."""
+    status = request.status_at(now)
+    decider = request.decider_id and Fact("Decided by", names.get(request.decider_id, request.decider_id))
+    return Message(
+        type=f"approval.{status.lower()}",
+        subject=request.id,
+        title=f"{_STATUS_TITLES[status]}: {_describe_action(request)}",
+        text=request.reason or "",
+        facts=((decider,) if decider else ()),
+        severity=Severity.INFO,
+        resolved=True,
+        link=links.page_link(request),
+        link_label="Open the request",
+        data=_data(request, now),
+    )
+
+
+def involved_principals(request: RequestRecord) -> set[str]:
+    """Whose names the messages tell."""
+    return {one for one in (request.requester_id, request.on_behalf_of, request.decider_id) if one is not None}
+
+
+def _describe_action(request: RequestRecord) -> str:
+    return f"{request.action} on {request.target_type} {request.target_id}"
+
+
+def _facts(request: RequestRecord, names: Mapping[str, str], links: RequestLinks) -> list[Fact]:
+    facts = [
+        Fact("Risk", request.risk_class.value),
+        Fact("Asked by", names.get(request.requester_id, request.requester_id)),
+    ]
+    if request.on_behalf_of is not None:
+        facts.append(Fact("On behalf of", names.get(request.on_behalf_of, request.on_behalf_of)))
+    if request.payload.get("projectTag"):
+        facts.append(Fact("Project", request.payload["projectTag"]))
+    facts += [
+        Fact("Approvals needed", str(request.min_approvers)),
+        Fact("Why", request.policy_reason),
+        Fact("Until", request.expires_at.strftime("%Y-%m-%d %H:%M UTC")),
+    ]
+    if not links.pages_url:
+        facts.append(Fact("Approve with", links.approve_command(request)))
+    return facts
+
+
+def _data(request: RequestRecord, now: datetime) -> dict[str, object]:
+    return {"request": msgspec.to_builtins(request_body(request, now))}

@@ -1,0 +1,272 @@
+"""Approval requests and votes in the store. Every function works within the transaction of its caller."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.id_generation import new_id
+from chassis.auth.membership_status import load_membership_statuses, with_owner_chain
+from chassis.auth.model import AuthorizationContext
+from chassis.auth.tables import principals
+from chassis.db.database import to_milliseconds
+from chassis.errors import NotFound
+from control.approvals.model import Approver, Participant, RequestRecord, Status, Verdict, acting_ids
+from control.approvals.tables import DECIDED, MARKED_EXPIRED, OPEN, approval_requests, approval_votes
+from control.policies.evaluation import reason
+from control.policies.model import RiskClass, Rule, Source
+from proto.identity import PrincipalKind, Role
+
+
+@dataclass(frozen=True, slots=True)
+class RequestDetails:
+    """What is to be done, by the body of a request."""
+
+    action: str
+    target_type: str
+    target_id: str
+    project_id: int | None
+    payload: Mapping[str, Any]
+
+
+async def load_participant(connection: AsyncConnection, caller: AuthorizationContext) -> Participant:
+    """Who calls, with everyone who owns somebody in it. Raises NotFound when one of them is no member any more."""
+    acting = acting_ids(caller.principal_id, caller.on_behalf_of, caller.act_chain)
+    found = await load_membership_statuses(connection, caller.org_id, acting)
+    if any(standing.role is None for standing in found.values()):
+        raise NotFound
+    return Participant(caller.principal_id, caller.kind, caller.on_behalf_of, tuple(caller.act_chain), frozenset(found))
+
+
+async def with_current_owners(connection: AsyncConnection, request: RequestRecord) -> RequestRecord:
+    """The request, with those who asked and their present owners: agents and services may have been handed over."""
+    acting = acting_ids(request.requester_id, request.on_behalf_of, request.act_chain)
+    found = await load_membership_statuses(connection, request.org_id, acting)
+    usable = all(one.role is not None and not one.is_disabled for one in found.values())
+    return replace(
+        request,
+        current_requester_ids=frozenset(found),
+        circle=request.circle | frozenset(found),
+        has_active_requester=usable,
+    )
+
+
+async def create(
+    connection: AsyncConnection,
+    org_id: str,
+    requester: Participant,
+    details: RequestDetails,
+    rule: Rule,
+    expires_at: datetime,
+    now: datetime,
+) -> RequestRecord:
+    """A new request that waits, under the rule as it is now."""
+    made_id = new_id("apr")
+    row = {
+        "id": made_id,
+        "org_id": org_id,
+        "requester_id": requester.principal_id,
+        "on_behalf_of": requester.on_behalf_of,
+        "act_chain": list(requester.act_chain),
+        "circle": sorted(requester.owner_group),
+        "action": details.action,
+        "target_type": details.target_type,
+        "target_id": details.target_id,
+        "project_id": details.project_id,
+        "status": Status.PENDING.value,
+        **_rule_columns(rule),
+        "expires_at": to_milliseconds(expires_at),
+        "created_at": to_milliseconds(now),
+        "payload": dict(details.payload),
+        "told_channel_ids": [],
+        "expiry_noted": False,
+    }
+    await connection.execute(approval_requests.insert().values(row))
+    return await get(connection, org_id, made_id)
+
+
+async def find_open(
+    connection: AsyncConnection, org_id: str, requester: Participant, details: RequestDetails, now: datetime
+) -> RequestRecord | None:
+    """The request for the same thing, by the same party, that waits already."""
+    columns = approval_requests.c
+    project = columns.project_id.is_(None) if details.project_id is None else columns.project_id == details.project_id
+    same = (
+        columns.org_id == org_id,
+        columns.requester_id == requester.principal_id,
+        OPEN,
+        columns.expires_at > now,
+        columns.action == details.action,
+        columns.target_type == details.target_type,
+        columns.target_id == details.target_id,
+        project,
+    )
+    found = await connection.execute(sa.select(approval_requests).where(*same))
+    waiting = sorted((_request(row) for row in found.mappings()), key=lambda one: one.id)
+    asking = (requester.on_behalf_of, requester.act_chain)
+    return next((one for one in waiting if (one.on_behalf_of, one.act_chain) == asking), None)
+
+
+async def find(connection: AsyncConnection, org_id: str, request_id: str) -> RequestRecord | None:
+    """The organization's request of this id."""
+    where = (approval_requests.c.org_id == org_id) & (approval_requests.c.id == request_id)
+    row = (await connection.execute(sa.select(approval_requests).where(where))).mappings().one_or_none()
+    return None if row is None else _request(row)
+
+
+async def get(connection: AsyncConnection, org_id: str, request_id: str) -> RequestRecord:
+    """One that is known to be there."""
+    found = await find(connection, org_id, request_id)
+    if found is None:
+        raise LookupError(request_id)
+    return found
+
+
+async def list_requests(
+    connection: AsyncConnection, org_id: str, status: Status | None, now: datetime, limit: int
+) -> list[RequestRecord]:
+    """At most `limit` of this status (None: of any) at that time, newest first."""
+    found: list[RequestRecord] = []
+    for conditions in _status_conditions(status, now):
+        page = sa.select(approval_requests).where(approval_requests.c.org_id == org_id, *conditions)
+        page = page.order_by(approval_requests.c.id.desc()).limit(limit)
+        found += [_request(row) for row in (await connection.execute(page)).mappings()]
+    return sorted(found, key=lambda one: one.id, reverse=True)[:limit]
+
+
+async def mark_expired(connection: AsyncConnection, request_id: str, now: datetime) -> bool:
+    """Note that a request's time is over; False, and nothing, where it is not, or that is noted."""
+    over = (approval_requests.c.id == request_id, OPEN, approval_requests.c.expires_at <= now)
+    noted = await connection.execute(approval_requests.update().where(*over).values(expiry_noted=True))
+    return noted.rowcount == 1
+
+
+async def decide(connection: AsyncConnection, request: RequestRecord, values: Mapping[str, Any], now: datetime) -> bool:
+    """Set what was decided, on a request that waits; False, and nothing, on any other."""
+    where = (approval_requests.c.id == request.id) & (approval_requests.c.org_id == request.org_id)
+    waits = (OPEN, approval_requests.c.expires_at > now)
+    done = await connection.execute(approval_requests.update().where(where, *waits).values(dict(values)))
+    return done.rowcount == 1
+
+
+async def set_notified_channels(
+    connection: AsyncConnection, request: RequestRecord, channel_ids: Sequence[str]
+) -> None:
+    """Which channels were told of the request, and are to be told how it ended."""
+    where = approval_requests.c.id == request.id
+    await connection.execute(approval_requests.update().where(where).values(told_channel_ids=list(channel_ids)))
+
+
+async def find_vote(connection: AsyncConnection, request: RequestRecord, principal_id: str) -> Verdict | None:
+    """What the principal's vote says; None when there is none."""
+    votes = approval_votes.c
+    found = sa.select(votes.verdict).where(votes.request_id == request.id, votes.principal_id == principal_id)
+    verdict = await connection.scalar(found)
+    return None if verdict is None else Verdict(verdict)
+
+
+async def cast_vote(
+    connection: AsyncConnection,
+    request: RequestRecord,
+    voter: Participant,
+    verdict: Verdict,
+    reason_: str | None,
+    token_id: str,
+    now: datetime,
+) -> None:
+    """Write the vote, in the place of an earlier one of the same principal."""
+    where = (approval_votes.c.request_id == request.id) & (approval_votes.c.principal_id == voter.principal_id)
+    await connection.execute(approval_votes.delete().where(where))
+    row = {
+        "request_id": request.id,
+        "principal_id": voter.principal_id,
+        "org_id": request.org_id,
+        "kind": voter.kind.value,
+        "verdict": verdict.value,
+        "reason": reason_,
+        "on_behalf_of": voter.on_behalf_of,
+        "act_chain": list(voter.act_chain),
+        "circle": sorted(voter.owner_group),
+        "token_id": token_id,
+        "voted_at": to_milliseconds(now),
+    }
+    await connection.execute(approval_votes.insert().values(row))
+
+
+async def valid_approvers(connection: AsyncConnection, request: RequestRecord) -> dict[str, Approver]:
+    """By principal, of those who may decide as things are now; owners of then and of now are in their circles."""
+    approve = (approval_votes.c.request_id == request.id) & (approval_votes.c.verdict == Verdict.APPROVE.value)
+    votes = [
+        (row, acting_ids(row.principal_id, row.on_behalf_of, row.act_chain))
+        for row in await connection.execute(sa.select(approval_votes).where(approve))
+    ]
+    found = await load_membership_statuses(connection, request.org_id, {one for _, acting in votes for one in acting})
+    approvals = {}
+    for row, acting in votes:
+        lineage = {one: found[one] for one in with_owner_chain(acting, found)}
+        kind = PrincipalKind(row.kind)
+        if request.may_decide(row.principal_id, kind, lineage.values()):
+            approvals[row.principal_id] = Approver(kind, frozenset({*row.circle, *lineage}))
+    return approvals
+
+
+async def may_decide(connection: AsyncConnection, request: RequestRecord, voter: Participant) -> bool:
+    """Whether the voter may decide the request as things are now."""
+    now = await load_membership_statuses(connection, request.org_id, voter.acting_principal_ids)
+    return request.may_decide(voter.principal_id, voter.kind, now.values())
+
+
+async def principal_names(connection: AsyncConnection, principal_ids: Iterable[str]) -> dict[str, str]:
+    """Their names, by id."""
+    found = sa.select(principals.c.id, principals.c.name).where(principals.c.id.in_(list(principal_ids)))
+    return {row.id: row.name for row in await connection.execute(found)}
+
+
+def expiry_time(now: datetime, minutes: int) -> datetime:
+    """When a request of now expires."""
+    return to_milliseconds(now) + timedelta(minutes=minutes)
+
+
+def _status_conditions(
+    status: Status | None, now: datetime
+) -> list[tuple[sa.ColumnElement[bool] | sa.TextClause, ...]]:
+    """What holds for its requests: one or the other, each of which has an index that holds no others."""
+    columns = approval_requests.c
+    if status is None:
+        return [()]
+    if status is Status.PENDING:
+        return [(OPEN, columns.expires_at > now)]
+    if status is Status.EXPIRED:
+        return [(MARKED_EXPIRED,), (OPEN, columns.expires_at <= now)]
+    return [(DECIDED, columns.status == status.value)]
+
+
+def _rule_columns(rule: Rule) -> dict[str, Any]:
+    return {
+        "risk_class": rule.risk_class.value,
+        "min_approvers": rule.min_approvers,
+        "approver_roles": [role.value for role in rule.approver_roles],
+        "machine_approver_ids": list(rule.machine_approver_ids),
+        "policy_id": rule.policy_id,
+        "policy_source": rule.source.value,
+        "policy_reason": reason(rule),
+    }
+
+
+def _request(row: sa.RowMapping) -> RequestRecord:
+    return RequestRecord(
+        **{
+            **row,
+            "act_chain": tuple(row["act_chain"]),
+            "circle": frozenset(row["circle"]),
+            "risk_class": RiskClass(row["risk_class"]),
+            "status": Status(row["status"]),
+            "approver_roles": frozenset(Role(one) for one in row["approver_roles"]),
+            "machine_approver_ids": frozenset(row["machine_approver_ids"]),
+            "policy_source": Source(row["policy_source"]),
+            "told_channel_ids": tuple(row["told_channel_ids"]),
+        }
+    )

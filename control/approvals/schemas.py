@@ -1,0 +1,207 @@
+"""What the endpoints of approval requests take and answer (specification 2.1, 4.1)."""
+
+import re
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from chassis.db.database import format_time
+from chassis.http.validation import Issues, check_length
+from control.approvals.model import RequestRecord, Status, VoteCount
+from control.approvals.tables import MAX_REASON_LENGTH, MAX_TARGET_ID_LENGTH
+from control.http.field_types import Slug, Timestamp
+from control.policies.model import Effect, RiskClass, Source
+from control.policies.schemas import ActionName, TargetType, TtlMinutes
+from proto.identity import UNPRINTABLE, VISIBLE_PATTERN, ZERO_WIDTH
+
+REQUEST_ID_PATTERN: Final = "^apr_[0-9a-z]{26}$"
+MAX_SUMMARY_LENGTH: Final = 2_000
+MAX_CHANNELS: Final = 50
+MAX_CHANNEL_ID_LENGTH: Final = 200
+_CONTROL_CHARACTERS: Final = re.compile(
+    rf"(?![\t\n\r\u2028\u2029])[{UNPRINTABLE}]"
+)  # tabs and line breaks are fine in prose
+_BLANK: Final = re.compile(rf"[\s{ZERO_WIDTH}]*")
+
+TargetId = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_TARGET_ID_LENGTH,
+        pattern=VISIBLE_PATTERN,
+        description="Must consist of visible characters, without spaces at its ends.",
+    ),
+]
+# Prose is looked at by `check_prose`, and not by a pattern: programs that make up texts for a pattern and such lengths
+# take minutes for one.
+Summary = Annotated[
+    str, Meta(max_length=MAX_SUMMARY_LENGTH, description="Text without control and direction characters.")
+]
+Reason = Annotated[
+    str, Meta(max_length=MAX_REASON_LENGTH, description="Text without control and direction characters.")
+]
+RequiredReason = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_REASON_LENGTH,
+        description="Text without control and direction characters, of which something is seen.",
+    ),
+]
+ChannelId = Annotated[str, Meta(max_length=MAX_CHANNEL_ID_LENGTH)]
+
+
+class NewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """An action that is to be allowed. `notify` is true by default when `channelIds` is given; alone it means every
+    enabled channel of the organization, and of the project of `projectTag`.
+    """
+
+    action: ActionName
+    target_type: TargetType
+    target_id: TargetId
+    project_tag: Annotated[Slug | None, Meta(description="Slug of a project: its policies count, too.")] = None
+    summary: Annotated[Summary | None, Meta(description="What the people who decide should know.")] = None
+    ttl_minutes: Annotated[
+        TtlMinutes | msgspec.UnsetType, Meta(description="Minutes until the request expires; by default the policy's.")
+    ] = msgspec.UNSET
+    channel_ids: Annotated[list[ChannelId], Meta(max_length=MAX_CHANNELS)] | msgspec.UnsetType = msgspec.UNSET
+    notify: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+class Approval(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An approval, with what one wants to say about it."""
+
+    reason: Reason | msgspec.UnsetType = msgspec.UNSET
+
+
+class Rejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A rejection, and why."""
+
+    reason: RequiredReason
+
+
+class ApprovalRequest(msgspec.Struct, frozen=True, rename="camel"):
+    """An action that people are asked about."""
+
+    id: Annotated[str, Meta(pattern=REQUEST_ID_PATTERN)]
+    org_id: str
+    requester_principal_id: str
+    on_behalf_of_principal_id: str | None
+    action: ActionName
+    risk_class: RiskClass
+    target_type: TargetType
+    target_id: TargetId
+    status: Status
+    min_approvers: Annotated[int, Meta(ge=1)]
+    policy_id: Annotated[str | None, Meta(description="Null: no policy decided, but a built-in rule or the fallback.")]
+    decider_principal_id: Annotated[str | None, Meta(description="Whose vote decided it.")]
+    decided_at: Timestamp | None
+    reason: Annotated[str | None, Meta(description="What the decider said.")]
+    expires_at: Timestamp
+    created_at: Timestamp
+    payload: Annotated[
+        Any, Meta(description="`summary`, `projectTag`, and which policy asked: `policySource`, `policyReason`.")
+    ]
+
+
+class RequestList(msgspec.Struct):
+    """Requests, newest first."""
+
+    data: list[ApprovalRequest]
+
+
+class ChannelTold(msgspec.Struct, frozen=True, rename="camel"):
+    """How far telling one channel has got."""
+
+    channel_id: str | None
+    kind: Annotated[str, Meta(description="Of the channel; `unknown` when there is none of this id.")]
+    delivered: bool
+    error: Annotated[
+        str | None,
+        Meta(description="`not_found`, `disabled`, `too_many`, `queued` when it goes on, or what stood in the way."),
+    ]
+
+
+class Decision(msgspec.Struct, frozen=True, rename="camel"):
+    """What becomes of the action, and why."""
+
+    decision: Effect
+    risk_class: RiskClass
+    reason: str
+    min_approvers: Annotated[int, Meta(ge=0, description="0 unless somebody is asked.")]
+    policy_source: Source
+    request: Annotated[ApprovalRequest | None, Meta(description="Null unless the decision is ASK.")]
+    deliveries: list[ChannelTold]
+
+
+class VoteResult(msgspec.Struct, frozen=True, rename="camel"):
+    """The request after a vote, and how the votes stand."""
+
+    request: ApprovalRequest
+    approvals: Annotated[int, Meta(ge=0)]
+    remaining: Annotated[int, Meta(ge=0, description="Approvals that are missing yet.")]
+    has_independent_approver: bool
+    idempotent: Annotated[bool, Meta(description="Whether the vote had been there before.")]
+
+
+def check_prose(path: str, text: str, issues: Issues) -> str:
+    """Without spaces around it; records an issue for control characters, and for those that turn the text around."""
+    if _CONTROL_CHARACTERS.search(text) is not None:
+        issues.add(path, "Must be text without control and direction characters.", "format")
+    return text.strip()
+
+
+def check_new(body: NewRequest, issues: Issues) -> None:
+    """Records an issue for what types cannot tell."""
+    if body.summary is not None:
+        check_prose("body.summary", body.summary, issues)
+
+
+def reason_or_none(body: Approval | Rejection | None) -> str | None:
+    """The reason, None for none. Raises BadRequest for one that says nothing where something must be said."""
+    if body is None or body.reason is msgspec.UNSET:
+        return None
+    issues = Issues()
+    text = check_prose("body.reason", body.reason, issues)
+    if _BLANK.fullmatch(text) is not None:
+        text = ""
+    if isinstance(body, Rejection):
+        check_length("body.reason", text, 1, MAX_REASON_LENGTH, issues)
+    issues.raise_if_any("The request body is not valid.")
+    return text or None
+
+
+def request_body(request: RequestRecord, now: datetime) -> ApprovalRequest:
+    """As the API shows it at that time."""
+    return ApprovalRequest(
+        id=request.id,
+        org_id=request.org_id,
+        requester_principal_id=request.requester_id,
+        on_behalf_of_principal_id=request.on_behalf_of,
+        action=request.action,
+        risk_class=request.risk_class,
+        target_type=request.target_type,
+        target_id=request.target_id,
+        status=request.status_at(now),
+        min_approvers=request.min_approvers,
+        policy_id=request.policy_id,
+        decider_principal_id=request.decider_id,
+        decided_at=None if request.decided_at is None else format_time(request.decided_at),
+        reason=request.reason,
+        expires_at=format_time(request.expires_at),
+        created_at=format_time(request.created_at),
+        payload=request.payload,
+    )
+
+
+def vote_body(request: RequestRecord, vote_count: VoteCount, idempotent: bool, now: datetime) -> VoteResult:
+    """As the API shows it at that time."""
+    return VoteResult(
+        request_body(request, now),
+        vote_count.approvals,
+        vote_count.remaining,
+        vote_count.has_independent_approver,
+        idempotent,
+    )

@@ -1,0 +1,156 @@
+"""Reads the audit: pages of a list, newest first, and walks of a chain from its start."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.db.database import Database, format_time
+from control.audit.chain import Event
+from control.audit.tables import audit_events, audit_heads
+
+CHUNK_SIZE: Final = 500  # events in memory at once while a chain is walked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which events; None: any. `since` is in the window, `until` behind it. An `action` that ends in `.` stands for
+    all that begin with it.
+    """
+
+    actor_id: str | None = None
+    action: str | None = None
+    object_id: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+async def list_events(
+    connection: AsyncConnection, org_id: str, event_filter: Wanted, before: int | None, limit: int
+) -> list[Event]:
+    """At most `limit` of them, newest first, from the first before the event number `before`."""
+    conditions = [*_conditions(event_filter), *await _window_conditions(connection, org_id, event_filter)]
+    if before is not None:
+        conditions.append(audit_events.c.seq < before)
+    found: list[Event] = []
+    for action in await _action_conditions(connection, org_id, event_filter.action):
+        page = sa.select(audit_events).where(audit_events.c.org_id == org_id, *action, *conditions)
+        page = page.order_by(audit_events.c.seq.desc()).limit(limit)
+        found += [event_from_row(row) for row in (await connection.execute(page)).mappings()]
+    return sorted(found, key=lambda one: one.seq, reverse=True)[:limit]
+
+
+async def iter_chunks(
+    database: Database, org_id: str, event_filter: Wanted, after: int = 0, *, chunk_size: int | None = None
+) -> AsyncIterator[list[Event]]:
+    """All of them behind the event number `after`, oldest first, `at_once` (None: CHUNK) at a time and each chunk in a
+    transaction of its own: what is added meanwhile is among them.
+    """
+    limit = chunk_size or CHUNK_SIZE
+    while True:
+        async with database.read() as connection:
+            window = await _window_conditions(connection, org_id, event_filter)
+            chunk = await _read_chunk(connection, org_id, [*_conditions(event_filter), *window], after, limit)
+        if chunk:
+            after = chunk[-1].seq
+            yield chunk
+        if len(chunk) < limit:
+            return
+
+
+async def find_head(connection: AsyncConnection, org_id: str) -> tuple[int, bytes] | None:
+    """Number and hash of the last event; None where there is none."""
+    found = sa.select(audit_heads.c.seq, audit_heads.c.hash).where(audit_heads.c.org_id == org_id)
+    row = (await connection.execute(found)).one_or_none()
+    return None if row is None else (row.seq, bytes(row.hash))
+
+
+def event_from_row(row: sa.RowMapping) -> Event:
+    """As it was hashed."""
+    return Event(
+        org_id=row["org_id"],
+        seq=row["seq"],
+        at=format_time(row["at"]),
+        actor_principal_id=row["actor_id"],
+        actor_kind=row["actor_kind"],
+        on_behalf_of_principal_id=row["on_behalf_of"],
+        act_chain=_decode_json(row["act_chain"]),
+        token_id=row["token_id"],
+        action=row["action"],
+        object_id=row["object_id"],
+        data=_decode_json(row["data"]),
+        request_id=row["request_id"],
+        prev_hash=bytes(row["prev_hash"]).hex(),
+        hash=bytes(row["hash"]).hex(),
+    )
+
+
+def _decode_json(text: str) -> Any:
+    """Text that is no JSON any more is shown as it is: whoever checks the chain finds that it was altered."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
+async def _read_chunk(
+    connection: AsyncConnection, org_id: str, conditions: Sequence[sa.ColumnElement[bool]], after: int, limit: int
+) -> list[Event]:
+    found = (
+        sa.select(audit_events)
+        .where(audit_events.c.org_id == org_id, audit_events.c.seq > after, *conditions)
+        .order_by(audit_events.c.seq)
+        .limit(limit)
+    )
+    return [event_from_row(row) for row in (await connection.execute(found)).mappings()]
+
+
+def _conditions(event_filter: Wanted) -> list[sa.ColumnElement[bool]]:
+    conditions = []
+    if event_filter.actor_id is not None:
+        conditions.append(audit_events.c.actor_id == event_filter.actor_id)
+    if event_filter.object_id is not None:
+        conditions.append(audit_events.c.object_id == event_filter.object_id)
+    return conditions
+
+
+async def _window_conditions(
+    connection: AsyncConnection, org_id: str, event_filter: Wanted
+) -> list[sa.ColumnElement[bool]]:
+    """As numbers, by which events are read in order. An event is no earlier than the one before it (`record`), so a
+    window is a piece of the chain.
+    """
+    conditions = []
+    of_org = sa.select(audit_events.c.seq).where(audit_events.c.org_id == org_id).limit(1)
+    oldest_first = of_org.order_by(audit_events.c.at, audit_events.c.seq)
+    if event_filter.since is not None:
+        first = await connection.scalar(oldest_first.where(audit_events.c.at >= event_filter.since))
+        conditions.append(sa.false() if first is None else audit_events.c.seq >= first)
+    if event_filter.until is not None:
+        behind = await connection.scalar(oldest_first.where(audit_events.c.at >= event_filter.until))
+        conditions += [] if behind is None else [audit_events.c.seq < behind]
+    return conditions
+
+
+async def _action_conditions(
+    connection: AsyncConnection, org_id: str, action: str | None
+) -> list[list[sa.ColumnElement[bool]]]:
+    """One condition for each action that is wanted: an index has the events of an action in their order, but not those
+    of several. There are a few dozen of them, which are found by hops over that index.
+    """
+    if action is None:
+        return [[]]
+    column = audit_events.c.action
+    if not action.endswith("."):
+        return [[column == action]]
+    least = sa.select(sa.func.min(column)).where(audit_events.c.org_id == org_id, column < f"{action[:-1]}/")  # . and 1
+    found: list[str] = []
+    name = await connection.scalar(least.where(column > action))
+    while name is not None:
+        found.append(name)
+        name = await connection.scalar(least.where(column > name))
+    return [[column == one] for one in found]

@@ -1,0 +1,200 @@
+"""Channels in the store. Every function works in the caller's transaction."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.id_generation import new_id
+from chassis.db.database import to_milliseconds
+from chassis.errors import Conflict
+from control.channels.config import Config, Kind, decode_config, encode_config
+from control.channels.tables import DisabledReason, notification_channels
+from control.deliveries.tables import State, deliveries
+from control.secrets.secret_box import SecretBox
+
+MAX_CHANNELS: Final = 1_000  # of an organization: one message may go to all of them
+
+_COLUMNS: Final = [
+    notification_channels.c[name]
+    for name in ("id", "org_id", "project_id", "name", "kind", "enabled", "created_at", "updated_at")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A channel, without its config. `project_id` None: of the whole organization."""
+
+    id: str
+    org_id: str
+    project_id: int | None
+    name: str
+    kind: Kind
+    enabled: bool
+    created_at: datetime
+    updated_at: datetime
+
+
+async def create(
+    connection: AsyncConnection,
+    secret_box: SecretBox,
+    *,
+    org_id: str,
+    project_id: int | None,
+    name: str,
+    kind: Kind,
+    config: Config,
+    enabled: bool,
+    created_by: str,
+) -> Channel:
+    """A new channel; its config is sealed into its row. Raises Conflict when the organization has MAX_CHANNELS."""
+    live = (notification_channels.c.org_id == org_id) & notification_channels.c.deleted_at.is_(None)
+    if (await connection.scalar(sa.select(sa.func.count()).where(live)) or 0) >= MAX_CHANNELS:
+        raise Conflict(f"The organization has {MAX_CHANNELS} channels; more are not possible.")
+    now = _now()
+    made = Channel(new_id("chn"), org_id, project_id, name, kind, enabled, now, now)
+    row = {
+        "id": made.id,
+        "org_id": org_id,
+        "project_id": project_id,
+        "name": name,
+        "kind": kind.value,
+        "enabled": enabled,
+        "config": _encrypt_config(secret_box, org_id, made.id, config),
+        "created_by": created_by,
+        "created_at": now,
+        "updated_at": now,
+    }
+    await connection.execute(notification_channels.insert().values(row))
+    return made
+
+
+async def find(connection: AsyncConnection, org_id: str, project_id: int, channel_id: str) -> Channel | None:
+    """A channel that is seen from the project: its own, or one of the organization."""
+    found = sa.select(*_COLUMNS).where(notification_channels.c.id == channel_id, *_visible_from(org_id, project_id))
+    row = (await connection.execute(found)).mappings().one_or_none()
+    return None if row is None else _channel(row)
+
+
+async def list_channels(
+    connection: AsyncConnection, org_id: str, project_id: int, before_id: str | None, limit: int
+) -> list[Channel]:
+    """At most `limit` channels that are seen from the project, newest first, from the first older than `before_id`."""
+    page = sa.select(*_COLUMNS).where(*_visible_from(org_id, project_id)).order_by(notification_channels.c.id.desc())
+    if before_id is not None:
+        page = page.where(notification_channels.c.id < before_id)
+    return [_channel(row) for row in (await connection.execute(page.limit(limit))).mappings()]
+
+
+async def change(
+    connection: AsyncConnection,
+    secret_box: SecretBox,
+    channel: Channel,
+    *,
+    name: str | None = None,
+    enabled: bool | None = None,
+    config: Config | None = None,
+) -> Channel:
+    """Set what is given; the channel afterwards. One that is switched off gets nothing more of what waits for it."""
+    values: dict[str, Any] = {"updated_at": _now()}
+    if name is not None:
+        values["name"] = name
+    if enabled is not None:
+        values |= {"enabled": enabled, "off_reason": None, "failing_since": None}
+    if config is not None:  # what was so of another receiver says nothing of this one
+        values |= {"off_reason": None, "failing_since": None}
+        values["config"] = _encrypt_config(secret_box, channel.org_id, channel.id, config)
+    where = notification_channels.c.id == channel.id
+    await connection.execute(notification_channels.update().where(where).values(values))
+    if enabled is False:
+        await cancel_waiting(connection, channel.id, "The channel was disabled.")
+    row = (await connection.execute(sa.select(*_COLUMNS).where(where))).mappings().one()
+    return _channel(row)
+
+
+async def delete(connection: AsyncConnection, channel: Channel) -> None:
+    """Forget its config and cancel what waits for it; the row stays as long as deliveries name it."""
+    now = _now()
+    await connection.execute(
+        notification_channels.update()
+        .where(notification_channels.c.id == channel.id)
+        .values(config=None, enabled=False, deleted_at=now, updated_at=now)
+    )
+    await cancel_waiting(connection, channel.id, "The channel was deleted.")
+    await purge_deleted(connection, 1, channel.id)
+
+
+async def purge_deleted(connection: AsyncConnection, limit: int, channel_id: str | None = None) -> None:
+    """Remove deleted channels, or this one, that no delivery names any more."""
+    named = sa.exists().where(deliveries.c.channel_id == notification_channels.c.id)
+    unused = sa.select(notification_channels.c.id).where(notification_channels.c.deleted_at.is_not(None), ~named)
+    if channel_id is not None:
+        unused = unused.where(notification_channels.c.id == channel_id)
+    gone = notification_channels.c.id.in_(unused.limit(limit))
+    await connection.execute(notification_channels.delete().where(gone))
+
+
+async def disable(connection: AsyncConnection, channel_id: str, reason: DisabledReason) -> bool:
+    """Disable a channel for what its receiver does; False when it is off already."""
+    live = (notification_channels.c.id == channel_id) & notification_channels.c.enabled
+    values = {"enabled": False, "off_reason": reason.value, "updated_at": _now()}
+    changed = await connection.execute(notification_channels.update().where(live).values(values))
+    if changed.rowcount != 1:
+        return False
+    await cancel_waiting(connection, channel_id, "The channel was disabled.")
+    return True
+
+
+async def cancel_waiting(connection: AsyncConnection, channel_id: str, detail: str) -> None:
+    """End the deliveries that wait for the channel. Those under way end by themselves."""
+    where = (deliveries.c.channel_id == channel_id) & (deliveries.c.state == State.READY.value)
+    values = {"state": State.CANCELLED.value, "next_at": None, "ended_at": _now(), "detail": detail}
+    await connection.execute(deliveries.update().where(where).values(values))
+
+
+async def resolve_targets(
+    connection: AsyncConnection, org_id: str, *, channel_ids: Iterable[str] | None, project_id: int | None
+) -> list[Channel]:
+    """The channels of these ids wherever in the organization they are, or else the enabled ones that are seen from
+    the project (None: those of the organization alone), oldest first.
+    """
+    live = (notification_channels.c.org_id == org_id) & notification_channels.c.deleted_at.is_(None)
+    found = sa.select(*_COLUMNS).where(live).order_by(notification_channels.c.id)
+    if channel_ids is not None:
+        found = found.where(notification_channels.c.id.in_(list(channel_ids)))
+    else:
+        found = found.where(*_visible_from(org_id, project_id), notification_channels.c.enabled)
+    return [_channel(row) for row in (await connection.execute(found)).mappings()]
+
+
+def decrypt_config(secret_box: SecretBox, org_id: str, channel_id: str, kind: Kind, ciphertext: bytes) -> Config:
+    """The config inside a row. Raises SealBroken."""
+    return decode_config(kind, secret_box.decrypt(ciphertext, **_encryption_context(org_id, channel_id)))
+
+
+def _encrypt_config(secret_box: SecretBox, org_id: str, channel_id: str, config: Config) -> bytes:
+    return secret_box.encrypt(encode_config(config), **_encryption_context(org_id, channel_id))
+
+
+def _encryption_context(org_id: str, channel_id: str) -> dict[str, str]:
+    return {"table": notification_channels.name, "row": channel_id, "org": org_id, "column": "config"}
+
+
+def _visible_from(org_id: str, project_id: int | None) -> tuple[sa.ColumnElement[bool], ...]:
+    column = notification_channels.c.project_id
+    return (
+        notification_channels.c.org_id == org_id,
+        column.is_(None) if project_id is None else column.is_(None) | (column == project_id),
+        notification_channels.c.deleted_at.is_(None),
+    )
+
+
+def _channel(row: sa.RowMapping) -> Channel:
+    return Channel(**{**row, "kind": Kind(row["kind"])})
+
+
+def _now() -> datetime:
+    return to_milliseconds(datetime.now(UTC))

@@ -1,0 +1,185 @@
+"""Claims: how deliveries that wait become somebody's under a lease, and how they come back from who is gone.
+
+Every function works in the caller's transaction. Writers take turns (`chassis.db.database`), so what a claim has read
+is still so when it writes, on both databases and with any number of processes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from control.channels.config import Kind
+from control.channels.tables import notification_channels
+from control.deliveries.message import Message
+from control.deliveries.outcome import MAX_ATTEMPTS, interrupted_backoff
+from control.deliveries.schedule_sql import BY_ID, DUE
+from control.deliveries.tables import State, deliveries, delivery_messages
+
+LEASE: Final = timedelta(seconds=60)  # an attempt ends within 20 s; its outcome has the rest to be written
+OBSOLETE: Final = "What it tells of is over."
+INTERRUPTED: Final = "The attempt was interrupted."
+
+_SELECT_CLAIMED: Final = (
+    sa.select(
+        deliveries.c.id,
+        deliveries.c.org_id,
+        deliveries.c.channel_id,
+        delivery_messages.c.message,
+        deliveries.c.attempts,
+        deliveries.c.max_attempts,
+        deliveries.c.claims,
+        deliveries.c.taken,
+        deliveries.c.created_at,
+        notification_channels.c.kind,
+        notification_channels.c.config,
+    )
+    .join_from(deliveries, notification_channels, notification_channels.c.id == deliveries.c.channel_id)
+    .join(delivery_messages, delivery_messages.c.id == deliveries.c.message_id)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConcurrencyLimits:
+    """How many deliveries are under way at once at most, in all processes together: what one receiver that hangs can
+    hold, one where nothing comes through, and all that belong to one organization.
+    """
+
+    channel: int = 8
+    failing: int = 1
+    organization: int = 32
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedDelivery:
+    """A delivery that is ours until its lease ends. `config` is sealed; None: the channel is deleted. `attempts` came
+    to an outcome before this one; `claims` is the number of this claim.
+    """
+
+    id: str
+    org_id: str
+    channel_id: str
+    kind: Kind
+    config: bytes | None
+    message: Message
+    attempts: int
+    max_attempts: int
+    claims: int
+    taken: str | None
+    created_at: datetime
+
+    @property
+    def is_test(self) -> bool:
+        """Whether it has one attempt, whatever comes of it."""
+        return self.max_attempts == 1
+
+
+async def claim_due(
+    connection: AsyncConnection, now: datetime, *, limit: int, concurrency: ConcurrencyLimits, lease: timedelta = LEASE
+) -> list[ClaimedDelivery]:
+    """At most `limit` due deliveries, as far as there are places. Organizations take turns, and of each one the longest
+    waiting go first. What is over is cancelled instead.
+    """
+    return await _claim(connection, await _due_ids(connection, now, limit, concurrency), now, lease)
+
+
+async def claim_by_id(
+    connection: AsyncConnection,
+    ids: Sequence[str],
+    now: datetime,
+    *,
+    concurrency: ConcurrencyLimits,
+    lease: timedelta = LEASE,
+) -> list[ClaimedDelivery]:
+    """Those of the deliveries that nobody has begun yet, due or not, as far as there are places."""
+    wanted = {"ids": list(ids), "limit": len(ids)} | asdict(concurrency)
+    return await _claim(connection, list(await connection.scalars(BY_ID, wanted)), now, lease)
+
+
+async def has_work(connection: AsyncConnection, now: datetime, *, concurrency: ConcurrencyLimits) -> bool:
+    """Whether there is something to take back or to claim, as far as there are places. It writes nothing."""
+    lost = sa.select(deliveries.c.id).where(_is_lease_expired(now)).limit(1)
+    return await connection.scalar(lost) is not None or bool(await _due_ids(connection, now, 1, concurrency))
+
+
+async def in_flight(connection: AsyncConnection, ids: Sequence[str]) -> list[ClaimedDelivery]:
+    """Those of the deliveries that are under way, in order."""
+    under_way = _SELECT_CLAIMED.where(deliveries.c.id.in_(ids), deliveries.c.state == State.SENDING.value)
+    found = {row["id"]: _claimed_delivery(row) for row in (await connection.execute(under_way)).mappings()}
+    return [found[id_] for id_ in ids if id_ in found]
+
+
+async def requeue_expired(connection: AsyncConnection, now: datetime) -> int:
+    """Take deliveries back whose lease ended without an outcome: whoever had them is gone. How many there were.
+
+    An attempt that was interrupted says nothing of its receiver and is not counted; the next one comes after a pause
+    all the same, so that a process that does not survive it does not make it without end.
+    """
+    table = deliveries
+    lost = _is_lease_expired(now)
+    text = {"lease_until": None, "detail": INTERRUPTED, "failed": True, "permanent": False, "retry_after_s": None}
+    live = sa.select(notification_channels.c.id).where(notification_channels.c.enabled)
+    again = (table.c.max_attempts > 1, table.c.channel_id.in_(live), not_obsolete(now))
+    ready = {"state": State.READY.value, "next_at": _retry_at(now)}
+    kept = await connection.execute(table.update().where(lost, *again).values(ready | text))
+    ended = sa.case((table.c.max_attempts == 1, State.DEAD.value), else_=State.CANCELLED.value)
+    others = await connection.execute(table.update().where(lost).values({"state": ended, "ended_at": now} | text))
+    return kept.rowcount + others.rowcount
+
+
+def not_obsolete(now: datetime) -> sa.ColumnElement[bool]:
+    """Whether what a delivery tells of is still so."""
+    return deliveries.c.until.is_(None) | (deliveries.c.until > now)
+
+
+async def _due_ids(connection: AsyncConnection, now: datetime, limit: int, concurrency: ConcurrencyLimits) -> list[str]:
+    wanted = {"now": now, "limit": limit, "last": concurrency.channel - 1} | asdict(concurrency)
+    return list(await connection.scalars(DUE, wanted))
+
+
+def _is_lease_expired(now: datetime) -> sa.ColumnElement[bool]:
+    """Whether the lease has ended without an outcome."""
+    return (deliveries.c.state == State.SENDING.value) & (deliveries.c.lease_until < now)
+
+
+async def _claim(
+    connection: AsyncConnection, ids: Sequence[str], now: datetime, lease: timedelta
+) -> list[ClaimedDelivery]:
+    if not ids:
+        return []
+    these = deliveries.update().where(deliveries.c.id.in_(ids))
+    over = {"state": State.CANCELLED.value, "next_at": None, "ended_at": now, "detail": OBSOLETE}
+    await connection.execute(these.where(~not_obsolete(now)).values(over))
+    values = {
+        "state": State.SENDING.value,
+        "next_at": None,
+        "lease_until": now + lease,
+        "attempted_at": now,
+        "claims": deliveries.c.claims + 1,
+    }
+    await connection.execute(these.where(deliveries.c.state == State.READY.value).values(values))
+    return await in_flight(connection, ids)
+
+
+def _retry_at(now: datetime) -> sa.Case[datetime]:
+    """When an interrupted attempt is made again, by how many there were before it."""
+    times = [
+        sa.literal(now + interrupted_backoff(attempts), deliveries.c.next_at.type) for attempts in range(MAX_ATTEMPTS)
+    ]
+    rules = [(deliveries.c.attempts == attempts, time) for attempts, time in enumerate(times)]
+    return sa.case(*rules, else_=times[-1])
+
+
+def _claimed_delivery(row: sa.RowMapping) -> ClaimedDelivery:
+    return ClaimedDelivery(
+        **{
+            **row,
+            "kind": Kind(row["kind"]),
+            "config": None if row["config"] is None else bytes(row["config"]),
+            "message": msgspec.json.decode(row["message"], type=Message),
+        }
+    )

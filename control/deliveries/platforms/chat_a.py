@@ -1,0 +1,119 @@
+"""Slack-compatible chats: a card of blocks, by an incoming webhook or by a bot.
+
+Limits: header 150 characters, section 3 000, ten fields of 2 000, label of a button 75, text 4 000
+(api.slack.com/reference/block-kit/blocks). Of mrkdwn `&`, `<` and `>` are escaped, which leaves no links and mentions.
+Platforms that know no blocks (Mattermost) show the text, as Markdown: its mentions and links are broken up.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET
+
+from control.channels.config import ChatAConfig
+from control.deliveries.message import Fact, Message
+from control.deliveries.outcome import AttemptOutcome, from_reply
+from control.deliveries.platforms.outgoing_message import HttpRequest, OutgoingMessage, one_line, truncate
+from control.outbound.egress import HttpReply
+
+POST_MESSAGE: Final = "/chat.postMessage"
+MAX_TEXT: Final = 4_000
+MAX_HEADER: Final = 150
+MAX_SECTION: Final = 3_000
+MAX_FIELD: Final = 2_000
+MAX_FIELDS: Final = 10  # of a section
+MAX_FIELD_SECTIONS: Final = 4
+_MAX_FACT_NAME: Final = 100
+_MARKDOWN_TRIGGERS: Final = re.compile(
+    r"[@#~\]]|:(?=\S)|www(?=\.)", re.IGNORECASE
+)  # what mentions and links of Markdown need
+_ZERO_WIDTH_SPACE: Final = "\u200b"
+
+# What the platform answers a bot with a 200; anything else that is not ok is no fault that passes.
+_TRANSIENT_ERRORS: Final = frozenset(
+    {"ratelimited", "service_unavailable", "internal_error", "fatal_error", "request_timeout"}
+)
+_ERROR_DETAILS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "channel_not_found": "The platform knows no such channel, or the bot is not in it.",
+        "not_in_channel": "The bot is not in the channel.",
+        "is_archived": "The channel is archived.",
+        "invalid_auth": "The platform does not accept the token.",
+        "account_inactive": "The platform does not accept the token.",
+        "token_revoked": "The platform does not accept the token.",
+        "token_expired": "The platform does not accept the token.",
+        "missing_scope": "The token may not write there.",
+    }
+)
+
+
+class _BotResponse(msgspec.Struct):
+    ok: bool
+    error: str = ""
+
+
+def build_request(config: ChatAConfig, outgoing: OutgoingMessage, api_url: str) -> HttpRequest:
+    """`api_url`: of the platform, for bots."""
+    body = card(outgoing.message)
+    headers = {"Content-Type": "application/json; charset=utf-8"}
+    if config.webhook_url is not UNSET:
+        return HttpRequest(config.webhook_url, msgspec.json.encode(body), headers)
+    headers["Authorization"] = f"Bearer {config.bot_token}"
+    body |= {"channel": config.channel, "unfurl_links": False, "unfurl_media": False}
+    return HttpRequest(api_url + POST_MESSAGE, msgspec.json.encode(body), headers)
+
+
+def interpret_reply(config: ChatAConfig, reply: HttpReply, now: datetime) -> AttemptOutcome:
+    """A bot is answered 200 whatever happened; the body tells."""
+    outcome = from_reply(reply, now)
+    if not outcome.ok or config.webhook_url is not UNSET:
+        return outcome
+    try:
+        answer = msgspec.json.decode(reply.body, type=_BotResponse)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return AttemptOutcome(False, "The platform's answer cannot be understood.")
+    if answer.ok:
+        return outcome
+    if answer.error in _TRANSIENT_ERRORS:
+        return AttemptOutcome(False, "The platform cannot take it now.")
+    return AttemptOutcome(False, _ERROR_DETAILS.get(answer.error, "The platform refuses it."), permanent=True)
+
+
+def card(message: Message) -> dict[str, Any]:
+    """`text` is what notifications show, `blocks` what the channel does."""
+    header = {"type": "header", "text": {"type": "plain_text", "text": truncate(one_line(message.title), MAX_HEADER)}}
+    blocks: list[dict[str, Any]] = [header]
+    if message.text:
+        blocks.append({"type": "section", "text": _markdown(truncate(escape_mrkdwn(message.text), MAX_SECTION))})
+    facts = message.facts[: MAX_FIELDS * MAX_FIELD_SECTIONS]
+    for start in range(0, len(facts), MAX_FIELDS):
+        fields = [_markdown(_format_fact(fact)) for fact in facts[start : start + MAX_FIELDS]]
+        blocks.append({"type": "section", "fields": fields})
+    if message.link is not None:
+        label = {"type": "plain_text", "text": truncate(message.link_label, 75)}
+        blocks.append({"type": "actions", "elements": [{"type": "button", "text": label, "url": message.link}]})
+    return {"text": truncate(escape_mrkdwn(neutralize_markdown(one_line(message.title))), MAX_TEXT), "blocks": blocks}
+
+
+def escape_mrkdwn(text: str) -> str:
+    """Text that makes no link and no mention."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def neutralize_markdown(text: str) -> str:
+    """The same to look at, and no mention and no link in Markdown."""
+    return _MARKDOWN_TRIGGERS.sub(rf"\g<0>{_ZERO_WIDTH_SPACE}", text)
+
+
+def _format_fact(fact: Fact) -> str:
+    return truncate(
+        f"*{truncate(escape_mrkdwn(one_line(fact.name)), _MAX_FACT_NAME)}*\n{escape_mrkdwn(fact.value)}", MAX_FIELD
+    )
+
+
+def _markdown(text: str) -> dict[str, Any]:
+    return {"type": "mrkdwn", "text": text, "verbatim": True}

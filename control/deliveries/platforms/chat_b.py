@@ -1,0 +1,93 @@
+"""Discord-compatible chats: an embed, by the URL of a webhook.
+
+Limits: content 2 000 characters; of an embed the title 256, description 4 096, 25 fields of 256 and 1 024, and 6 000 in
+all (discord.com/developers/docs/resources/message). No mention is permitted, whatever a text says.
+"""
+
+import math
+import re
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from chassis.db.database import format_time
+from control.channels.config import ChatBConfig
+from control.deliveries.message import Message, Severity
+from control.deliveries.outcome import AttemptOutcome, clamp_wait, from_reply
+from control.deliveries.platforms.outgoing_message import HttpRequest, OutgoingMessage, one_line, truncate
+from control.outbound.egress import HttpReply
+
+MAX_CONTENT: Final = 2_000
+MAX_TITLE: Final = 256
+MAX_DESCRIPTION: Final = 4_096
+MAX_FIELDS: Final = 25
+MAX_NAME: Final = 256
+MAX_VALUE: Final = 1_024
+MAX_EMBED: Final = 6_000
+_COLORS: Final = {
+    Severity.INFO: 0x3B82F6,
+    Severity.WARNING: 0xF59E0B,
+    Severity.ERROR: 0xEF4444,
+    Severity.CRITICAL: 0x991B1B,
+}
+_RESOLVED_COLOR: Final = 0x22C55E
+_MARKUP: Final = re.compile(r"([\\`*_~|>#\[\]()<:-])")
+_TOO_MANY_REQUESTS: Final = 429
+
+
+class _RateLimitBody(msgspec.Struct):
+    retry_after: float
+
+
+def build_request(config: ChatBConfig, outgoing: OutgoingMessage) -> HttpRequest:
+    """The title is also the content, which is what notifications show."""
+    message = outgoing.message
+    body = {
+        "content": truncate(escape_markdown(one_line(message.title)), MAX_CONTENT),
+        "embeds": [embed(message) | {"timestamp": format_time(outgoing.created_at)}],
+        "allowed_mentions": {"parse": []},
+    }
+    return HttpRequest(config.webhook_url, msgspec.json.encode(body), {"Content-Type": "application/json"})
+
+
+def interpret_reply(_config: ChatBConfig, reply: HttpReply, now: datetime) -> AttemptOutcome:
+    """A 429 tells the wait in its body, more exactly than in its header."""
+    outcome = from_reply(reply, now)
+    if reply.status != _TOO_MANY_REQUESTS:
+        return outcome
+    try:
+        wait = msgspec.json.decode(reply.body, type=_RateLimitBody).retry_after
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return outcome
+    seconds = clamp_wait(wait) if math.isfinite(wait) else None
+    return AttemptOutcome(False, outcome.detail, retry_after_s=seconds)
+
+
+def embed(message: Message) -> dict[str, Any]:
+    """Within the limit of all its texts together: what does not fit any more is left out from the end."""
+    made: dict[str, Any] = {
+        "title": truncate(escape_markdown(one_line(message.title)), MAX_TITLE),
+        "color": _RESOLVED_COLOR if message.resolved else _COLORS[message.severity],
+        "fields": [],
+    }
+    if message.text:
+        made["description"] = truncate(escape_markdown(message.text), MAX_DESCRIPTION)
+    if message.link is not None:
+        made["url"] = message.link
+    left = MAX_EMBED - len(made["title"]) - len(made.get("description", ""))
+    for fact in message.facts[:MAX_FIELDS]:
+        name, value = (
+            truncate(escape_markdown(one_line(fact.name)), MAX_NAME) or "-",
+            truncate(escape_markdown(fact.value), MAX_VALUE) or "-",
+        )
+        left -= len(name) + len(value)
+        if left < 0:
+            break
+        made["fields"].append({"name": name, "value": value, "inline": len(value) <= 40})
+    return made
+
+
+def escape_markdown(text: str) -> str:
+    """Text without formatting of its own."""
+    return _MARKUP.sub(r"\\\1", text)

@@ -1,0 +1,213 @@
+"""Attempts: a claimed delivery is sent and its outcome written, whoever claimed it.
+
+At most `slots` are under way at once, and tests beside them. An attempt that has begun is finished even when nobody
+waits for it any more.
+"""
+
+import asyncio
+import secrets
+import traceback
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.db.database import Database, DatabaseUnavailable, to_milliseconds
+from chassis.errors import ServiceUnavailable
+from control.channels import repository as channels
+from control.channels.repository import Channel
+from control.deliveries import repository
+from control.deliveries.leases import LEASE, ClaimedDelivery, ConcurrencyLimits, claim_by_id
+from control.deliveries.message import Message
+from control.deliveries.outbox import BUDGET_S, QUEUED, DeliveryResult, EnqueueResult
+from control.deliveries.outcome import AttemptOutcome
+from control.deliveries.outcome_writer import OutcomeWriter
+from control.deliveries.platforms.outgoing_message import OutgoingMessage
+from control.deliveries.platforms.transports import Transports, send
+from control.secrets.secret_box import DecryptionError, SecretBox
+
+SLOTS: Final = 128
+TEST_SLOTS: Final = 16
+ATTEMPT_TIMEOUT_S: Final = 20.0  # whatever the other end does; the outcome has the rest of the lease to be written
+_RANDOM_STEPS: Final = 1 << 20
+
+log = structlog.get_logger(__name__)
+
+
+class DeliveryMetrics:
+    """What is counted of deliveries; kinds of channels are labels, channels are not."""
+
+    def __init__(self, registry: CollectorRegistry | None) -> None:
+        self.attempts = Counter(
+            "sluice_delivery_attempts",
+            "Attempts to deliver a message to a channel by how they ended: DONE, READY (again later), DEAD, CANCELLED, "
+            "lost (its lease ended before its outcome was written; it is sent again).",
+            ("kind", "result"),
+            registry=registry,
+        )
+        self.faults = Counter(
+            "sluice_delivery_faults",
+            "Attempts that failed by a fault of this service or of its operator, which counts against no channel: no "
+            "mail server, one that refuses the password, a key that is gone.",
+            ("kind",),
+            registry=registry,
+        )
+        self.overdue = Gauge(
+            "sluice_deliveries_overdue_seconds",
+            "For how long the delivery that waits longest could have been attempted.",
+            registry=registry,
+        )
+        self.in_flight = Gauge("sluice_deliveries_under_way", "Attempts under way in this process.", registry=registry)
+
+
+class Sender:
+    """Sends what was claimed. `now` and `draw` (0 to 1) are handed in by tests."""
+
+    def __init__(
+        self,
+        database: Database,
+        secret_box: SecretBox,
+        transports: Transports,
+        metrics: DeliveryMetrics,
+        *,
+        slots: int = SLOTS,
+        concurrency: ConcurrencyLimits = ConcurrencyLimits(),  # noqa: B008  # a value that does not change
+        lease: timedelta = LEASE,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        random: Callable[[], float] = lambda: secrets.randbelow(_RANDOM_STEPS) / _RANDOM_STEPS,
+    ) -> None:
+        self.database = database
+        self.lease = lease
+        self.concurrency = concurrency
+        self._secret_box = secret_box
+        self._transports = transports
+        self.metrics = metrics
+        self._slots = slots
+        self._now = now
+        self._outcome_writer = OutcomeWriter(database, lease, self.now, random)
+        self._in_flight: set[asyncio.Task[AttemptOutcome]] = set()
+        self._tests: set[asyncio.Task[AttemptOutcome]] = set()
+        metrics.in_flight.set_function(lambda: len(self._in_flight) + len(self._tests))
+
+    @property
+    def free_slots(self) -> int:
+        """How many attempts may begin now."""
+        return max(0, self._slots - len(self._in_flight))
+
+    def now(self) -> datetime:
+        """The time as the store keeps it."""
+        return to_milliseconds(self._now())
+
+    async def send_now(self, queued: Sequence[EnqueueResult], budget_s: float = BUDGET_S) -> list[DeliveryResult]:
+        """Call after the commit. One answer per `queued`, in order; `error` is `queued` for what goes on later."""
+        ids = [one.delivery_id for one in queued if one.delivery_id is not None][: self.free_slots]
+        begun = {claimed.id: self.start(claimed) for claimed in await self._claim(ids)}
+        if begun:
+            await asyncio.wait(begun.values(), timeout=budget_s)
+        return [_delivery_result(one, begun.get(one.delivery_id or "")) for one in queued]
+
+    async def insert_test(self, connection: AsyncConnection, channel: Channel, message: Message) -> ClaimedDelivery:
+        """A real delivery, to be made once: `test` makes it after the commit. Raises RateLimited while the organization
+        has enough of them, ServiceUnavailable while the process has.
+        """
+        if len(self._tests) >= TEST_SLOTS:
+            raise ServiceUnavailable("Too many channels are being tested.")
+        return await repository.insert_single(connection, channel, message, self.now())
+
+    async def test(self, claimed: ClaimedDelivery) -> AttemptOutcome:
+        """What came of it."""
+        return await asyncio.shield(self._start(claimed, self._tests))
+
+    def start(self, claimed: ClaimedDelivery) -> asyncio.Task[AttemptOutcome]:
+        """Send it, in a task of its own that does not end with the caller."""
+        return self._start(claimed, self._in_flight)
+
+    def _start(
+        self, claimed: ClaimedDelivery, among: set[asyncio.Task[AttemptOutcome]]
+    ) -> asyncio.Task[AttemptOutcome]:
+        task = asyncio.create_task(self._deliver(claimed))
+        among.add(task)
+        task.add_done_callback(among.discard)
+        return task
+
+    async def wait_for_slots(self, count: int) -> None:
+        """Wait until `wanted` attempts may begin."""
+        while self.free_slots < count and self._in_flight:
+            await asyncio.wait(self._in_flight, return_when=asyncio.FIRST_COMPLETED)
+
+    async def wait_for_progress(self, timeout_s: float) -> None:
+        """Wait until an attempt under way has ended, or so long."""
+        if self._in_flight:
+            await asyncio.wait(self._in_flight, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        else:
+            await asyncio.sleep(timeout_s)
+
+    async def finish(self, timeout_s: float) -> None:
+        """Let attempts under way end; those that do not are cut off, and are made again after their lease."""
+        under_way = self._in_flight | self._tests
+        if under_way:
+            _, late = await asyncio.wait(under_way, timeout=timeout_s)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        await self._outcome_writer.close()
+
+    async def _claim(self, ids: Sequence[str]) -> list[ClaimedDelivery]:
+        if not ids:
+            return []
+        try:
+            async with self.database.write() as connection:
+                return await claim_by_id(connection, ids, self.now(), concurrency=self.concurrency, lease=self.lease)
+        except DatabaseUnavailable:
+            return []  # they are in the store, and go on from there
+
+    async def _deliver(self, claimed: ClaimedDelivery) -> AttemptOutcome:
+        outcome = await self._attempt(claimed)
+        result = await self._outcome_writer.record(claimed, outcome)
+        self.metrics.attempts.labels(claimed.kind.value, result).inc()
+        if outcome.service_fault:
+            self.metrics.faults.labels(claimed.kind.value).inc()
+        return outcome
+
+    async def _attempt(self, claimed: ClaimedDelivery) -> AttemptOutcome:
+        if claimed.config is None:
+            return AttemptOutcome(False, "The channel was deleted.", permanent=True)
+        try:
+            config = channels.decrypt_config(
+                self._secret_box, claimed.org_id, claimed.channel_id, claimed.kind, claimed.config
+            )
+            told = OutgoingMessage(
+                claimed.id, claimed.message, claimed.created_at, self._now(), claimed.taken or "", claimed.org_id
+            )
+            async with asyncio.timeout(ATTEMPT_TIMEOUT_S):
+                return await send(claimed.kind, config, told, self._transports)
+        except DecryptionError as error:
+            reason = str(error)
+            log.error("config of a channel cannot be opened", channel_id=claimed.channel_id, reason=reason)  # noqa: TRY400  # a traceback says no more
+            return AttemptOutcome(False, "The config of the channel cannot be opened.", service_fault=True)
+        except TimeoutError:
+            return AttemptOutcome(False, "The attempt took too long.")
+        except Exception as error:  # noqa: BLE001  # one delivery that cannot be made stops no other
+            # Without its text, which may quote an address or a header.
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{place.filename}:{place.lineno}"
+            log.error("delivery failed", delivery_id=claimed.id, error=type(error).__name__, where=where)  # noqa: TRY400
+            return AttemptOutcome(False, "The delivery could not be made.", service_fault=True)
+
+
+def _delivery_result(queued: EnqueueResult, task: asyncio.Task[AttemptOutcome] | None) -> DeliveryResult:
+    error = queued.error
+    if queued.delivery_id is not None:
+        error = QUEUED
+        if task is not None and task.done() and not task.cancelled() and task.exception() is None:
+            error = _error(task.result())
+    return DeliveryResult(queued.channel_id, queued.kind, delivered=error is None, error=error)
+
+
+def _error(outcome: AttemptOutcome) -> str | None:
+    if outcome.ok:
+        return None
+    return outcome.detail if outcome.permanent else QUEUED

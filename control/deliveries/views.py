@@ -1,0 +1,128 @@
+"""Deliveries as people look at them, and their repetition. Every function works in the caller's transaction."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.db.database import to_milliseconds
+from chassis.errors import Conflict
+from control.channels.config import Kind
+from control.channels.tables import notification_channels
+from control.deliveries.message import Message
+from control.deliveries.tables import TERMINAL_STATES, State, deliveries, delivery_messages
+
+_COLUMNS: Final = (
+    *(
+        deliveries.c[name]
+        for name in (
+            "id", "org_id", "channel_id", "type", "subject", "state", "attempts", "max_attempts", "detail",
+            "failed", "permanent", "retry_after_s", "created_at", "attempted_at", "next_at", "ended_at", "until",
+        )
+    ),
+    delivery_messages.c.message,
+    notification_channels.c.kind,
+    notification_channels.c.project_id,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryFilter:
+    """Which deliveries are wanted; None: any."""
+
+    channel_id: str | None = None
+    state: State | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryView:
+    """A delivery, with what became of its last attempt."""
+
+    id: str
+    org_id: str
+    channel_id: str
+    type: str
+    subject: str
+    title: str
+    state: State
+    attempts: int
+    max_attempts: int
+    detail: str | None
+    failed: bool
+    permanent: bool
+    retry_after_s: int | None
+    created_at: datetime
+    attempted_at: datetime | None
+    next_at: datetime | None
+    ended_at: datetime | None
+    until: datetime | None
+    kind: Kind
+    project_id: int | None  # of its channel
+
+
+async def list_deliveries(
+    connection: AsyncConnection, org_id: str, filters: DeliveryFilter, before_id: str | None, limit: int
+) -> list[DeliveryView]:
+    """At most `limit` deliveries of the organization, newest first, from the first older than `before_id`."""
+    page = _select().where(deliveries.c.org_id == org_id).order_by(deliveries.c.id.desc()).limit(limit)
+    if before_id is not None:
+        page = page.where(deliveries.c.id < before_id)
+    if filters.channel_id is not None:
+        page = page.where(deliveries.c.channel_id == filters.channel_id)
+    if filters.state is not None:
+        page = page.where(deliveries.c.state == filters.state.value)
+    return [_delivery_view(row) for row in (await connection.execute(page)).mappings()]
+
+
+async def find(connection: AsyncConnection, org_id: str, delivery_id: str) -> DeliveryView | None:
+    """One delivery of the organization."""
+    found = _select().where(deliveries.c.org_id == org_id, deliveries.c.id == delivery_id)
+    row = (await connection.execute(found)).mappings().one_or_none()
+    return None if row is None else _delivery_view(row)
+
+
+async def require_redeliverable(connection: AsyncConnection, delivery: DeliveryView) -> None:
+    """Raises Conflict for one that goes on, that was a test, that tells of what is over, or whose channel takes
+    nothing.
+    """
+    if delivery.state not in TERMINAL_STATES:
+        raise Conflict("The delivery has not ended yet.")
+    if delivery.max_attempts == 1:
+        raise Conflict("The delivery was a test; make another test.")
+    if delivery.until is not None and delivery.until <= datetime.now(UTC):
+        raise Conflict("What the delivery tells of is over.")
+    where = notification_channels.c.id == delivery.channel_id
+    if not await connection.scalar(sa.select(notification_channels.c.enabled).where(where)):
+        raise Conflict("The channel is disabled or deleted.")
+
+
+async def redeliver(connection: AsyncConnection, delivery: DeliveryView) -> None:
+    """It waits again, as if it had never been attempted; claims of the time before count no more."""
+    values = {
+        "state": State.READY.value,
+        "attempts": 0,
+        "next_at": to_milliseconds(datetime.now(UTC)),
+        "ended_at": None,
+        "attempted_at": None,
+        "detail": None,
+        "failed": False,
+        "permanent": False,
+        "retry_after_s": None,
+        "taken": None,
+    }
+    await connection.execute(deliveries.update().where(deliveries.c.id == delivery.id).values(values))
+
+
+def _select() -> sa.Select[*tuple[Any, ...]]:
+    of_channel = notification_channels.c.id == deliveries.c.channel_id
+    found = sa.select(*_COLUMNS).join_from(deliveries, notification_channels, of_channel)
+    return found.join(delivery_messages, delivery_messages.c.id == deliveries.c.message_id)
+
+
+def _delivery_view(row: sa.RowMapping) -> DeliveryView:
+    shown = {name: value for name, value in row.items() if name != "message"}
+    title = msgspec.json.decode(row["message"], type=Message).title
+    return DeliveryView(**{**shown, "title": title, "state": State(row["state"]), "kind": Kind(row["kind"])})

@@ -1,0 +1,34 @@
+"""The parts of deliveries, put together from the settings."""
+
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry
+
+from chassis.db.database import Database
+from chassis.http.web import CleanupContext
+from control.deliveries.platforms.transports import Transports
+from control.deliveries.sender import DeliveryMetrics, Sender
+from control.deliveries.worker import Worker
+from control.outbound.egress import Egress
+from control.secrets.secret_box import SecretBox
+from control.settings import ControlSettings
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryParts:
+    """What sends at once, and what has to run in the process, in this order."""
+
+    sender: Sender
+    resources: list[CleanupContext]
+
+
+def build_deliveries(
+    settings: ControlSettings, database: Database, secret_box: SecretBox, registry: CollectorRegistry | None
+) -> DeliveryParts:
+    """Nothing is started. `database` is started and closed by whoever made it, around the resources."""
+    egress, mail_egress = Egress(settings.egress_policy), Egress(settings.mail_policy, allow_local_names=True)
+    ways = Transports(egress, mail_egress, settings.mail_server(), settings.chat_a_api.rstrip("/"), settings.pager_url)
+    sender = Sender(database, secret_box, ways, DeliveryMetrics(registry))
+    return DeliveryParts(
+        sender, [egress.running, Worker(sender, retention_days=settings.delivery_retention_days).running]
+    )

@@ -1,0 +1,1 @@
+"""What the handlers of control share: their context, pages, field types."""

@@ -1,0 +1,44 @@
+"""Texts of bodies and answers; those that people choose say in words what they must be."""
+
+from typing import Annotated
+
+import msgspec
+
+from control.identity.organization_repository import SENSITIVE_WORD_PATTERN
+from proto.identity import MAX_NAME_LENGTH, MAX_SLUG_LENGTH, NAME_PATTERN, SLUG_PATTERN
+
+Slug = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=MAX_SLUG_LENGTH,
+        pattern=SLUG_PATTERN,
+        description="Must consist of lower-case letters, digits and inner dashes.",
+    ),
+]
+Name = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=MAX_NAME_LENGTH,
+        pattern=NAME_PATTERN,
+        description="Must consist of printable characters, without spaces at its ends.",
+    ),
+]
+Timestamp = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$",
+        description="A time in UTC, to the millisecond.",
+        extra_json_schema={"format": "date-time"},
+    ),
+]
+SensitiveWord = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=64,
+        pattern=SENSITIVE_WORD_PATTERN,
+        description="Must be a word of lower-case letters, digits and inner dots, dashes and underscores.",
+    ),
+]

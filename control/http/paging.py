@@ -1,0 +1,61 @@
+"""Keyset pages: `?limit=` (1 to 100, 25 by default) and `?cursor=` in, `{data, nextCursor, hasMore}` out."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
+
+from aiohttp import web
+from msgspec import Meta
+
+from chassis.http.cursor import MAX_CURSOR_LENGTH, CursorSigner
+from chassis.http.operation import Parameter
+from chassis.http.validation import Issues, bounded_int, bounded_text
+
+DEFAULT_LIMIT: Final = 25
+MAX_LIMIT: Final = 100
+
+PAGE_PARAMETERS: Final = (
+    Parameter("limit", "query", Annotated[int, Meta(ge=1, le=MAX_LIMIT)], "Items of a page.", default=DEFAULT_LIMIT),
+    Parameter(
+        "cursor",
+        "query",
+        Annotated[str, Meta(max_length=MAX_CURSOR_LENGTH)],
+        "`nextCursor` of the page before, of the same list; empty: the first page.",
+    ),
+)
+NextCursor = Annotated[str | None, Meta(description="Ask with it as `cursor` for the next page. Null: there is none.")]
+
+T = TypeVar("T")
+
+
+class PageRequest(NamedTuple):
+    """Which part of a list is wanted: at most `limit` items behind the one with key `after` (None: from the start)."""
+
+    limit: int
+    after: str | None
+
+
+def parse_page_request(request: web.Request, cursors: CursorSigner, binding: bytes) -> PageRequest:
+    """Raises BadRequest for a limit out of bounds and a cursor of another list."""
+    issues = Issues()
+    limit = bounded_int(request.query, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT, issues)
+    cursor = bounded_text(request.query, "cursor", 0, MAX_CURSOR_LENGTH, issues)
+    issues.raise_if_any("The query is not valid.")
+    return PageRequest(limit, None if not cursor else cursors.open(cursor, binding, tuple[str])[0])
+
+
+def page_body(
+    found: Sequence[T],
+    page: PageRequest,
+    to_body: Callable[[T], Any],
+    key: Callable[[T], str | int],
+    cursors: CursorSigner,
+    binding: bytes,
+) -> dict[str, Any]:
+    """`found` holds up to one item more than the page: that one tells whether there is a next page."""
+    items = found[: page.limit]
+    has_more = len(found) > page.limit
+    return {
+        "data": [to_body(item) for item in items],
+        "nextCursor": cursors.sign((key(items[-1]),), binding) if has_more else None,
+        "hasMore": has_more,
+    }

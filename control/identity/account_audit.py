@@ -1,0 +1,31 @@
+"""The audit of what somebody does with his account: each organization that he is in is told."""
+
+from collections.abc import Callable, Mapping
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.model import AuthenticatedCredential
+from chassis.auth.tables import memberships
+from control.audit.record import Actor, record
+
+
+def session_actor(caller: AuthenticatedCredential, org_id: str) -> Actor:
+    """Who has a session, as an organization is told: of the session only the one that it is in."""
+    return Actor(
+        org_id, caller.principal_id, caller.kind, token_id=caller.token_id if org_id == caller.org_id else None
+    )
+
+
+async def record_in_all_orgs(
+    connection: AsyncConnection,
+    user_id: str,
+    actor_for: Callable[[str], Actor],
+    action: str,
+    data: Mapping[str, object],
+    request_id: str,
+) -> None:
+    """An event about a user in the audit of every organization that he is in; `by` is asked with the id of each."""
+    found = sa.select(memberships.c.org_id).where(memberships.c.principal_id == user_id).order_by(memberships.c.org_id)
+    for org_id in (await connection.scalars(found)).all():
+        await record(connection, actor_for(org_id), action, user_id, data, request_id)

@@ -1,0 +1,76 @@
+"""The first organization, project, key and token of an empty store: a first start ends with something to use."""
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.db.database import Database
+from control.identity import organization_repository, project_key_repository
+from proto.identity import PrincipalKind, Role, format_dsn
+
+
+class Bootstrap(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a newcomer needs, secrets among it; encoded as JSON it is the content of `bootstrap.json`."""
+
+    base_url: str
+    org_slug: str
+    project_slug: str
+    project_id: str
+    legacy_key: str
+    dsn: str
+    access_token: str
+
+    def __repr__(self) -> str:  # three of the fields are secrets
+        return f"Bootstrap(org_slug={self.org_slug!r}, project_slug={self.project_slug!r})"
+
+
+async def bootstrap(
+    database: Database,
+    base_url: str,
+    deliver: Callable[[Bootstrap], None] = lambda _made: None,
+    record: Callable[[AsyncConnection, Bootstrap], Awaitable[None]] | None = None,
+    *,
+    org_slug: str = "default",
+    project_slug: str = "default",
+) -> Bootstrap | None:
+    """Make all of it in one transaction; None, and nothing done, when there is an organization already.
+
+    `tell` writes what else belongs to it in the transaction. `deliver` is called before the commit: what it raises
+    undoes everything, so no secret is made and then lost.
+    """
+    async with database.write() as connection:
+        if await organization_repository.has_any_organization(connection):
+            return None
+        made = await provision(connection, base_url, org_slug, project_slug)
+        if record is not None:
+            await record(connection, made)
+        deliver(made)
+    return made
+
+
+async def provision(
+    connection: AsyncConnection, base_url: str, org_slug: str, project_slug: str, monthly_items: int = 0
+) -> Bootstrap:
+    """An organization with an owner and a token of his, a project and its key. Raises SlugTaken."""
+    organization = await organization_repository.create_organization(
+        connection, org_slug, org_slug.capitalize(), monthly_items
+    )
+    owner = await organization_repository.create_principal(connection, PrincipalKind.USER, "Owner")
+    await organization_repository.add_membership(connection, organization.id, owner.id, Role.OWNER)
+    token = await organization_repository.create_token(connection, organization.id, owner.id, "First start")
+    project = await organization_repository.create_project(
+        connection, organization.id, project_slug, project_slug.capitalize()
+    )
+    key = await project_key_repository.create_project_key(
+        connection, organization.id, project.id, "First start", owner.id
+    )
+    return Bootstrap(
+        base_url=base_url,
+        org_slug=organization.slug,
+        project_slug=project.slug,
+        project_id=str(project.id),
+        legacy_key=key.secret,
+        dsn=format_dsn(base_url, key.secret, project.id),
+        access_token=token.secret,
+    )

@@ -1,0 +1,167 @@
+"""Invitations: whoever holds one may become a member, once and until it expires.
+
+Every function works within the transaction of its caller. The secret is returned once; the store holds its SHA-256.
+"""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.id_generation import new_id, new_invitation
+from chassis.auth.membership_status import any_disabled, common_scopes, load_membership_statuses
+from chassis.auth.model import AuthorizationContext
+from chassis.auth.tables import invitations, memberships, users
+from chassis.db.database import to_milliseconds
+from chassis.errors import Forbidden
+from control.identity.token_revocation import issuing_token
+from proto.identity import (
+    INVITATION_PREFIX,
+    ROLE_SCOPES,
+    PrincipalKind,
+    Role,
+    hash_secret,
+    is_token,
+    normalize_email,
+)
+
+LIFETIME: Final = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredInvitation:
+    """`accepted_at` or `revoked_at`, when it is one of these; else it is open until `expires_at`."""
+
+    id: str
+    org_id: str
+    email: str
+    role: Role
+    created_by: str
+    created_at: datetime
+    expires_at: datetime
+    accepted_at: datetime | None
+    revoked_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedInvitation:
+    """An invitation and, this once, its secret. `replaced`: ids of those that it takes the place of."""
+
+    invitation: StoredInvitation
+    secret: str = field(repr=False)
+    replaced: tuple[str, ...] = ()
+
+
+def require_can_invite(by: AuthorizationContext) -> None:
+    """Forbidden for whatever is no person who acts for himself: what it invites would be a person, and could approve
+    what it has asked for.
+    """
+    if by.kind is not PrincipalKind.USER or by.on_behalf_of is not None:
+        raise Forbidden("People are invited by people: no agent or service invites, and nobody on behalf of another.")
+
+
+async def invite(connection: AsyncConnection, by: AuthorizationContext, email: str, role: Role) -> IssuedInvitation:
+    """An invitation in the place of open ones to the same address."""
+    now = to_milliseconds(datetime.now(UTC))
+    address = normalize_email(email)
+    earlier = (invitations.c.org_id == by.org_id) & (invitations.c.email == address) & _is_open(now)
+    replaced = tuple((await connection.execute(sa.select(invitations.c.id).where(earlier))).scalars())
+    await connection.execute(invitations.update().where(earlier).values(revoked_at=now))
+    made = StoredInvitation(
+        id=new_id("inv"),
+        org_id=by.org_id,
+        email=address,
+        role=role,
+        created_by=by.principal_id,
+        created_at=now,
+        expires_at=now + LIFETIME,
+        accepted_at=None,
+        revoked_at=None,
+    )
+    secret = new_invitation()
+    with_token = await issuing_token(connection, by)
+    row = {name: getattr(made, name) for name in StoredInvitation.__slots__} | {"role": role.value}
+    row["minted_with"] = None if with_token is None else with_token.id
+    await connection.execute(invitations.insert().values(**row, hash=hash_secret(secret)))
+    return IssuedInvitation(made, secret, replaced)
+
+
+async def is_member(connection: AsyncConnection, org_id: str, email: str) -> bool:
+    """Whether the organization has a user with this address."""
+    found = (
+        sa.select(users.c.principal_id)
+        .join_from(users, memberships, memberships.c.principal_id == users.c.principal_id)
+        .where(users.c.email == normalize_email(email), memberships.c.org_id == org_id)
+    )
+    return await connection.scalar(found) is not None
+
+
+async def list_invitations(
+    connection: AsyncConnection, org_id: str, before_id: str | None, limit: int
+) -> list[StoredInvitation]:
+    """At most `limit`, newest first, from the first older than `before_id`."""
+    page = sa.select(invitations).where(invitations.c.org_id == org_id).order_by(invitations.c.id.desc())
+    if before_id is not None:
+        page = page.where(invitations.c.id < before_id)
+    return [_invitation(row) for row in (await connection.execute(page.limit(limit))).mappings()]
+
+
+async def revoke(connection: AsyncConnection, org_id: str, invitation_id: str) -> bool | None:
+    """It can be accepted no more; False, and nothing, when that is so already. None when there is none of this id."""
+    where = (invitations.c.org_id == org_id) & (invitations.c.id == invitation_id)
+    now = to_milliseconds(datetime.now(UTC))
+    unused = invitations.c.revoked_at.is_(None) & invitations.c.accepted_at.is_(None)
+    revoked = await connection.execute(invitations.update().where(where, unused).values(revoked_at=now))
+    if revoked.rowcount == 1:
+        return True
+    return None if await connection.scalar(sa.select(invitations.c.id).where(where)) is None else False
+
+
+async def revoke_created_by(
+    connection: AsyncConnection, org_id: str, creator_ids: sa.Select[tuple[str]], now: datetime
+) -> None:
+    """Those that wait and were made by one of these."""
+    waiting = (invitations.c.org_id == org_id) & _is_open(now)
+    made = invitations.update().where(waiting, invitations.c.created_by.in_(creator_ids)).values(revoked_at=now)
+    await connection.execute(made)
+
+
+async def find_open(connection: AsyncConnection, secret: str, now: datetime) -> StoredInvitation | None:
+    """The invitation with this secret, when it can be accepted: when whoever made it may give the role as things are
+    now.
+    """
+    if not is_token(secret, INVITATION_PREFIX):
+        return None
+    found = sa.select(invitations).where(invitations.c.hash == hash_secret(secret), _is_open(now))
+    row = (await connection.execute(found)).mappings().one_or_none()
+    invitation = None if row is None else _invitation(row)
+    return invitation if invitation is not None and await _inviter_still_entitled(connection, invitation) else None
+
+
+async def accept(connection: AsyncConnection, invitation_id: str, principal_id: str, now: datetime) -> bool:
+    """Once; False when it cannot be any more."""
+    spent = (
+        invitations.update()
+        .where(invitations.c.id == invitation_id, _is_open(now))
+        .values(accepted_at=to_milliseconds(now), accepted_by=principal_id)
+    )
+    return (await connection.execute(spent)).rowcount == 1
+
+
+async def _inviter_still_entitled(connection: AsyncConnection, invitation: StoredInvitation) -> bool:
+    found = await load_membership_statuses(connection, invitation.org_id, [invitation.created_by])
+    reach, maker = common_scopes(found, None), found[invitation.created_by]
+    if reach is None or any_disabled(found) or maker.kind is not PrincipalKind.USER:
+        return False
+    return ROLE_SCOPES[invitation.role] <= reach and (invitation.role is not Role.OWNER or maker.role is Role.OWNER)
+
+
+def _is_open(now: datetime) -> sa.ColumnElement[bool]:
+    unused = invitations.c.accepted_at.is_(None) & invitations.c.revoked_at.is_(None)
+    return unused & (invitations.c.expires_at > now)
+
+
+def _invitation(row: sa.RowMapping) -> StoredInvitation:
+    return StoredInvitation(**{name: row[name] for name in StoredInvitation.__slots__} | {"role": Role(row["role"])})

@@ -1,0 +1,287 @@
+"""Members of an organization, and the principals of it that are no users: agents and services.
+
+Every function works within the transaction of its caller; after a change the caller tells the guards. An organization
+is never left without an owner who can log in.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.membership_status import load_membership_statuses, owned_principals, owning_user
+from chassis.auth.model import AuthorizationContext, Principal
+from chassis.auth.tables import access_tokens, memberships, organizations, principals, users
+from chassis.errors import Conflict, Forbidden
+from control.identity import invitation_repository, organization_repository, session_repository
+from control.identity.organization_repository import StoredOrganization
+from proto.identity import MAX_ACT_CHAIN, ROLE_SCOPES, PrincipalKind, Role, Scope
+
+MAX_OWNED: Final = 200  # agents and services of one user in one organization, with all that these own
+MAX_MACHINES: Final = 5_000  # agents and services in one organization
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMember:
+    """A principal in an organization. `email` and `has_factor` are of users that log in."""
+
+    id: str
+    kind: PrincipalKind
+    name: str
+    email: str | None
+    role: Role
+    owner_id: str | None
+    has_factor: bool
+    created_at: datetime
+
+
+_MEMBERS: Final = (
+    sa.select(
+        principals.c.id,
+        principals.c.kind,
+        principals.c.name,
+        principals.c.owner_id,
+        users.c.email,
+        users.c.totp_confirmed_at,
+        memberships.c.role,
+        memberships.c.created_at,
+    )
+    .join_from(memberships, principals, principals.c.id == memberships.c.principal_id)
+    .outerjoin(users, users.c.principal_id == principals.c.id)
+)
+
+
+async def list_members(connection: AsyncConnection, org_id: str, after_id: str, limit: int) -> list[StoredMember]:
+    """At most `limit` members of every kind, in the order of their ids, from the first behind `after_id`."""
+    page = _MEMBERS.where(memberships.c.org_id == org_id, memberships.c.principal_id > after_id)
+    rows = await connection.execute(page.order_by(memberships.c.principal_id).limit(limit))
+    return [_member(row) for row in rows.mappings()]
+
+
+async def list_machines(
+    connection: AsyncConnection, org_id: str, owner_id: str | None, after_id: str, limit: int
+) -> list[StoredMember]:
+    """At most `limit` agents and services, of one owner or (None) of all."""
+    page = _MEMBERS.where(
+        memberships.c.org_id == org_id,
+        memberships.c.principal_id > after_id,
+        principals.c.kind != PrincipalKind.USER.value,
+    )
+    if owner_id is not None:
+        page = page.where(principals.c.owner_id == owner_id)
+    rows = await connection.execute(page.order_by(memberships.c.principal_id).limit(limit))
+    return [_member(row) for row in rows.mappings()]
+
+
+async def find_member(connection: AsyncConnection, org_id: str, principal_id: str) -> StoredMember | None:
+    """The member with this id."""
+    found = _MEMBERS.where(memberships.c.org_id == org_id, memberships.c.principal_id == principal_id)
+    row = (await connection.execute(found)).mappings().one_or_none()
+    return None if row is None else _member(row)
+
+
+async def list_organizations(
+    connection: AsyncConnection, principal_id: str, limit: int
+) -> list[tuple[StoredOrganization, Role]]:
+    """At most `limit` organizations that the principal is in, by slug, with its roles there."""
+    found = (
+        sa.select(organizations, memberships.c.role)
+        .join_from(memberships, organizations, organizations.c.id == memberships.c.org_id)
+        .where(memberships.c.principal_id == principal_id)
+        .order_by(organizations.c.slug)
+        .limit(limit)
+    )
+    rows = (await connection.execute(found)).mappings()
+    return [
+        (StoredOrganization(**{name: row[name] for name in StoredOrganization.__slots__}), Role(row["role"]))
+        for row in rows
+    ]
+
+
+def require_grantable(by: AuthorizationContext, role: Role) -> None:
+    """Forbidden for a role that the bearer cannot give: owners are made by owners, and no role beyond his reach."""
+    if role is Role.OWNER and by.role is not Role.OWNER:
+        raise Forbidden("Only an owner makes somebody an owner.")
+    if not ROLE_SCOPES[role] <= by.scopes:
+        raise Forbidden(f"The role {role} reaches further than this access token does.")
+
+
+def require_changeable(by: AuthorizationContext, member: StoredMember) -> None:
+    """Forbidden for an owner when the bearer is none."""
+    if member.role is Role.OWNER and by.role is not Role.OWNER:
+        raise Forbidden("Only an owner changes or removes an owner.")
+
+
+async def change_role(connection: AsyncConnection, by: AuthorizationContext, member: StoredMember, role: Role) -> None:
+    """Raises Forbidden for what the bearer may not give or take; Conflict for the last owner, and for an agent or
+    service that would be one.
+    """
+    require_changeable(by, member)
+    require_grantable(by, role)
+    if role is Role.OWNER and member.kind is not PrincipalKind.USER:
+        raise Conflict("Agents and services cannot be owners.")
+    if role is not Role.OWNER:
+        await _require_other_administrators(connection, by.org_id, member, stays_admin=role is Role.ADMIN)
+    await organization_repository.set_role(connection, by.org_id, member.id, role)
+
+
+async def remove(connection: AsyncConnection, by: AuthorizationContext, member: StoredMember, now: datetime) -> None:
+    """Out of the organization, with all tokens, sessions and invitations there, and the tokens of all that the member
+    owns: they would work again when he comes back. An agent or service is retired. Raises Forbidden for an owner when
+    the bearer is none; Conflict for the last one.
+    """
+    require_changeable(by, member)
+    await _require_other_administrators(connection, by.org_id, member)
+    if member.kind is PrincipalKind.USER:
+        await _remove_member(connection, by.org_id, member.id, now)
+    else:
+        await retire_machine(connection, by.org_id, member.id, now)
+
+
+async def create_machine(
+    connection: AsyncConnection, by: AuthorizationContext, kind: PrincipalKind, name: str, role: Role
+) -> StoredMember:
+    """An agent or service that the bearer owns. Raises Forbidden, Conflict for one too many or owners in too long a
+    row.
+    """
+    require_grantable(by, role)
+    if role is Role.OWNER:
+        raise Conflict("Agents and services cannot be owners.")
+    owners = await load_membership_statuses(connection, by.org_id, [by.principal_id])
+    await _check_machine_limit(connection, by.org_id, owning_user(by.principal_id, owners), 1)
+    if await _count_machines(connection, by.org_id) >= MAX_MACHINES:
+        raise Conflict(f"An organization has at most {MAX_MACHINES} agents and services.")
+    if len(owners) >= MAX_ACT_CHAIN:
+        raise Conflict(f"At most {MAX_ACT_CHAIN} principals own each other in a row.")
+    made = await organization_repository.create_principal(connection, kind, name, by.principal_id)
+    await organization_repository.add_membership(connection, by.org_id, made.id, role)
+    return await get_member(connection, by.org_id, made)
+
+
+async def get_member(connection: AsyncConnection, org_id: str, principal: Principal) -> StoredMember:
+    """Of a principal that is known to be in the organization."""
+    found = await find_member(connection, org_id, principal.id)
+    if found is None:
+        raise LookupError(f"{principal.id} is not in {org_id}")
+    return found
+
+
+async def rename_machine(connection: AsyncConnection, machine_id: str, name: str) -> None:
+    """An agent or service of another name."""
+    await connection.execute(principals.update().where(principals.c.id == machine_id).values(name=name))
+
+
+async def transfer_ownership(
+    connection: AsyncConnection, org_id: str, machine: StoredMember, owner: StoredMember, now: datetime
+) -> None:
+    """Give an agent or service another owner. What it holds ends, and what everything holds that it owns: whoever had
+    that in his hands would else go on in the name of the new owner. Raises Conflict for one too many.
+    """
+    if machine.owner_id == owner.id:
+        return
+    found = await load_membership_statuses(connection, org_id, [machine.id, owner.id])
+    if owning_user(machine.id, found) != owning_user(owner.id, found):
+        more = await _count_machines(connection, org_id, owned_principals(machine.id))
+        await _check_machine_limit(connection, org_id, owning_user(owner.id, found), more)
+    await connection.execute(principals.update().where(principals.c.id == machine.id).values(owner_id=owner.id))
+    await _revoke_credentials(connection, org_id, owned_principals(machine.id), now)
+
+
+async def retire_machine(connection: AsyncConnection, org_id: str, machine_id: str, now: datetime) -> None:
+    """An agent or service works no more, for good."""
+    await organization_repository.disable_principal(connection, machine_id)
+    await _remove_member(connection, org_id, machine_id, now)
+
+
+async def _remove_member(connection: AsyncConnection, org_id: str, principal_id: str, now: datetime) -> None:
+    await organization_repository.remove_membership(connection, org_id, principal_id)
+    await _revoke_credentials(connection, org_id, owned_principals(principal_id), now)
+    await session_repository.end_all(connection, principal_id, now, org_id=org_id)
+
+
+async def _revoke_credentials(
+    connection: AsyncConnection, org_id: str, whose: sa.Select[tuple[str]], now: datetime
+) -> None:
+    """End tokens in the organization, and invitations that wait."""
+    live = (access_tokens.c.org_id == org_id) & access_tokens.c.revoked_at.is_(None)
+    ended = access_tokens.update().where(live, access_tokens.c.principal_id.in_(whose)).values(revoked_at=now)
+    await connection.execute(ended)
+    await invitation_repository.revoke_created_by(connection, org_id, whose, now)
+
+
+async def _check_machine_limit(connection: AsyncConnection, org_id: str, root_id: str, more: int) -> None:
+    """For `more` agents and services of a user: his own, and those that they own, for each could own as many again."""
+    if await _count_machines(connection, org_id, owned_principals(root_id)) + more > MAX_OWNED:
+        raise Conflict(f"A user owns at most {MAX_OWNED} agents and services, with all that these own.")
+
+
+async def _count_machines(connection: AsyncConnection, org_id: str, whose: sa.Select[tuple[str]] | None = None) -> int:
+    """Agents and services in the organization, of these principals or (None) all."""
+    found = (
+        sa.select(sa.func.count())
+        .select_from(memberships.join(principals, principals.c.id == memberships.c.principal_id))
+        .where(memberships.c.org_id == org_id, principals.c.kind != PrincipalKind.USER.value)
+    )
+    if whose is not None:
+        found = found.where(memberships.c.principal_id.in_(whose))
+    return await connection.scalar(found) or 0
+
+
+async def _require_other_administrators(
+    connection: AsyncConnection, org_id: str, member: StoredMember, *, stays_admin: bool = False
+) -> None:
+    """Conflict when nobody else would be an owner, or nobody at all an administrator."""
+    if member.role is Role.OWNER and await _count_others(connection, org_id, member, [Role.OWNER]) == 0:
+        raise Conflict("The last owner cannot be removed or demoted.")
+    if member.role is not Role.ADMIN or stays_admin:
+        return
+    if await _count_others(connection, org_id, member, [Role.OWNER, Role.ADMIN]) == 0:
+        raise Conflict("The last administrator cannot be removed or demoted.")
+
+
+async def _count_others(connection: AsyncConnection, org_id: str, member: StoredMember, roles: list[Role]) -> int:
+    """Users besides the member who have one of the roles, are not disabled, and can get in to use it."""
+    found = (
+        sa.select(sa.func.count())
+        .select_from(memberships.join(principals, principals.c.id == memberships.c.principal_id))
+        .where(
+            memberships.c.org_id == org_id,
+            memberships.c.principal_id != member.id,
+            memberships.c.role.in_([role.value for role in roles]),
+            principals.c.kind == PrincipalKind.USER.value,
+            principals.c.disabled_at.is_(None),
+            _can_authenticate(org_id, organization_repository.now()),
+        )
+    )
+    return await connection.scalar(found) or 0
+
+
+def _can_authenticate(org_id: str, now: datetime) -> sa.ColumnElement[bool]:
+    """With a password, or a token by which members are managed."""
+    lasting = access_tokens.c.expires_at.is_(None) | (access_tokens.c.expires_at > now)
+    managing = access_tokens.c.scopes.is_(None) | sa.cast(access_tokens.c.scopes, sa.Text).contains(
+        f'"{Scope.MEMBERS_WRITE}"'
+    )
+    token = sa.exists().where(
+        access_tokens.c.principal_id == principals.c.id,
+        access_tokens.c.org_id == org_id,
+        access_tokens.c.revoked_at.is_(None),
+        lasting,
+        managing,
+    )
+    return token | sa.exists().where(users.c.principal_id == principals.c.id, users.c.password_hash.is_not(None))
+
+
+def _member(row: sa.RowMapping) -> StoredMember:
+    return StoredMember(
+        id=row["id"],
+        kind=PrincipalKind(row["kind"]),
+        name=row["name"],
+        email=row["email"],
+        role=Role(row["role"]),
+        owner_id=row["owner_id"],
+        has_factor=row["totp_confirmed_at"] is not None,
+        created_at=row["created_at"],
+    )

@@ -1,0 +1,224 @@
+"""`/auth/totp`: propose, confirm, show and disable the second factor of one's account."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Annotated, Final
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.model import AuthenticatedCredential
+from chassis.errors import Conflict
+from chassis.http.access import authenticated_credential, session
+from chassis.http.operation import Body, Operation, ResponseSpec, json_content
+from chassis.http.web import Route, json_response, request_id
+from control.audit.record import record
+from control.http.context import HandlerContext
+from control.identity import session_repository, user_repository
+from control.identity.account_audit import record_in_all_orgs, session_actor
+from control.identity.login import TAG
+from control.identity.login_throttle import InvalidCredentials, LoginThrottle, ReauthenticationFailed
+from control.identity.mfa_secrets import OTP, MfaSecrets
+from control.identity.passwords import Passwords
+from control.identity.schemas import MfaCodeInput, PasswordInput
+from control.identity.session_issuer import SessionIssuer, SessionMaterial
+from control.identity.user_repository import User
+from proto.totp import RECOVERY_CODES, base32, otpauth_uri
+
+ISSUER: Final = "Sluice"
+
+
+class Confirmation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """That it is still the user who asks."""
+
+    password: PasswordInput
+
+
+class Code(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A code of the second factor."""
+
+    code: MfaCodeInput
+
+
+class Removal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """That it is still the user who asks, device and all."""
+
+    password: PasswordInput
+    code: MfaCodeInput
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """What to put into an authenticator app."""
+
+    secret: Annotated[str, Meta(description="In base 32, to be typed.")]
+    uri: Annotated[str, Meta(description="The same as `otpauth:`, to be shown as a QR code.")]
+
+
+class RecoveryCodes(msgspec.Struct, frozen=True, rename="camel"):
+    """Each stands in for a code once. They are shown this once."""
+
+    recovery_codes: Annotated[list[str], Meta(min_length=RECOVERY_CODES, max_length=RECOVERY_CODES)]
+
+
+PROPOSE: Final = Operation(
+    "proposeTotp",
+    TAG,
+    (ResponseSpec("A secret, which is not asked for before it is confirmed.", json_content(Proposal), 201),),
+    body=Body(json_content(Confirmation)),
+    error_statuses=(409,),
+)
+CONFIRM: Final = Operation(
+    "confirmTotp",
+    TAG,
+    (ResponseSpec("It is asked for from now on.", json_content(RecoveryCodes)),),
+    body=Body(json_content(Code), example={"code": "123456"}),
+    error_statuses=(409,),
+)
+VERIFY: Final = Operation(
+    "verifyTotp",
+    TAG,
+    (ResponseSpec("The session owes nothing any more.", json_content(SessionMaterial)),),
+    body=Body(json_content(Code), example={"code": "123456"}),
+    error_statuses=(409,),
+)
+DISABLE: Final = Operation(
+    "disableTotp",
+    TAG,
+    (ResponseSpec("It is asked for no more.", status=204),),
+    body=Body(json_content(Removal)),
+    error_statuses=(409,),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Mfa:
+    """The handlers, with what they need."""
+
+    context: HandlerContext
+    throttle: LoginThrottle
+    passwords: Passwords
+    mfa_secrets: MfaSecrets
+    issuer: SessionIssuer
+
+    def routes(self) -> list[Route]:
+        """Every route of this resource, for sessions."""
+        return [
+            Route("POST", "/auth/totp", self.propose, session(), operation=PROPOSE),
+            Route("POST", "/auth/totp/confirm", self.confirm, session(), operation=CONFIRM),
+            Route("POST", "/auth/totp/verify", self.verify, session(allows_pending_mfa=True), operation=VERIFY),
+            Route("POST", "/auth/totp/disable", self.disable, session(), operation=DISABLE),
+        ]
+
+    async def propose(self, request: web.Request) -> web.StreamResponse:
+        """Propose a second factor.
+
+        Nothing is asked for until `/auth/totp/confirm` was shown a code of it. Again: another secret in its place.
+        """
+        body = await self.context.read_body(request, Confirmation)
+        user = await self._load_user(authenticated_credential(request))
+        _require(not user.has_factor, "The account has a second factor already.")
+        async with self.throttle.attempt(request, user.email):
+            await self._require_password(user, body.password)
+        secret = self.mfa_secrets.new_secret()
+        async with self.context.session_transaction(request) as (connection, caller):
+            proposed = await user_repository.enroll_factor(
+                connection, user.id, self.mfa_secrets.encrypt_secret(user.id, secret)
+            )
+            _require(proposed, "The account has a second factor already.")
+            await _record_audit(connection, request, caller, "second_factor.propose")
+        return json_response(Proposal(base32(secret), otpauth_uri(secret, ISSUER, user.email)), status=201)
+
+    async def confirm(self, request: web.Request) -> web.StreamResponse:
+        """Confirm the second factor that was proposed.
+
+        From now on sessions owe it; this one has shown it.
+        """
+        body = await self.context.read_body(request, Code)
+        caller = authenticated_credential(request)
+        email = (await self._load_user(caller)).email
+        async with (
+            self.throttle.attempt(request, email),
+            self.context.session_transaction(request) as (connection, caller),
+        ):
+            user = await user_repository.get_user(connection, caller.principal_id)
+            _require(not user.has_factor, "The account has a second factor already.")
+            _require(user.totp_secret is not None, "No second factor was proposed.")
+            now = datetime.now(UTC)
+            step = self.mfa_secrets.matching_step(user, body.code, now)
+            if step is None:
+                raise ReauthenticationFailed("The code is not valid.")
+            await user_repository.confirm_factor(connection, user.id, step, now)
+            codes = await self.mfa_secrets.new_recovery_codes(connection, user.id)
+            await session_repository.add_method(connection, caller.token_id, OTP)
+            await _record_audit(connection, request, caller, "second_factor.enable")
+        self.context.guards.invalidate_sessions(caller.principal_id)
+        return json_response(RecoveryCodes(codes))
+
+    async def verify(self, request: web.Request) -> web.StreamResponse:
+        """Show the second factor that a session owes.
+
+        What the session held before works no more: the answer has its new tokens.
+        """
+        body = await self.context.read_body(request, Code)
+        caller = authenticated_credential(request)
+        _require(caller.mfa_pending, "The session owes no second factor.")
+        await self.issuer.ensure_key_published()
+        email = (await self._load_user(caller)).email
+        async with (
+            self.throttle.attempt(request, email),
+            self.context.session_transaction(request) as (connection, caller),
+        ):
+            user = await user_repository.get_user(connection, caller.principal_id)
+            method = await self.mfa_secrets.consume_code(connection, user, body.code, datetime.now(UTC))
+            if method is None:
+                raise InvalidCredentials("The code is not valid.")
+            continued = await session_repository.replace(connection, caller.token_id, method, datetime.now(UTC))
+            told = {"method": method, "session": continued.session.id}
+            by = session_actor(caller, caller.org_id)
+            await record(connection, by, "session.verify", caller.token_id, told, request_id(request))
+        self.context.guards.invalidate_sessions(caller.principal_id)
+        return json_response(self.issuer.issue(continued, user))
+
+    async def disable(self, request: web.Request) -> web.StreamResponse:
+        """Do without the second factor.
+
+        Recovery codes go with it.
+        """
+        body = await self.context.read_body(request, Removal)
+        caller = authenticated_credential(request)
+        user = await self._load_user(caller)
+        _require(user.has_factor, "The account has no second factor.")
+        async with self.throttle.attempt(request, user.email):
+            await self._require_password(user, body.password)
+            async with self.context.session_transaction(request) as (connection, caller):
+                user = await user_repository.get_user(connection, caller.principal_id)
+                if await self.mfa_secrets.consume_code(connection, user, body.code, datetime.now(UTC)) is None:
+                    raise ReauthenticationFailed("The code is not valid.")
+                await user_repository.remove_factor(connection, user.id)
+                await _record_audit(connection, request, caller, "second_factor.disable")
+        self.context.guards.invalidate_sessions(caller.principal_id)
+        return web.Response(status=204)
+
+    async def _load_user(self, caller: AuthenticatedCredential) -> User:
+        async with self.context.database.read() as connection:
+            return await user_repository.get_user(connection, caller.principal_id)
+
+    async def _require_password(self, user: User, password: str) -> None:
+        if not await self.passwords.matches(user.password_hash, password):
+            raise ReauthenticationFailed("The password is not valid.")
+
+
+def _require(state: bool, message: str) -> None:
+    if not state:
+        raise Conflict(message)
+
+
+async def _record_audit(
+    connection: AsyncConnection, request: web.Request, caller: AuthenticatedCredential, action: str
+) -> None:
+    """The audit of every organization that the user is in."""
+    by = partial(session_actor, caller)
+    await record_in_all_orgs(connection, caller.principal_id, by, action, {}, request_id(request))

@@ -1,0 +1,300 @@
+"""The only place that writes organizations and projects; and what others build on: principals, memberships, tokens.
+
+Every function works within the transaction of its caller (`Database.write`), so that several make one change. Secrets
+are returned once, by the function that draws them; the store holds their SHA-256. After a change to something that
+guards remember, the caller tells them (`Checks.forget_bearers`, `Checks.forget_project`).
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.id_generation import new_id, new_project_id, new_token
+from chassis.auth.model import Principal
+from chassis.auth.tables import access_tokens, memberships, organizations, principals, projects
+from chassis.db.database import to_milliseconds
+from chassis.errors import Conflict
+from control.identity.token_revocation import RevokedCounts, revoke_tree
+from proto.identity import (
+    MAX_MONTHLY_ITEMS,
+    MAX_NAME_LENGTH,
+    MAX_SLUG_LENGTH,
+    NAME_PATTERN,
+    PrincipalKind,
+    Role,
+    Scope,
+    hash_secret,
+    is_slug,
+    secret_hint,
+)
+
+MAX_SENSITIVE_WORDS: Final = 100
+SENSITIVE_WORD_PATTERN: Final = r"^[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?(?!\n)$"
+
+_NAME: Final = re.compile(NAME_PATTERN)
+_SENSITIVE_WORD: Final = re.compile(SENSITIVE_WORD_PATTERN)
+
+
+class SlugTaken(Conflict):
+    """Another organization, or another project of the organization, has this slug."""
+
+    def __init__(self, slug: str) -> None:
+        super().__init__(f"The slug {slug} is already taken.")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOrganization:
+    """A tenant. `monthly_items`: how many its projects may send in a calendar month (UTC), 0 for any number."""
+
+    id: str
+    slug: str
+    name: str
+    monthly_items: int
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StoredProject:
+    """What telemetry belongs to; `id` is a positive 53-bit integer."""
+
+    id: int
+    org_id: str
+    slug: str
+    name: str
+    sensitive_words: tuple[str, ...]
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedToken:
+    """A personal access token and, this once, its secret."""
+
+    id: str
+    secret: str = field(repr=False)
+
+
+async def has_any_organization(connection: AsyncConnection) -> bool:
+    """Whether this store has been set up."""
+    return await connection.scalar(sa.select(organizations.c.id).limit(1)) is not None
+
+
+async def create_organization(
+    connection: AsyncConnection, slug: str, name: str, monthly_items: int = 0
+) -> StoredOrganization:
+    """Raises SlugTaken; ValueError for a slug, name or quota that is none."""
+    made = StoredOrganization(
+        new_id("org"), _validate_slug(slug), validate_name(name), bounded_int(MAX_MONTHLY_ITEMS, monthly_items), now()
+    )
+    await _insert_slug(connection, organizations, asdict(made))
+    return made
+
+
+async def find_organization(connection: AsyncConnection, slug: str) -> StoredOrganization | None:
+    """The organization with this slug."""
+    found = await connection.execute(sa.select(organizations).where(organizations.c.slug == slug))
+    row = found.mappings().one_or_none()
+    return None if row is None else StoredOrganization(**row)
+
+
+async def rename_organization(connection: AsyncConnection, org_id: str, name: str) -> None:
+    """ValueError for a name that is none."""
+    await connection.execute(
+        organizations.update().where(organizations.c.id == org_id).values(name=validate_name(name))
+    )
+
+
+async def set_quota(connection: AsyncConnection, org_id: str, monthly_items: int) -> None:
+    """From now on, also for the month that has begun; guards learn of it in FRESH_S. ValueError for what is none."""
+    values = {"monthly_items": bounded_int(MAX_MONTHLY_ITEMS, monthly_items)}
+    await connection.execute(organizations.update().where(organizations.c.id == org_id).values(values))
+
+
+async def create_project(
+    connection: AsyncConnection, org_id: str, slug: str, name: str, sensitive_words: Sequence[str] = ()
+) -> StoredProject:
+    """Raises SlugTaken; ValueError for a slug, name or word that is none."""
+    made = StoredProject(
+        new_project_id(),
+        org_id,
+        _validate_slug(slug),
+        validate_name(name),
+        _validate_sensitive_words(sensitive_words),
+        now(),
+    )
+    row = {
+        "id": made.id,
+        "org_id": org_id,
+        "slug": made.slug,
+        "name": made.name,
+        "sensitive_words": list(made.sensitive_words),
+        "created_at": made.created_at,
+    }
+    await _insert_slug(connection, projects, row)
+    return made
+
+
+async def find_project(connection: AsyncConnection, org_id: str, slug: str) -> StoredProject | None:
+    """The organization's project with this slug."""
+    found = sa.select(projects).where(projects.c.org_id == org_id, projects.c.slug == slug)
+    row = (await connection.execute(found)).mappings().one_or_none()
+    return None if row is None else _project(row)
+
+
+async def list_projects(connection: AsyncConnection, org_id: str, after_slug: str, limit: int) -> list[StoredProject]:
+    """At most `limit` projects by slug, from the first behind `after_slug` (empty: from the start)."""
+    page = (
+        sa.select(projects)
+        .where(projects.c.org_id == org_id, projects.c.slug > after_slug)
+        .order_by(projects.c.slug)
+        .limit(limit)
+    )
+    return [_project(row) for row in (await connection.execute(page)).mappings()]
+
+
+async def change_project(
+    connection: AsyncConnection,
+    org_id: str,
+    slug: str,
+    *,
+    name: str | None = None,
+    sensitive_words: Sequence[str] | None = None,
+) -> StoredProject | None:
+    """Set what is given; the project afterwards, None when there is none. ValueError for a bad name or word."""
+    values: dict[str, Any] = {}
+    if name is not None:
+        values["name"] = validate_name(name)
+    if sensitive_words is not None:
+        values["sensitive_words"] = list(_validate_sensitive_words(sensitive_words))
+    if values:
+        where = (projects.c.org_id == org_id) & (projects.c.slug == slug)
+        await connection.execute(projects.update().where(where).values(values))
+    return await find_project(connection, org_id, slug)
+
+
+async def create_principal(
+    connection: AsyncConnection, kind: PrincipalKind, name: str, owner_id: str | None = None
+) -> Principal:
+    """A user, or an agent or service with its owner. ValueError for a bad name, a wrong or a missing owner."""
+    if (kind is PrincipalKind.USER) != (owner_id is None):
+        raise ValueError("agents and services have an owner, users have none")
+    made = Principal(new_id("prn"), kind, validate_name(name), owner_id)
+    row = {"id": made.id, "kind": kind.value, "name": made.name, "owner_id": owner_id, "created_at": now()}
+    await connection.execute(principals.insert().values(row))
+    return made
+
+
+async def disable_principal(connection: AsyncConnection, principal_id: str) -> None:
+    """Every token of the principal stops working."""
+    where = (principals.c.id == principal_id) & principals.c.disabled_at.is_(None)
+    await connection.execute(principals.update().where(where).values(disabled_at=now()))
+
+
+async def add_membership(connection: AsyncConnection, org_id: str, principal_id: str, role: Role) -> None:
+    """Make the principal a member. Raises Conflict when it is one."""
+    row = {"org_id": org_id, "principal_id": principal_id, "role": role.value, "created_at": now()}
+    try:
+        await connection.execute(memberships.insert().values(row))
+    except exc.IntegrityError as error:
+        raise Conflict("The principal is already a member of the organization.") from error
+
+
+async def set_role(connection: AsyncConnection, org_id: str, principal_id: str, role: Role) -> bool:
+    """Change a member's role; False when there is no such member."""
+    where = (memberships.c.org_id == org_id) & (memberships.c.principal_id == principal_id)
+    return (await connection.execute(memberships.update().where(where).values(role=role.value))).rowcount == 1
+
+
+async def remove_membership(connection: AsyncConnection, org_id: str, principal_id: str) -> bool:
+    """The organization is out of the principal's sight from now on; False when there is no such member."""
+    where = (memberships.c.org_id == org_id) & (memberships.c.principal_id == principal_id)
+    return (await connection.execute(memberships.delete().where(where))).rowcount == 1
+
+
+async def create_token(
+    connection: AsyncConnection,
+    org_id: str,
+    principal_id: str,
+    name: str,
+    *,
+    scopes: Iterable[Scope] | None = None,
+    expires_at: datetime | None = None,
+    minted_with: str | None = None,
+) -> IssuedToken:
+    """A personal access token pinned to the organization; `scopes` None: all that the holder's role has. It ends with
+    the token `minted_with`.
+
+    ValueError for a name that is none. Whether the caller may hand out that much is the caller's rule.
+    """
+    secret = new_token()
+    row = {
+        "id": new_id("tok"),
+        "org_id": org_id,
+        "principal_id": principal_id,
+        "name": validate_name(name),
+        "hash": hash_secret(secret),
+        "hint": secret_hint(secret),
+        "scopes": None if scopes is None else sorted(scope.value for scope in scopes),
+        "expires_at": expires_at,
+        "created_at": now(),
+        "minted_with": minted_with,
+    }
+    await connection.execute(access_tokens.insert().values(row))
+    return IssuedToken(str(row["id"]), secret)
+
+
+async def revoke_token(connection: AsyncConnection, org_id: str, token_id: str) -> RevokedCounts | None:
+    """End the token for good, and what was made with it; again changes nothing. None when there is no such token."""
+    where = (access_tokens.c.org_id == org_id) & (access_tokens.c.id == token_id)
+    if await connection.scalar(sa.select(access_tokens.c.id).where(where)) is None:
+        return None
+    return await revoke_tree(connection, org_id, token_id, now())
+
+
+async def _insert_slug(connection: AsyncConnection, table: sa.Table, row: dict[str, Any]) -> None:
+    try:
+        await connection.execute(table.insert().values(row))
+    except exc.IntegrityError as error:
+        raise SlugTaken(row["slug"]) from error
+
+
+def _project(row: sa.RowMapping) -> StoredProject:
+    return StoredProject(**{**row, "sensitive_words": tuple(row["sensitive_words"])})
+
+
+def _validate_slug(text: str) -> str:
+    if not is_slug(text):
+        raise ValueError(f"a slug has 1 to {MAX_SLUG_LENGTH} lower-case letters, digits and inner dashes: {text!r}")
+    return text
+
+
+def validate_name(text: str) -> str:
+    """The text, when it is a name; else ValueError."""
+    if not 1 <= len(text) <= MAX_NAME_LENGTH or _NAME.search(text) is None:
+        raise ValueError(f"a name has 1 to {MAX_NAME_LENGTH} printable characters and no spaces around it: {text!r}")
+    return text
+
+
+def bounded_int(limit: int, number: int) -> int:
+    """The number, when it is from 0 to `limit`; else ValueError."""
+    if not 0 <= number <= limit:
+        raise ValueError(f"a number from 0 to {limit}: {number}")
+    return number
+
+
+def _validate_sensitive_words(words: Sequence[str]) -> tuple[str, ...]:
+    """Without repeats, in order."""
+    bad = [word for word in words if _SENSITIVE_WORD.search(word) is None]
+    if bad or len(words) > MAX_SENSITIVE_WORDS:
+        raise ValueError(f"at most {MAX_SENSITIVE_WORDS} words of lower-case letters, digits, dots and dashes: {bad}")
+    return tuple(dict.fromkeys(words))
+
+
+def now() -> datetime:
+    """As the store keeps it."""
+    return to_milliseconds(datetime.now(UTC))

@@ -1,0 +1,146 @@
+"""What a session hands to its user: an access token that the process signs, and the refresh token."""
+
+import math
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+import msgspec
+import structlog
+from aiohttp import web
+from msgspec import Meta
+
+from chassis.auth.bearer import FRESH_S
+from chassis.auth.jwt import LIFETIME, JwtSigner, PublicKey
+from chassis.auth.signing_keys import PUBLISH_INTERVAL, find_key, list_trusted_keys, publish_key
+from chassis.db.database import Database, format_time
+from chassis.errors import ServiceUnavailable
+from chassis.runtime.periodic import PeriodicTask
+from control.http.field_types import Name, Timestamp
+from control.identity.schemas import Email, Locale, ThemeName
+from control.identity.session_repository import IssuedSession
+from control.identity.user_repository import User
+
+log = structlog.get_logger(__name__)
+
+
+class Tokens(msgspec.Struct, frozen=True, rename="camel"):
+    """Credentials of a session."""
+
+    access_token: Annotated[str, Meta(description="A JWT, for `Authorization: Bearer`.")]
+    refresh_token: Annotated[str, Meta(description="Good once: `/auth/refresh` answers with the next one.")]
+    expires_in: Annotated[int, Meta(description="Seconds until the access token expires.")]
+    token_type: Literal["Bearer"] = "Bearer"  # noqa: S105  # the name of a scheme
+
+
+class SessionUser(msgspec.Struct, frozen=True, rename="camel"):
+    """Whose session it is."""
+
+    id: str
+    email: Email
+    name: Name
+    avatar_url: str | None
+    locale: Locale
+    theme: ThemeName
+    email_verified: bool
+    mfa_enabled: bool
+    created_at: Timestamp
+
+
+class SessionMaterial(msgspec.Struct, frozen=True, rename="camel"):
+    """What a login ends with."""
+
+    tokens: Tokens
+    user: SessionUser
+
+
+class KeyWithdrawn(ServiceUnavailable):
+    """The key of this process is not believed any more: there must be another one in its file, and a restart."""
+
+    def __init__(self) -> None:
+        super().__init__("The key that sessions are signed with was withdrawn.")
+
+
+@dataclass(slots=True)
+class SessionIssuer:
+    """Signs with the key of this process, and lets the others know of it."""
+
+    signer: JwtSigner
+    database: Database
+    clock: Callable[[], float] = time.monotonic
+    _published_at: datetime | None = field(default=None, init=False)
+    _trusted_until: float = field(default=-math.inf, init=False)
+    _trusted_keys: list[PublicKey] = field(default_factory=list, init=False)
+    _trusted_keys_until: float = field(default=-math.inf, init=False)
+
+    async def running(self, _app: web.Application | None = None) -> AsyncIterator[None]:
+        """Say every hour that the key is in use, whether anybody logs in or not: tokens hang on it that were issued."""
+        rounds = PeriodicTask(
+            self.publish, PUBLISH_INTERVAL.total_seconds(), log, "signing key not published", run_immediately=True
+        )
+        rounds.start()
+        yield
+        await rounds.close()
+
+    async def ensure_key_published(self) -> None:
+        """To be called before tokens are issued, and before anything is spent for them: from then on their signature is
+        known everywhere, and was believed FRESH_S ago. Raises KeyWithdrawn, DatabaseUnavailable.
+        """
+        said = self._published_at is not None and datetime.now(UTC) - self._published_at < PUBLISH_INTERVAL
+        if not said or not await self._is_trusted():
+            await self.publish()
+
+    async def publish(self) -> None:
+        """Say that the key is in use. Raises KeyWithdrawn, DatabaseUnavailable."""
+        now = datetime.now(UTC)
+        async with self.database.write() as connection:
+            believed = await publish_key(connection, self.signer.public, now)
+        self._published_at = now if believed else None
+        self._trusted_until = self.clock() + FRESH_S if believed else -math.inf
+        if not believed:
+            raise KeyWithdrawn
+
+    async def _is_trusted(self) -> bool:
+        """Whether the key of this process is believed, as of FRESH_S ago at most."""
+        now = self.clock()
+        if now >= self._trusted_until:
+            async with self.database.read() as connection:
+                if await find_key(connection, self.signer.public.kid, datetime.now(UTC)) is None:
+                    return False
+            self._trusted_until = now + FRESH_S
+        return True
+
+    async def trusted_keys(self) -> list[PublicKey]:
+        """What tokens may be signed with, as of FRESH_S ago at most: anybody may ask. Raises DatabaseUnavailable."""
+        now = self.clock()
+        if now >= self._trusted_keys_until:
+            async with self.database.read() as connection:
+                self._trusted_keys = await list_trusted_keys(connection, datetime.now(UTC))
+            self._trusted_keys_until = now + FRESH_S
+        return self._trusted_keys
+
+    def issue(self, continued: IssuedSession, user: User) -> SessionMaterial:
+        """For the one who has just logged in, or goes on."""
+        session = continued.session
+        signed = self.signer.sign(
+            session.id, session.principal_id, session.org_id, list(session.methods), datetime.now(UTC)
+        )
+        tokens = Tokens(signed, continued.refresh_token, int(LIFETIME.total_seconds()))
+        return SessionMaterial(tokens, user_body(user))
+
+
+def user_body(user: User) -> SessionUser:
+    """As the API shows it."""
+    return SessionUser(
+        id=user.id,
+        email=user.email,
+        name=user.name,
+        avatar_url=user.avatar_url,
+        locale=user.locale,
+        theme=user.theme,
+        email_verified=user.email_verified,
+        mfa_enabled=user.has_factor,
+        created_at=format_time(user.created_at),
+    )

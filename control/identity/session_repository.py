@@ -1,0 +1,174 @@
+"""Dashboard sessions: families of refresh tokens, each of which is good once.
+
+    start     a session and its first refresh token
+    go_on     spends a refresh token for the next one; a token that was spent before ends the whole session, for one of
+              the two who have it has stolen it. Within GRACE it passes: a browser sends twice what it did not hear
+              the answer of
+
+Every function works within the transaction of its caller; after a session was ended the caller tells the guards.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum, auto
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.id_generation import new_id, new_refresh_token
+from chassis.auth.tables import refresh_tokens, sessions
+from chassis.db.database import to_milliseconds
+from proto.identity import REFRESH_PREFIX, hash_secret, is_token
+
+ABSOLUTE_TIMEOUT: Final = timedelta(days=90)  # however busy it is
+IDLE_TIMEOUT: Final = timedelta(days=14)  # without a refresh
+REUSE_GRACE: Final = timedelta(seconds=10)
+KEEP_ENDED_FOR: Final = timedelta(days=30)  # ended sessions, for whoever looks into a theft
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """`methods`: how its user was authenticated (RFC 8176: pwd, otp; rc: a recovery code)."""
+
+    id: str
+    org_id: str
+    principal_id: str
+    methods: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedSession:
+    """A session and, this once, the token that it goes on with."""
+
+    session: Session
+    refresh_token: str = field(repr=False)
+
+
+class RefreshFailure(Enum):
+    """Why a refresh token is good for nothing."""
+
+    UNKNOWN = auto()  # or expired, or of a session that was ended
+    REUSED = auto()  # its session is the caller's to end
+
+
+async def start(
+    connection: AsyncConnection, org_id: str, principal_id: str, methods: tuple[str, ...], now: datetime
+) -> IssuedSession:
+    """A new session."""
+    now = to_milliseconds(now)
+    await _remove_old(connection, principal_id, now)
+    session = Session(new_id("ses"), org_id, principal_id, methods)
+    row = {
+        "id": session.id,
+        "org_id": org_id,
+        "principal_id": principal_id,
+        "methods": list(methods),
+        "created_at": now,
+        "expires_at": now + ABSOLUTE_TIMEOUT,
+    }
+    await connection.execute(sessions.insert().values(row))
+    return IssuedSession(session, await _next_token(connection, session, now))
+
+
+async def refresh(
+    connection: AsyncConnection, refresh_token: str, now: datetime
+) -> IssuedSession | tuple[RefreshFailure, Session | None]:
+    """The session with its next token; else why not, and the session if there is one. The caller commits either way."""
+    now = to_milliseconds(now)
+    row = await _token(connection, refresh_token)
+    if row is None or row.revoked_at is not None or min(row.expires_at, row.session_expires_at) <= now:
+        return RefreshFailure.UNKNOWN, None
+    session = Session(row.id, row.org_id, row.principal_id, tuple(row.methods))
+    if row.used_at is not None and now - row.used_at > REUSE_GRACE:
+        return RefreshFailure.REUSED, session
+    unused = (refresh_tokens.c.hash == hash_secret(refresh_token)) & refresh_tokens.c.used_at.is_(None)
+    await connection.execute(refresh_tokens.update().where(unused).values(used_at=now))
+    return IssuedSession(session, await _next_token(connection, session, now))
+
+
+async def find_by_token(connection: AsyncConnection, refresh_token: str) -> Session | None:
+    """The session of a refresh token, whatever has become of either."""
+    row = await _token(connection, refresh_token)
+    return None if row is None else Session(row.id, row.org_id, row.principal_id, tuple(row.methods))
+
+
+async def replace(connection: AsyncConnection, session_id: str, method: str, now: datetime) -> IssuedSession:
+    """A session in the place of this one, of which its user has shown one more factor. Whoever else holds something of
+    the old one has shown nothing: it ends.
+    """
+    row = (await connection.execute(sa.select(sessions).where(sessions.c.id == session_id))).one()
+    await end(connection, session_id, now)
+    methods = tuple(dict.fromkeys((*row.methods, method)))
+    return await start(connection, row.org_id, row.principal_id, methods, now)
+
+
+async def add_method(connection: AsyncConnection, session_id: str, method: str) -> None:
+    """Its user has shown one more factor; what he holds of it stays good."""
+    row = (await connection.execute(sa.select(sessions.c.methods).where(sessions.c.id == session_id))).one()
+    methods = {"methods": list(dict.fromkeys((*row.methods, method)))}
+    await connection.execute(sessions.update().where(sessions.c.id == session_id).values(methods))
+
+
+async def end(connection: AsyncConnection, session_id: str, now: datetime) -> bool:
+    """For good; whether it was not over yet."""
+    live = (sessions.c.id == session_id) & sessions.c.revoked_at.is_(None)
+    return (await connection.execute(sessions.update().where(live).values(revoked_at=now))).rowcount == 1
+
+
+async def end_all(
+    connection: AsyncConnection,
+    principal_id: str,
+    now: datetime,
+    *,
+    org_id: str | None = None,
+    except_session_id: str | None = None,
+) -> None:
+    """Every session of the principal: in one organization, or in all of them; but for the one with the id `but`."""
+    live = (sessions.c.principal_id == principal_id) & sessions.c.revoked_at.is_(None)
+    if org_id is not None:
+        live &= sessions.c.org_id == org_id
+    if except_session_id is not None:
+        live &= sessions.c.id != except_session_id
+    await connection.execute(sessions.update().where(live).values(revoked_at=now))
+
+
+async def _token(connection: AsyncConnection, refresh_token: str) -> sa.Row[*tuple[Any, ...]] | None:
+    if not is_token(refresh_token, REFRESH_PREFIX):
+        return None
+    found = (
+        sa.select(
+            refresh_tokens.c.used_at,
+            refresh_tokens.c.expires_at,
+            sessions.c.id,
+            sessions.c.org_id,
+            sessions.c.principal_id,
+            sessions.c.methods,
+            sessions.c.revoked_at,
+            sessions.c.expires_at.label("session_expires_at"),
+        )
+        .join_from(refresh_tokens, sessions, sessions.c.id == refresh_tokens.c.session_id)
+        .where(refresh_tokens.c.hash == hash_secret(refresh_token))
+    )
+    return (await connection.execute(found)).one_or_none()
+
+
+async def _next_token(connection: AsyncConnection, session: Session, now: datetime) -> str:
+    secret = new_refresh_token()
+    row = {
+        "hash": hash_secret(secret),
+        "session_id": session.id,
+        "org_id": session.org_id,
+        "created_at": now,
+        "expires_at": now + IDLE_TIMEOUT,
+    }
+    await connection.execute(refresh_tokens.insert().values(row))
+    return secret
+
+
+async def _remove_old(connection: AsyncConnection, principal_id: str, now: datetime) -> None:
+    """Sessions of the principal that are over for so long that nobody will ask."""
+    over = (sessions.c.expires_at < now - KEEP_ENDED_FOR) | (sessions.c.revoked_at < now - KEEP_ENDED_FOR)
+    old = sa.select(sessions.c.id).where(sessions.c.principal_id == principal_id, over)
+    await connection.execute(refresh_tokens.delete().where(refresh_tokens.c.session_id.in_(old)))
+    await connection.execute(sessions.delete().where(sessions.c.principal_id == principal_id, over))

@@ -1,0 +1,179 @@
+"""Users: who logs in with an e-mail address and a password, and what second factor they have.
+
+Every function works within the transaction of its caller. Hashing and sealing are the caller's: nothing here sees a
+password or a secret in clear.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.tables import principals, recovery_codes, users
+from chassis.db.database import to_milliseconds
+from chassis.errors import Conflict
+from control.identity import organization_repository
+from proto.identity import PrincipalKind, normalize_email
+
+Theme = Literal["system", "light", "dark"]
+DEFAULT_LOCALE: Final = "en"
+DEFAULT_THEME: Final[Theme] = "system"
+
+
+class EmailTaken(Conflict):
+    """There is a user with this address."""
+
+    def __init__(self) -> None:
+        super().__init__("There is a user with this e-mail address.")
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """`id` is that of its principal. `totp_step`: the last one that was accepted."""
+
+    id: str
+    email: str
+    name: str
+    email_verified: bool
+    password_hash: str | None = field(repr=False)
+    totp_secret: bytes | None = field(repr=False)
+    totp_confirmed_at: datetime | None
+    totp_step: int | None
+    locale: str
+    theme: Theme
+    avatar_url: str | None
+    disabled_at: datetime | None
+    created_at: datetime
+
+    @property
+    def has_factor(self) -> bool:
+        """Whether a second factor is asked for."""
+        return self.totp_confirmed_at is not None
+
+
+_USERS: Final = sa.select(
+    principals.c.id,
+    principals.c.name,
+    principals.c.disabled_at,
+    *(column for column in users.c if column.name != "principal_id"),
+).join_from(users, principals, principals.c.id == users.c.principal_id)
+
+
+async def create_user(connection: AsyncConnection, email: str, name: str, password_hash: str) -> User:
+    """A principal that can log in. Raises EmailTaken; ValueError for a name that is none."""
+    made = await organization_repository.create_principal(connection, PrincipalKind.USER, name)
+    row = {
+        "principal_id": made.id,
+        "email": normalize_email(email),
+        "email_verified": False,
+        "password_hash": password_hash,
+        "locale": DEFAULT_LOCALE,
+        "theme": DEFAULT_THEME,
+        "created_at": to_milliseconds(datetime.now(UTC)),
+    }
+    try:
+        await connection.execute(users.insert().values(row))
+    except exc.IntegrityError as error:
+        raise EmailTaken from error
+    return await get_user(connection, made.id)
+
+
+async def find_user_by_email(connection: AsyncConnection, email: str) -> User | None:
+    """The user with this address, in whatever case it is written."""
+    return await _load_user(connection, _USERS.where(users.c.email == normalize_email(email)))
+
+
+async def find_user(connection: AsyncConnection, user_id: str) -> User | None:
+    """The user with this id; None for principals that do not log in."""
+    return await _load_user(connection, _USERS.where(users.c.principal_id == user_id))
+
+
+async def get_user(connection: AsyncConnection, user_id: str) -> User:
+    """The user with this id, which is known to be there: users are disabled, never removed."""
+    found = await find_user(connection, user_id)
+    if found is None:
+        raise LookupError(f"there is no user {user_id}")
+    return found
+
+
+async def change_user(
+    connection: AsyncConnection, user_id: str, *, name: str | None = None, values: dict[str, Any]
+) -> None:
+    """Set the name of its principal, and columns of `users` by name."""
+    if name is not None:
+        renamed = principals.update().where(principals.c.id == user_id).values(name=name)
+        await connection.execute(renamed)
+    if values:
+        await connection.execute(users.update().where(users.c.principal_id == user_id).values(values))
+
+
+async def reload_if_unchanged(connection: AsyncConnection, seen: User) -> User | None:
+    """The user as of this transaction; None when he is disabled by now, or has another password than when he was seen:
+    that he knew it counts for nothing then. Comparing passwords takes long, and is done outside of transactions.
+    """
+    now = await get_user(connection, seen.id)
+    return None if now.disabled_at is not None or now.password_hash != seen.password_hash else now
+
+
+async def set_password(connection: AsyncConnection, user_id: str, password_hash: str) -> None:
+    """From now on; sessions are the caller's to end."""
+    await change_user(connection, user_id, values={"password_hash": password_hash})
+
+
+async def rehash_password(connection: AsyncConnection, seen: User, password_hash: str) -> bool:
+    """Another hash of the same password. False when the user has another one by now, which stays."""
+    if await reload_if_unchanged(connection, seen) is None:
+        return False
+    await set_password(connection, seen.id, password_hash)
+    return True
+
+
+async def enroll_factor(connection: AsyncConnection, user_id: str, encrypted_secret: bytes) -> bool:
+    """A secret that is not asked for until it is confirmed; it replaces one that was proposed before. False when one
+    was confirmed, which stays.
+    """
+    unconfirmed = (users.c.principal_id == user_id) & users.c.totp_confirmed_at.is_(None)
+    proposed = users.update().where(unconfirmed).values(totp_secret=encrypted_secret, totp_step=None)
+    return (await connection.execute(proposed)).rowcount == 1
+
+
+async def confirm_factor(connection: AsyncConnection, user_id: str, step: int, now: datetime) -> None:
+    """The second factor is asked for from now on."""
+    await change_user(connection, user_id, values={"totp_confirmed_at": now, "totp_step": step})
+
+
+async def remove_factor(connection: AsyncConnection, user_id: str) -> None:
+    """The second factor, and the codes that stand in for it."""
+    nothing = {"totp_secret": None, "totp_confirmed_at": None, "totp_step": None}
+    await change_user(connection, user_id, values=nothing)
+    await connection.execute(recovery_codes.delete().where(recovery_codes.c.principal_id == user_id))
+
+
+async def consume_totp_step(connection: AsyncConnection, user_id: str, step: int) -> bool:
+    """Accept the code of a step, once and in order; False when it, or a later one, was accepted before."""
+    fresh = users.c.totp_step.is_(None) | (users.c.totp_step < step)
+    spent = users.update().where(users.c.principal_id == user_id, fresh).values(totp_step=step)
+    return (await connection.execute(spent)).rowcount == 1
+
+
+async def replace_recovery_codes(connection: AsyncConnection, user_id: str, hashes: Iterable[bytes]) -> None:
+    """Those of before work no more."""
+    await connection.execute(recovery_codes.delete().where(recovery_codes.c.principal_id == user_id))
+    rows = [{"principal_id": user_id, "hash": digest} for digest in hashes]
+    await connection.execute(recovery_codes.insert(), rows)
+
+
+async def consume_recovery_code(connection: AsyncConnection, user_id: str, digest: bytes, now: datetime) -> bool:
+    """Accept a code, once."""
+    unused = (recovery_codes.c.hash == digest) & recovery_codes.c.used_at.is_(None)
+    spent = recovery_codes.update().where(recovery_codes.c.principal_id == user_id, unused).values(used_at=now)
+    return (await connection.execute(spent)).rowcount == 1
+
+
+async def _load_user(connection: AsyncConnection, found: sa.Select[Any]) -> User | None:
+    row = (await connection.execute(found)).mappings().one_or_none()
+    return None if row is None else User(**{name: row[name] for name in User.__slots__})

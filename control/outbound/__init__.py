@@ -1,0 +1,1 @@
+"""Requests and mail to addresses that tenants name: the egress policy, and clients that enforce it."""

@@ -1,0 +1,1 @@
+"""Organizations, projects and project keys: `/orgs/{orgSlug}`, `.../projects` and `.../keys`."""

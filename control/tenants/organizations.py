@@ -1,0 +1,100 @@
+"""`/orgs/{orgSlug}`: show, rename."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Final
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth import usage
+from chassis.db.database import format_time
+from chassis.errors import NotFound
+from chassis.http.access import authorization_context, bearer
+from chassis.http.operation import Body, Operation, ResponseSpec, Tag, json_content
+from chassis.http.web import Route, json_response, request_id
+from control.audit.record import record
+from control.http.context import HandlerContext
+from control.http.field_types import Name, Slug, Timestamp
+from control.identity import organization_repository
+from proto.identity import Scope
+
+
+class OrganizationChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What changes of an organization."""
+
+    name: Name
+
+
+class Organization(msgspec.Struct, frozen=True, rename="camel"):
+    """A tenant, and how much of its month it has used."""
+
+    id: str
+    slug: Slug
+    name: Name
+    monthly_items: Annotated[
+        int, Meta(description="Spans and log records that its projects may send in a month (UTC). 0: any number.")
+    ]
+    used_items: Annotated[int, Meta(description="Of this month, as gateways have told so far.")]
+    created_at: Timestamp
+
+
+TAG: Final = Tag("organizations", "The organization itself.")
+SHOW: Final = Operation("showOrganization", TAG, (ResponseSpec("The organization.", json_content(Organization)),))
+CHANGE: Final = Operation(
+    "changeOrganization",
+    TAG,
+    (ResponseSpec("The organization as it is now.", json_content(Organization)),),
+    body=Body(json_content(OrganizationChange), example={"name": "Acme"}),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Organizations:
+    """The handlers, with what they need."""
+
+    context: HandlerContext
+
+    def routes(self) -> list[Route]:
+        """Every route of this resource with its scope."""
+        one = "/orgs/{orgSlug}"
+        return [
+            Route("GET", one, self.show, bearer(Scope.PROJECTS_READ), operation=SHOW),
+            Route("PATCH", one, self.change, bearer(Scope.PROJECTS_WRITE), operation=CHANGE),
+        ]
+
+    async def show(self, request: web.Request) -> web.StreamResponse:
+        """Show the organization, with its quota and what is used of it."""
+        async with self.context.database.read() as connection:
+            return json_response(await _load_organization(connection, authorization_context(request).org_slug))
+
+    async def change(self, request: web.Request) -> web.StreamResponse:
+        """Rename the organization.
+
+        Its slug stays, as addresses have it. Its quota is set by who runs the service: `sluice limits`.
+        """
+        body = await self.context.read_body(request, OrganizationChange)
+        async with self.context.write_transaction(request) as (connection, caller):
+            await organization_repository.rename_organization(connection, caller.org_id, body.name)
+            await record(
+                connection, caller, "organization.update", caller.org_id, {"name": body.name}, request_id(request)
+            )
+            changed = await _load_organization(connection, caller.org_slug)
+        return json_response(changed)
+
+
+async def _load_organization(connection: AsyncConnection, slug: str) -> Organization:
+    found = await organization_repository.find_organization(connection, slug)
+    if found is None:
+        raise NotFound
+    used = await usage.read_usage(connection, f"{datetime.now(UTC):%Y-%m}", [found.id])
+    return Organization(
+        id=found.id,
+        slug=found.slug,
+        name=found.name,
+        monthly_items=found.monthly_items,
+        used_items=used.get(found.id, 0),
+        created_at=format_time(found.created_at),
+    )

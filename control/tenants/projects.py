@@ -1,0 +1,158 @@
+"""`/orgs/{orgSlug}/projects`: list, create, show, change."""
+
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta
+
+from chassis.db.database import format_time
+from chassis.errors import NotFound
+from chassis.http.access import authorization_context, bearer
+from chassis.http.operation import Body, Operation, ResponseSpec, Tag, json_content
+from chassis.http.web import Route, json_response, request_id
+from control.audit.record import record
+from control.http.context import HandlerContext
+from control.http.field_types import Name, SensitiveWord, Slug, Timestamp
+from control.http.paging import PAGE_PARAMETERS, NextCursor, page_body, parse_page_request
+from control.identity import organization_repository
+from control.identity.organization_repository import MAX_SENSITIVE_WORDS
+from proto.identity import Scope
+
+
+class NewProject(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A project to be made."""
+
+    slug: Slug
+    name: Name
+
+
+class ProjectChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """What changes of a project; what is not given stays. `sensitiveWords` replaces the whole list."""
+
+    name: Name | msgspec.UnsetType = msgspec.UNSET
+    sensitive_words: (
+        Annotated[list[SensitiveWord], msgspec.Meta(max_length=MAX_SENSITIVE_WORDS)] | msgspec.UnsetType
+    ) = msgspec.UNSET
+
+
+class Project(msgspec.Struct, frozen=True, rename="camel"):
+    """A project of an organization."""
+
+    id: Annotated[str, Meta(pattern="^[0-9]+$")]
+    slug: Slug
+    name: Name
+    sensitive_words: Annotated[
+        tuple[SensitiveWord, ...],
+        Meta(description="Parts of attribute keys whose values are scrubbed, besides those that always are."),
+    ]
+    created_at: Timestamp
+
+
+class ProjectPage(msgspec.Struct, rename="camel"):
+    """A page of projects, by slug."""
+
+    data: list[Project]
+    next_cursor: NextCursor
+    has_more: bool
+
+
+TAG: Final = Tag("projects", "Projects of an organization.")
+LIST: Final = Operation("listProjects", TAG, (ResponseSpec("A page.", json_content(ProjectPage)),), PAGE_PARAMETERS)
+CREATE: Final = Operation(
+    "createProject",
+    TAG,
+    (ResponseSpec("The project.", json_content(Project), 201),),
+    body=Body(json_content(NewProject), example={"slug": "checkout", "name": "Checkout"}),
+    error_statuses=(409,),
+)
+SHOW: Final = Operation("showProject", TAG, (ResponseSpec("The project.", json_content(Project)),))
+CHANGE: Final = Operation(
+    "changeProject",
+    TAG,
+    (ResponseSpec("The project as it is now.", json_content(Project)),),
+    body=Body(json_content(ProjectChange), example={"sensitiveWords": ["iban"]}),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Projects:
+    """The handlers, with what they need."""
+
+    context: HandlerContext
+
+    def routes(self) -> list[Route]:
+        """Every route of this resource with its scope."""
+        every, one = "/orgs/{orgSlug}/projects", "/orgs/{orgSlug}/projects/{projectSlug}"
+        return [
+            Route("GET", every, self.list, bearer(Scope.PROJECTS_READ), operation=LIST),
+            Route("POST", every, self.create, bearer(Scope.PROJECTS_WRITE), operation=CREATE),
+            Route("GET", one, self.show, bearer(Scope.PROJECTS_READ), operation=SHOW),
+            Route("PATCH", one, self.change, bearer(Scope.PROJECTS_WRITE), operation=CHANGE),
+        ]
+
+    async def list(self, request: web.Request) -> web.StreamResponse:
+        """List projects, by slug."""
+        org_id = authorization_context(request).org_id
+        binding = f"projects of {org_id}".encode()
+        page = parse_page_request(request, self.context.cursors, binding)
+        async with self.context.database.read() as connection:
+            found = await organization_repository.list_projects(connection, org_id, page.after or "", page.limit + 1)
+        return json_response(page_body(found, page, project_body, lambda one: one.slug, self.context.cursors, binding))
+
+    async def create(self, request: web.Request) -> web.StreamResponse:
+        """Create a project.
+
+        409 when the organization has one of this slug.
+        """
+        body = await self.context.read_body(request, NewProject)
+        async with self.context.write_transaction(request) as (connection, caller):
+            made = await organization_repository.create_project(connection, caller.org_id, body.slug, body.name)
+            told = {"slug": made.slug, "name": made.name}
+            await record(connection, caller, "project.create", str(made.id), told, request_id(request))
+        self.context.guards.invalidate_bearers(caller.org_id)  # it may remember that there was no such project
+        return json_response(project_body(made), status=201)
+
+    async def show(self, request: web.Request) -> web.StreamResponse:
+        """Show a project."""
+        async with self.context.database.read() as connection:
+            found = await organization_repository.find_project(
+                connection, authorization_context(request).org_id, request.match_info["projectSlug"]
+            )
+        return json_response(project_body(_require_project(found)))
+
+    async def change(self, request: web.Request) -> web.StreamResponse:
+        """Change a project."""
+        body = await self.context.read_body(request, ProjectChange)
+        async with self.context.write_transaction(request) as (connection, caller):
+            changed = _require_project(
+                await organization_repository.change_project(
+                    connection,
+                    caller.org_id,
+                    request.match_info["projectSlug"],
+                    name=None if body.name is msgspec.UNSET else body.name,
+                    sensitive_words=None if body.sensitive_words is msgspec.UNSET else body.sensitive_words,
+                )
+            )
+            told = {"name": changed.name, "sensitiveWords": list(changed.sensitive_words)}
+            await record(connection, caller, "project.update", str(changed.id), told, request_id(request))
+        self.context.guards.invalidate_project(changed.id)  # its keys carry the words
+        return json_response(project_body(changed))
+
+
+def project_body(project: organization_repository.StoredProject) -> Project:
+    """As the API shows it."""
+    return Project(
+        id=str(project.id),
+        slug=project.slug,
+        name=project.name,
+        sensitive_words=project.sensitive_words,
+        created_at=format_time(project.created_at),
+    )
+
+
+def _require_project(project: organization_repository.StoredProject | None) -> organization_repository.StoredProject:
+    if project is None:
+        raise NotFound
+    return project

@@ -1,0 +1,3 @@
+"""Which requests are taken: concurrency, memory, fair shares, quotas, cached refusals. Checked before the work they
+save.
+"""

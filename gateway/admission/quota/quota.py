@@ -1,0 +1,87 @@
+"""The two questions that a request asks."""
+
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+
+from aiohttp import web
+
+from chassis.errors import ApiError
+from chassis.http.access import PROJECT
+from chassis.limits.limiter import LimitResult
+from chassis.limits.rate_limits import LIMIT_RESULT
+from gateway.admission.quota.accounts import NANOS_PER_SECOND, Account, Accounts
+from proto.errors import ErrorCode
+
+
+class QuotaExceeded(ApiError):
+    """429: the organization has used its items of the month; `retry_after` is the rest of it, in whole seconds."""
+
+    def __init__(self, message: str, retry_after: int, *, close: bool = False) -> None:
+        super().__init__(ErrorCode.QUOTA_EXCEEDED, message, retry_after=retry_after, close=close)
+
+
+class Quota:
+    """Of every organization, by what is known of its account."""
+
+    def __init__(
+        self, accounts: Accounts, look_up: Callable[[Account], Awaitable[None]], clock: Callable[[], int]
+    ) -> None:
+        """`look_up` finds out what the record has, for an account that is new here; it does not raise."""
+        self._accounts = accounts
+        self._look_up = look_up
+        self._clock = clock
+
+    async def admit(self, request: web.Request) -> None:
+        """QuotaExceeded when nothing is left; the body is not to be read then, and the connection is closed."""
+        project = request[PROJECT]
+        if not project.monthly_items:
+            return
+        account = self._accounts.get(project.org_id)
+        account.needs_refresh = account.has_quota = True
+        if not account.is_looked_up:
+            await self._look_up(account)
+        if account.used >= project.monthly_items:
+            self._refuse(request, account, "It is used up.", close=True)
+
+    def reserve(self, request: web.Request, items: int) -> "Reservation":
+        """To be held while the request is taken: so many items count if that succeeds. QuotaExceeded when they do not
+        fit any more; then none of the request is taken.
+        """
+        project = request[PROJECT]
+        account = self._accounts.get(project.org_id)
+        account.has_quota = project.monthly_items > 0
+        left = project.monthly_items - account.used
+        if account.has_quota and items > left:
+            self._refuse(request, account, f"{max(0, left)} are left, the request has {items}.")
+        return Reservation(account, items, self._clock)
+
+    def _refuse(self, request: web.Request, account: Account, why: str, *, close: bool = False) -> None:
+        monthly_items = request[PROJECT].monthly_items
+        ends = account.month.ends
+        retry_after = max(1, ends - self._clock() // NANOS_PER_SECOND)
+        left = max(0, monthly_items - account.used)
+        request[LIMIT_RESULT] = LimitResult(monthly_items, left, ends, retry_after * NANOS_PER_SECOND)
+        raise QuotaExceeded(
+            f"The organization's quota is {monthly_items} items a month (UTC). {why}", retry_after, close=close
+        )
+
+
+class Reservation:
+    """Items of one request: reserved inside the `with` block, accepted when it ends well, else given back."""
+
+    __slots__ = ("_account", "_clock", "_items")
+
+    def __init__(self, account: Account, items: int, clock: Callable[[], int]) -> None:
+        self._account = account
+        self._items = items
+        self._clock = clock
+
+    def __enter__(self) -> None:
+        self._account.reserved += self._items
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._account.reserved -= self._items
+        if kind is None and self._items:
+            self._account.accept(self._items, self._clock() / NANOS_PER_SECOND)

@@ -1,0 +1,1 @@
+"""The OTLP endpoints: handlers, decoding, responses, errors."""

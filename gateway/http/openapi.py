@@ -1,0 +1,91 @@
+"""What the OTLP paths take and answer, for `/openapi.json` and `/docs`. Protobuf bodies are as OTLP has them."""
+
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from chassis.auth.project_key_guard import MAX_KEY_LENGTH, MAX_PROJECT_ID_LENGTH
+from chassis.http.operation import Body, ErrorBody, ErrorSpec, Operation, Parameter, ResponseSpec, Tag
+from gateway.decompression import ENCODINGS, IDENTITY
+from proto.otlp.responses import CONTENT_TYPES
+
+JSON: Final = CONTENT_TYPES["json"]
+PROTOBUF: Final = CONTENT_TYPES["protobuf"]
+INGESTION: Final = Tag("ingestion", "Spans and log records in, as OTLP/HTTP in protobuf or JSON.")
+
+_Reasons = Annotated[str, Meta(description="Reasons and their counts, in words.")]
+_Encoded = Annotated[dict[str, Any], Meta(description="An OTLP export request in its JSON encoding.")]
+
+
+class RejectedSpans(msgspec.Struct, rename="camel"):
+    """Spans that were not taken; sending them again would not help."""
+
+    rejected_spans: Annotated[int, Meta(ge=1)]
+    error_message: _Reasons
+
+
+class ExportedTraces(msgspec.Struct, rename="camel"):
+    """Empty when every span was taken."""
+
+    partial_success: RejectedSpans | msgspec.UnsetType = msgspec.UNSET
+
+
+class RejectedLogs(msgspec.Struct, rename="camel"):
+    """Log records that were not taken; sending them again would not help."""
+
+    rejected_log_records: Annotated[int, Meta(ge=1)]
+    error_message: _Reasons
+
+
+class ExportedLogs(msgspec.Struct, rename="camel"):
+    """Empty when every log record was taken."""
+
+    partial_success: RejectedLogs | msgspec.UnsetType = msgspec.UNSET
+
+
+class OtlpError(msgspec.Struct):
+    """A google.rpc.Status, with the error that every refusal is beside it."""
+
+    code: Annotated[int, Meta(description="Of google.rpc.Code.")]
+    message: str
+    error: ErrorBody
+    details: list[dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
+
+
+UNAVAILABLE: Final = (
+    "Send the same request again later; though nothing is promised, its items may be stored all the same. Too much is "
+    "under way, the journal is full or its disk fails, or the key is one that this process has not seen and the "
+    "database is away. In the mode `store` also: ClickHouse is away, or did not take the items in time."
+)
+OTLP_ERRORS: Final = ErrorSpec("Otlp", {JSON: OtlpError, PROTOBUF: None}, {503: UNAVAILABLE})
+_PARAMETERS: Final = (
+    Parameter(
+        "legacy_key",
+        "query",
+        Annotated[str, Meta(max_length=MAX_KEY_LENGTH)],
+        "The project key, for senders that cannot set headers.",
+    ),
+    Parameter(
+        "project_id",
+        "query",
+        Annotated[str, Meta(max_length=MAX_PROJECT_ID_LENGTH)],
+        "The project that the key must belong to.",
+    ),
+    Parameter(
+        "Content-Encoding",
+        "header",
+        Annotated[str, Meta(extra_json_schema={"enum": [IDENTITY, *ENCODINGS]})],
+        "How the body is compressed.",
+    ),
+)
+
+
+def _export_operation(id_: str, response: type[msgspec.Struct]) -> Operation:
+    answer = ResponseSpec("Taken, but for what `partialSuccess` counts.", {JSON: response, PROTOBUF: None})
+    body = Body({PROTOBUF: None, JSON: _Encoded}, "The answer comes in the type of the request.")
+    return Operation(id_, INGESTION, (answer,), _PARAMETERS, body, error_spec=OTLP_ERRORS)
+
+
+EXPORT_TRACES: Final = _export_operation("exportTraces", ExportedTraces)
+EXPORT_LOGS: Final = _export_operation("exportLogs", ExportedLogs)

@@ -1,0 +1,101 @@
+"""Answers of the OTLP paths, in the request's media type with exactly its Content-Type; each is counted once."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from aiohttp import web
+
+from chassis.errors import ApiError, Issue, UnsupportedMediaType, envelope
+from chassis.http.access import PROJECT
+from gateway.admission.concurrency import OVERLOADED, Overloaded
+from gateway.outcomes import NO_PROJECT, OutcomeCounters
+from proto.errors import ErrorCode
+from proto.otlp.policy import DecodedPayload, DecodeError, RequestRejection, Signal
+from proto.otlp.responses import CONTENT_TYPES, Media, Violation, export_response, status_json, status_protobuf
+
+WIRE_BYTES: Final = web.RequestKey("wire_bytes", int)  # of the body, once it is read
+ITEMS: Final = web.RequestKey("items", int)  # spans or log records in it, once it is decoded
+
+_MEDIA: Final[Mapping[str, Media]] = {content_type: media for media, content_type in CONTENT_TYPES.items()}
+_BAD_REQUEST_REASONS: Final = frozenset((RequestRejection.MALFORMED, RequestRejection.TOO_DEEP))
+
+
+class DecodeRejected(ApiError):
+    """The decoder refuses the request: 400 for what is malformed, 413 for what is over a limit."""
+
+    def __init__(self, error: DecodeError, details: list[Issue] | None = None) -> None:
+        """`details`: an issue per wrong field, where fields are wrong."""
+        code = ErrorCode.BAD_REQUEST if error.reason in _BAD_REQUEST_REASONS else ErrorCode.PAYLOAD_TOO_LARGE
+        super().__init__(code, error.message, details=details, close=code is ErrorCode.PAYLOAD_TOO_LARGE)
+        self.reason = error.reason
+
+
+def request_media(request: web.Request) -> Media:
+    """What the body is written in. UnsupportedMediaType for anything that is not OTLP; parameters do not matter."""
+    media = _media(request)
+    if media is None:
+        raise UnsupportedMediaType("Content-Type must be application/x-protobuf or application/json.")
+    return media
+
+
+def _media(request: web.Request) -> Media | None:
+    content_type = request.headers.get("Content-Type", "")
+    return _MEDIA.get(content_type) or _MEDIA.get(content_type.partition(";")[0].strip().lower())
+
+
+def _drop_traceback(error: ApiError) -> None:
+    """The frames that an error passed hold the body and its columns, and live until the next collection of cycles."""
+    error.__traceback__ = error.__cause__ = error.__context__ = None
+
+
+class OtlpResponses:
+    """Renders what the OTLP paths answer, and counts what is refused."""
+
+    def __init__(
+        self,
+        outcomes: OutcomeCounters,
+        on_refused: Callable[[web.Request, ApiError], None] = lambda _request, _error: None,
+    ) -> None:
+        """`refused` is told of every refused export."""
+        self._outcomes = outcomes
+        self._on_refused = on_refused
+
+    def success(self, media: Media, decoded: DecodedPayload, seconds: float) -> web.Response:
+        """200: an empty export response, or one that says how many items were rejected and why. `seconds` since the
+        head of the request. Who took the request has counted it.
+        """
+        self._outcomes.observe_latency(decoded.signal, seconds)
+        body = export_response(decoded.signal, media, decoded.rejected, decoded.first_fault)
+        return _response(200, CONTENT_TYPES[media], body)
+
+    def error(self, request: web.Request, error: ApiError, request_id: str) -> web.Response:
+        """Any other status, counted."""
+        _drop_traceback(error)
+        if request.method == "POST":
+            self._count_refused(request, error)
+            self._on_refused(request, error)
+        return self.status(request, error, request_id)
+
+    def status(self, request: web.Request, error: ApiError, request_id: str) -> web.Response:
+        """A google.rpc.Status; for JSON requests it holds the envelope's object as well."""
+        violations = [Violation(issue.path, issue.message) for issue in error.details or ()]
+        if _media(request) == "protobuf":
+            body = status_protobuf(error.status, error.message, violations)
+            return _response(error.status, CONTENT_TYPES["protobuf"], body)
+        inner = envelope(error, request_id)["error"]
+        body = status_json(error.status, error.message, violations, inner)
+        return _response(error.status, CONTENT_TYPES["json"], body)
+
+    def _count_refused(self, request: web.Request, error: ApiError) -> None:
+        signal: Signal = "logs" if request.path.endswith("/logs") else "traces"
+        reason = OVERLOADED if isinstance(error, Overloaded) else error.code.value
+        if isinstance(error, DecodeRejected):
+            reason = error.reason.value
+        project = request.get(PROJECT)
+        project_id = project.project_id if project is not None else NO_PROJECT
+        came = request.content.total_bytes  # and not what a Content-Length says, which nobody has to make good on
+        self._outcomes.refused(signal, reason, project_id, came, request.get(ITEMS) or 0)
+
+
+def _response(status: int, content_type: str, body: bytes) -> web.Response:
+    return web.Response(status=status, body=body, headers={"Content-Type": content_type})

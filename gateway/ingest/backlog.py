@@ -1,0 +1,228 @@
+"""One lane from the journal to ClickHouse, in bounded memory.
+
+put         a request that is on disk: its columns wait here for a batch while its project has room (`Shares`)
+left        beyond that it is in the journal alone, and so is everything of its project after it
+_catch_up   once there is room again, what was left is read and decoded anew, in order, until nothing is left
+_look_over  now and then, whether the journal has something that is in none of these places
+
+What is caught up with leaves memory free: who has nothing left behind does not wait for it, be it the backlog of
+another project or of an earlier process.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import Final
+
+from gateway.admission.fair_share import FairShare
+from gateway.ingest.batch_writer import BatchWriter
+from gateway.ingest.journal_reader import JournalReader
+from gateway.ingest.pending_requests import PendingRequest
+from gateway.inserts.insert_context import InsertContext
+from gateway.inserts.lane import Lane, LaneLimits
+from gateway.journal import Entry, JournalLike
+from proto.otlp.policy import DecodedPayload
+
+READ_BYTES: Final = 2**20  # of the journal at once
+DECODED_BYTES: Final = 16 * 2**20  # of columns made of them in one go: a busy event loop is slow to ask for the next
+RETRY_S: Final = 1.0
+CHECK_INTERVAL_S: Final = 10.0  # between two looks for what was overlooked
+
+
+class LaneBacklog:
+    """Requests of one lane. `max_bytes` is what their columns may take until they are stored."""
+
+    def __init__(
+        self,
+        journal: JournalLike,
+        reader: JournalReader,
+        writer: BatchWriter,
+        context: InsertContext,
+        limits: LaneLimits,
+        max_bytes: int,
+        *,
+        slow: bool,
+    ) -> None:
+        self._journal = journal
+        self._reader = reader
+        self._writer = writer
+        self._context = context
+        self._lane = Lane(self._write, limits)
+        self._slow = slow
+        self._memory: FairShare[int] = FairShare(max_bytes)  # by project
+        self._replayed: dict[int, int] = {}  # of what is in memory, that was read: bytes by sequence
+        self._replayed_bytes = 0
+        self._in_memory: set[int] = set()  # sequences that are in memory, until they are stored
+        self._stored_during_read: set[int] = set()  # of them, what is not since the read that is under way began
+        self._replay_after: int | None = (
+            None  # what is after this sequence, and not in memory, is read from the journal
+        )
+        self._last_deferred = 0  # the last sequence that was left to be read
+        self._last_deferred_by_project: dict[int, int] = {}  # the same by project, while something is left
+        self._is_reading = False
+        self._next_check_at = 0.0  # by the loop's clock
+        self._checked_to = 0  # nothing up to this sequence was overlooked, or it is read again
+        reader.in_memory.append(self._in_memory)
+        self._replay_needed = asyncio.Event()
+        self._capacity_freed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next request would not be kept in memory."""
+        return self._memory.taken >= self._memory.capacity
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing waits, is being written or is left to be read."""
+        return self._replay_after is None and not self._in_memory
+
+    def start(self, recover_to: int) -> None:
+        """Begin, with what an earlier process left in the journal up to the sequence `recover_to`."""
+        if recover_to:
+            self.defer(recover_to)
+            self._replay_after = 0
+        loop = asyncio.get_running_loop()
+        self._next_check_at = loop.time() + CHECK_INTERVAL_S
+        self._task = loop.create_task(self._replay())
+
+    def put(self, sequence: int, decoded: DecodedPayload, wire_bytes: int, received_ns: int) -> None:
+        """A request is on disk, and to be stored."""
+        project = decoded.project_id
+        room = not self._has_deferred(project) and self._memory.permits(project, decoded.nbytes)
+        if room or not self._journal.durable:
+            self._add(PendingRequest(sequence, decoded, decoded.accepted, wire_bytes, received_ns))
+        else:
+            self._last_deferred_by_project[project] = sequence
+            self.defer(sequence)
+
+    def defer(self, sequence: int) -> None:
+        """Read it from the journal when its turn comes."""
+        self._replay_after = sequence - 1 if self._replay_after is None else min(self._replay_after, sequence - 1)
+        self._last_deferred = max(self._last_deferred, sequence)
+        self._replay_needed.set()
+
+    async def drain(self) -> None:
+        """Write what is in memory, and read no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._lane.drain()
+
+    async def close(self) -> None:
+        """Leave alone what is left and what is being written; the journal has it."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._lane.close()
+
+    def _has_deferred(self, project: int) -> bool:
+        """Whether a project has requests that are left to be read: the next ones follow them."""
+        last = self._last_deferred_by_project.get(project)
+        if last is not None and (self._replay_after is None or last <= self._replay_after):
+            del self._last_deferred_by_project[project]
+            last = None
+        return last is not None
+
+    def _add(self, request: PendingRequest, *, replayed: bool = False) -> None:
+        nbytes = request.decoded.nbytes
+        self._in_memory.add(request.sequence)
+        self._memory.change(request.decoded.project_id, nbytes)
+        if replayed:
+            self._replayed[request.sequence] = nbytes
+            self._replayed_bytes += nbytes
+        self._lane.add(request)
+
+    async def _write(self, batch: list[PendingRequest]) -> None:
+        batch.sort(key=lambda request: request.sequence)
+        try:
+            await self._writer.write(batch)
+        finally:
+            for request in batch:
+                self._in_memory.discard(request.sequence)
+                self._stored_during_read.add(request.sequence)
+                self._memory.change(request.decoded.project_id, -request.decoded.nbytes)
+                self._replayed_bytes -= self._replayed.pop(request.sequence, 0)
+            if not self._is_reading:
+                self._stored_during_read.clear()
+            self._capacity_freed.set()
+
+    async def _replay(self) -> None:
+        while True:
+            await self._wait_for_deferred()
+            try:
+                if self._replay_after is None:
+                    await self._check_overlooked()
+                else:
+                    await self._wait_for_capacity()
+                    await self._replay_next(self._replay_after)
+            except Exception:  # a disk that does not read now may do so later; what is left stays
+                self._context.log.exception("the journal cannot be read")
+                await asyncio.sleep(RETRY_S)
+
+    async def _wait_for_deferred(self) -> None:
+        """Wait until something is left, or until it is time for the next look."""
+        if self._replay_after is None:
+            self._replay_needed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(self._next_check_at):
+                    await self._replay_needed.wait()
+
+    async def _check_overlooked(self) -> None:
+        """The oldest request that the journal offers is in memory, or left to be read. If it is in neither, by a defect
+        of ours, it would wait for the next process: it is read again, with what is behind it. Once: what is stored and
+        could not be recorded (`Writer.write`) looks the same.
+        """
+        self._next_check_at = asyncio.get_running_loop().time() + CHECK_INTERVAL_S
+        entries = await self._read(self._checked_to, 1)
+        known = self._in_memory | self._stored_during_read
+        for sequence in (entry.sequence for entry in entries if entry.sequence not in known):
+            if self._replay_after is None or sequence <= self._replay_after:
+                self._checked_to = self._journal.last_sequence
+                self._context.metrics.overlooked_requests.inc()
+                self._context.log.error("a request of the journal was overlooked and is read again", sequence=sequence)
+                self.defer(sequence)
+
+    @property
+    def _replay_capacity_bytes(self) -> int:
+        """For what is caught up with: a quarter stays free of it. A quarter it may always take, and one request,
+        however large.
+        """
+        most = self._memory.capacity
+        room = max(most - most // 4 - self._memory.taken, most // 4 - self._replayed_bytes)
+        return room if self._replayed else max(room, 1)
+
+    async def _wait_for_capacity(self) -> None:
+        while self._replay_capacity_bytes <= 0:
+            self._capacity_freed.clear()
+            await self._capacity_freed.wait()
+
+    async def _replay_next(self, after: int) -> None:
+        deferred = self._last_deferred
+        entries = await self._read(after, READ_BYTES)
+        if entries:
+            known = self._in_memory | self._stored_during_read
+            await self._enqueue_replayed([entry for entry in entries if entry.sequence not in known])
+            if self._replay_after is not None and self._replay_after >= after:  # not set back meanwhile
+                self._replay_after = entries[-1].sequence
+        elif self._replay_after == after and self._last_deferred == deferred:
+            self._replay_after = None  # nothing was left while it was read: from here on requests wait in memory again
+            self._last_deferred_by_project.clear()
+
+    async def _read(self, after: int, max_bytes: int) -> list[Entry]:
+        """What is read may have been in memory when the read began, and be stored when it ends."""
+        self._stored_during_read.clear()
+        self._is_reading = True
+        try:
+            return await self._reader.read_after(after, max_bytes, slow=self._slow)
+        finally:
+            self._is_reading = False
+
+    async def _enqueue_replayed(self, entries: Sequence[Entry]) -> None:
+        while entries:
+            await self._wait_for_capacity()
+            good, bad, entries = await self._reader.decode(entries, min(DECODED_BYTES, self._replay_capacity_bytes))
+            for entry, error in bad:
+                await self._writer.quarantine(entry, error)
+            for request in good:
+                self._add(request, replayed=True)

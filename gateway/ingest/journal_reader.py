@@ -1,0 +1,96 @@
+"""What is read from the journal again, and what of it is counted.
+
+A request that an earlier process accepted counts as recovered when it is first seen, whoever sees it and whether it can
+be read or not; one that is damaged counts as lost, unless it is in memory and will be stored from there.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable, Container, Sequence
+from typing import Final
+
+from gateway.ingest.pending_requests import DecodeResult, PendingRequest, decode_entries, decode_large_entry
+from gateway.inserts.insert_context import InsertContext
+from gateway.journal import Batch, Entry, JournalLike, RangeSet
+from gateway.outcomes import DAMAGED
+from proto.otlp.policy import Signal
+
+RETRY_S: Final = 5.0
+
+
+class JournalReader:
+    """Of one journal."""
+
+    def __init__(self, journal: JournalLike, context: InsertContext) -> None:
+        self._journal = journal
+        self._context = context
+        self._recovered = RangeSet()
+        self.last_earlier_sequence = 0  # the last sequence of earlier processes
+        self.in_memory: list[Container[int]] = []  # sequences of requests that are in memory
+
+    async def read_after(self, after: int, max_bytes: int, *, slow: bool) -> list[Entry]:
+        """Requests of a lane that are in no batch. Raises OSError."""
+        entries = await self._journal.read(after, max_bytes, slow=slow)
+        self.count_damaged()
+        for entry in entries:
+            self.count_recovered(entry.sequence, entry.request.signal, entry.request.accepted)
+        return entries
+
+    async def read_batch(self, batch: Batch) -> DecodeResult:
+        """The requests of a batch, decoded. Waits for a disk that cannot be read. Raises MemoryError, RuntimeError."""
+        return await self.decode(await self._read_entries(batch))
+
+    async def decode(self, entries: Sequence[Entry], max_bytes: float = math.inf) -> DecodeResult:
+        """They are decoded in a thread, until their columns take `most_bytes`. Raises MemoryError, RuntimeError."""
+        good: list[PendingRequest] = []
+        bad: list[tuple[Entry, Exception]] = []
+        nbytes = 0
+        while entries and nbytes < max_bytes:
+            read = await self._decode_some(entries, max_bytes - nbytes)
+            good += read.good
+            bad += read.bad
+            entries = read.remaining
+            nbytes += sum(request.decoded.nbytes for request in read.good)
+        for request in good:
+            self._context.accounting.redecoded(request.items, request.decoded.accepted)
+        return DecodeResult(good, bad, entries)
+
+    async def _decode_some(self, entries: Sequence[Entry], most_bytes: float) -> DecodeResult:
+        """At least one of them; a body that is LargeJson alone, and one of these at a time of all journals."""
+        read = await self._in_thread(decode_entries, entries, most_bytes)
+        if len(read.remaining) < len(entries):
+            return read
+        async with self._context.large_json_lock:
+            read = await self._in_thread(decode_large_entry, entries[0])
+        return read._replace(remaining=entries[1:])
+
+    async def _in_thread(self, decode: Callable[..., DecodeResult], *arguments: object) -> DecodeResult:
+        return await asyncio.get_running_loop().run_in_executor(self._context.threads, decode, *arguments)
+
+    def count_damaged(self) -> None:
+        """Requests were found that cannot be read any more: nobody waits for them."""
+        for lost in self._journal.take_damaged():
+            if lost.first == lost.last and any(lost.first in inside for inside in self.in_memory):
+                continue
+            signal = lost.signal or "traces"
+            self.count_recovered(lost.first, signal, lost.items, lost.last)
+            self._context.accounting.lost(signal, lost.items, DAMAGED)
+
+    def count_recovered(self, first: int, signal: Signal, items: int, last: int | None = None) -> None:
+        """A request that is not stored was found, or several; ours were counted when they were accepted."""
+        if first <= self.last_earlier_sequence and first not in self._recovered:
+            self._recovered.add(first, first if last is None else last)
+            self._context.accounting.recovered(signal, items)
+
+    async def _read_entries(self, batch: Batch) -> list[Entry]:
+        while True:
+            try:
+                entries = await self._journal.read_batch(batch)
+            except OSError as error:
+                self._context.log.warning(
+                    "a batch of the journal cannot be read", batch=batch.batch_id, error=str(error)
+                )
+                await asyncio.sleep(RETRY_S)
+            else:
+                self.count_damaged()
+                return entries

@@ -1,0 +1,96 @@
+"""A request that was acknowledged and waits to be stored."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gateway.http.decoding import LargeJsonBody, redecode
+from gateway.journal import Entry, Range
+from proto.otlp.policy import DecodedPayload, Signal
+
+
+class PendingRequest:
+    """Its place in the journal, its columns, and what is counted of it."""
+
+    __slots__ = ("decoded", "items", "received_ns", "sequence", "wire_bytes")
+
+    is_abandoned = False  # nobody takes back what was acknowledged
+
+    def __init__(self, sequence: int, decoded: DecodedPayload, items: int, wire_bytes: int, received_ns: int) -> None:
+        self.sequence = sequence
+        self.decoded = decoded
+        self.items = items  # that were acknowledged
+        self.wire_bytes = wire_bytes
+        self.received_ns = received_ns
+
+    @property
+    def signal(self) -> Signal:
+        """Spans or log records."""
+        return self.decoded.signal
+
+
+class DecodeResult(NamedTuple):
+    """What of some requests could be decoded, what could not, and what is left for another time."""
+
+    good: list[PendingRequest]
+    bad: list[tuple[Entry, Exception]]
+    remaining: Sequence[Entry] = ()
+
+
+def decode_entry(entry: Entry, *, allow_large_json: bool = True) -> PendingRequest:
+    """What the journal holds, decoded again. Raises when it cannot be; `large` as in `decoded_again`."""
+    request = entry.request
+    decoded = redecode(
+        request.signal,
+        request.media,
+        request.encoding,
+        request.body,
+        request.project_id,
+        request.policy,
+        request.received_ns,
+        allow_large_json=allow_large_json,
+    )
+    return PendingRequest(entry.sequence, decoded, request.accepted, len(request.body), request.received_ns)
+
+
+def decode_entries(entries: Sequence[Entry], max_bytes: float = math.inf) -> DecodeResult:
+    """The same for many, until their columns take `most_bytes`, and one more may, or until one is LargeJson, which is
+    left like those after it. Raises MemoryError: that is not about a request. Takes long, so it runs in a thread.
+    """
+    good: list[PendingRequest] = []
+    bad: list[tuple[Entry, Exception]] = []
+    nbytes = 0
+    for at, entry in enumerate(entries):
+        if nbytes >= max_bytes:
+            return DecodeResult(good, bad, entries[at:])
+        try:
+            good.append(decode_entry(entry, allow_large_json=False))
+            nbytes += good[-1].decoded.nbytes
+        except MemoryError:
+            raise
+        except LargeJsonBody:
+            return DecodeResult(good, bad, entries[at:])
+        except Exception as error:  # noqa: BLE001 (whatever it is, the next request is not to suffer for it)
+            bad.append((entry, error))
+    return DecodeResult(good, bad)
+
+
+def decode_large_entry(entry: Entry) -> DecodeResult:
+    """The same for one that is LargeJson. Who calls it sees to it that few are decoded at once."""
+    try:
+        return DecodeResult([decode_entry(entry)], [])
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 (as above)
+        return DecodeResult([], [(entry, error)])
+
+
+def sequence_ranges(requests: Sequence[PendingRequest]) -> tuple[Range, ...]:
+    """Their sequences, which ascend, as ranges."""
+    found: list[Range] = []
+    for request in requests:
+        if found and found[-1][1] + 1 == request.sequence:
+            found[-1] = found[-1][0], request.sequence
+        else:
+            found.append((request.sequence, request.sequence))
+    return tuple(found)

@@ -1,0 +1,48 @@
+"""The mode `store`: a request is answered once its items are rows in ClickHouse."""
+
+from collections.abc import Sequence
+
+from chassis.errors import ServiceUnavailable
+from chassis.runtime.health import Dependency
+from gateway.ingest.interface import AcceptedRequest
+from gateway.inserts.clickhouse_health import Availability
+from gateway.inserts.lane_router import LaneRouter
+from gateway.inserts.sync_batch_writer import STORE_UNAVAILABLE
+from gateway.outcomes import Metrics, OutcomeCounters
+
+
+class SynchronousIngest:
+    """Takes requests by storing them."""
+
+    needs_raw_body = False
+
+    def __init__(
+        self, availability: Availability, router: LaneRouter, outcomes: OutcomeCounters, metrics: Metrics
+    ) -> None:
+        self._availability = availability
+        self._router = router
+        self._outcomes = outcomes
+        self._metrics = metrics
+
+    def admit(self) -> None:
+        """Refuse while ClickHouse is away: nothing is kept in between."""
+        if not self._availability.is_up:
+            raise ServiceUnavailable(STORE_UNAVAILABLE)
+
+    async def submit(self, accepted: AcceptedRequest) -> None:
+        """Returns when the spans or logs are stored; raises what `Batcher.store` raises."""
+        decoded = accepted.decoded
+        await self._router.store(decoded, accepted.wire_bytes)
+        self._outcomes.answered(decoded, accepted.wire_bytes)
+        self._metrics.stored_items.labels(decoded.signal).inc(decoded.accepted)
+
+    def dependencies(self) -> Sequence[Dependency]:
+        """Without ClickHouse nothing is taken."""
+        return [self._availability]
+
+    async def start(self) -> None:
+        """Nothing was left behind."""
+
+    async def close(self) -> None:
+        """Write what waits."""
+        await self._router.close()

@@ -1,0 +1,71 @@
+"""How many parts ClickHouse keeps, for the metrics: where merges fall behind inserts, it slows inserts and then refuses
+them (`parts_to_delay_insert`, `parts_to_throw_insert`, by partition: by day).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Protocol
+
+import structlog
+
+from chassis.clickhouse import QueryLimits
+from chassis.runtime.periodic import PeriodicTask
+from gateway.inserts.clickhouse_health import Availability
+from gateway.outcomes import Metrics
+from proto.storage.tables import TABLES
+
+INTERVAL_S: Final = 30.0
+_LIMITS: Final = QueryLimits(max_seconds=5, max_threads=1)
+_MAX_PARTS_SQL: Final = """SELECT table, max(parts) FROM
+(
+    SELECT table, partition_id, count() AS parts FROM system.parts
+    WHERE active AND database = currentDatabase() AND table IN {tables:Array(String)} GROUP BY table, partition_id
+)
+GROUP BY table"""
+
+
+class PartsReader(Protocol):
+    """What is needed of ClickHouse."""
+
+    async def query(
+        self, sql: str, parameters: Mapping[str, object], *, limits: QueryLimits
+    ) -> list[tuple[object, ...]]: ...
+
+
+class PartMonitor:
+    """Asks now and then, while ClickHouse is there; while it is away there is no number."""
+
+    def __init__(
+        self,
+        store: PartsReader,
+        availability: Availability,
+        metrics: Metrics,
+        log: structlog.stdlib.BoundLogger,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._store = store
+        self._availability = availability
+        self._gauge = metrics.parts
+        self._periodic_task = PeriodicTask(
+            self._poll, INTERVAL_S, log, "parts are not counted", run_immediately=True, sleep=sleep
+        )
+
+    def start(self) -> None:
+        """Begin to ask."""
+        self._periodic_task.start()
+
+    async def close(self) -> None:
+        """Ask no more."""
+        await self._periodic_task.close()
+
+    async def _poll(self) -> None:
+        rows: list[tuple[object, ...]] = []
+        try:
+            if self._availability.is_up:
+                rows = await self._store.query(
+                    _MAX_PARTS_SQL, {"tables": [table.name for table in TABLES]}, limits=_LIMITS
+                )
+        finally:
+            self._gauge.clear()
+        for table, parts in rows:
+            self._gauge.labels(str(table)).set(int(str(parts)))

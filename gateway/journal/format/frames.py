@@ -1,0 +1,222 @@
+"""The format of the journal's files, version 1: bytes <-> values. `docs/journal.md` is normative.
+
+Numbers are little-endian. A file is a header of one page (4 KiB), then frames; those that were synced together are a
+group, and a group begins on a page of its own. A frame is a header of 64 bytes and a payload, padded with zeros to a
+multiple of 8.
+
+Checksums begin with the salt of the file, which nobody outside knows: bytes of a request that look like a frame are
+none, also when the frame around them is damaged.
+"""
+
+import secrets
+import struct
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+from crc32c import crc32c
+
+from gateway.journal.interface import JournaledRequest
+from proto.otlp.policy import Policy, Signal
+from proto.otlp.responses import Media
+
+VERSION: Final = 1
+PAGE: Final = 4096
+FILE_MAGIC: Final = b"\x89SLUICE\n"
+FRAME_MAGIC: Final = b"\xf5SLF"
+SEGMENT: Final = 1  # kinds of files
+LEDGER: Final = 2
+
+POLICY: Final = 1  # kinds of frames
+REQUEST: Final = 2
+BEGIN: Final = 16
+FINISH: Final = 17
+SPLIT: Final = 18
+SKIP: Final = 19
+SEALED: Final = 20
+CLEAN: Final = 21
+STATE: Final = 22
+
+FLAG_SLOW: Final = 1
+FRAME_HEADER_BYTES: Final = 64  # of a frame's header
+MAX_PAYLOAD: Final = 2**32 - 1
+MAX_SEQUENCE: Final = 2**64 - 1
+
+_FILE: Final = struct.Struct("<8sHHHHQQ8s20s")
+_FRAME: Final = struct.Struct("<4sIBBBBIQQQQII")
+_CRC: Final = struct.Struct("<I")
+_CRCS: Final = struct.Struct("<II")
+_FRAME_FIELDS_BYTES: Final = 56  # bytes before the two checksums
+_FILE_FIELDS_BYTES: Final = 60
+
+_SIGNALS: Final[Mapping[Signal, int]] = {"traces": 1, "logs": 2}
+_MEDIA: Final[Mapping[Media, int]] = {"protobuf": 1, "json": 2}
+_ENCODINGS: Final[Mapping[str, int]] = {"identity": 0, "gzip": 1, "deflate": 2, "zstd": 3}
+_SIGNAL_NAMES: Final[Mapping[int, Signal]] = {number: name for name, number in _SIGNALS.items()}
+_MEDIA_NAMES: Final[Mapping[int, Media]] = {number: name for name, number in _MEDIA.items()}
+_ENCODING_NAMES: Final = {number: name for name, number in _ENCODINGS.items()}
+
+
+class FileHeader(NamedTuple):
+    """The first bytes of a file."""
+
+    kind: int
+    first: int  # sequence; every one in the file is as large
+    created_ns: int
+    salt: bytes  # 8 bytes
+    version: int = VERSION
+    start: int = PAGE  # where the first frame is
+
+
+class FrameHeader(NamedTuple):
+    """A frame without its payload. What a kind has no use for is 0."""
+
+    kind: int
+    length: int  # of the payload, bytes
+    sequence: int
+    group: int  # the first sequence of its group: all before it were on disk when this was written
+    project_id: int
+    received_ns: int
+    accepted: int
+    policy_id: int
+    signal: int
+    media: int
+    encoding: int
+    flags: int
+    crc: int  # of the header; that of the payload continues it
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole frame."""
+        return frame_size(self.length)
+
+
+def new_salt() -> bytes:
+    """A salt for a new journal."""
+    return secrets.token_bytes(8)
+
+
+def checksum_seed(salt: bytes) -> int:
+    """What the checksums of a file begin with."""
+    return crc32c(salt)
+
+
+def frame_size(length: int) -> int:
+    """Bytes of a frame with a payload of `length` bytes."""
+    return FRAME_HEADER_BYTES + length + (-length % 8)
+
+
+def align_to_page(offset: int) -> int:
+    """`offset`, or the next multiple of a page."""
+    return offset + (-offset % PAGE)
+
+
+def pack_file_header(header: FileHeader) -> bytes:
+    """The header of a new file: a page, with two copies, for without its salt no frame can be told."""
+    kind, first, created_ns, salt, version, start = header
+    fields = _FILE.pack(FILE_MAGIC, version, start, kind, 0, first, created_ns, salt, b"")
+    copy = (fields + _CRC.pack(crc32c(fields))).ljust(PAGE // 2, b"\0")
+    return copy + copy
+
+
+def read_file_header(page: bytes) -> FileHeader | None:
+    """The header of a file, whatever its version; None when these bytes are none, or both copies are damaged."""
+    return _read_file_header(page, 0) or _read_file_header(page, PAGE // 2)
+
+
+def _read_file_header(page: bytes, at: int) -> FileHeader | None:
+    if len(page) < at + _FILE_FIELDS_BYTES + 4 or page[at : at + len(FILE_MAGIC)] != FILE_MAGIC:
+        return None
+    if _CRC.unpack_from(page, at + _FILE_FIELDS_BYTES)[0] != crc32c(page[at : at + _FILE_FIELDS_BYTES]):
+        return None
+    _, version, start, kind, _, first, created_ns, salt, _ = _FILE.unpack_from(page, at)
+    return FileHeader(kind, first, created_ns, salt, version, start)
+
+
+def pack_request_header(seed: int, request: JournaledRequest, sequence: int, group: int, policy_id: int) -> bytes:
+    """The header of a request's frame."""
+    body = request.body
+    fields = _FRAME.pack(
+        FRAME_MAGIC,
+        len(body),
+        REQUEST,
+        _SIGNALS[request.signal],
+        _MEDIA[request.media],
+        _ENCODINGS[request.encoding],
+        request.accepted,
+        sequence,
+        group,
+        request.project_id,
+        request.received_ns,
+        policy_id,
+        FLAG_SLOW if request.slow else 0,
+    )
+    crc = crc32c(fields, seed)
+    return fields + _CRCS.pack(crc, crc32c(body, crc, gil_release_mode=0))
+
+
+def pack_frame(seed: int, kind: int, payload: bytes, *, sequence: int = 0, group: int = 0, policy_id: int = 0) -> bytes:
+    """A whole frame of another kind than REQUEST, padded."""
+    fields = _FRAME.pack(FRAME_MAGIC, len(payload), kind, 0, 0, 0, 0, sequence, group, 0, 0, policy_id, 0)
+    crc = crc32c(fields, seed)
+    return b"".join((fields, _CRCS.pack(crc, crc32c(payload, crc)), payload, bytes(-len(payload) % 8)))
+
+
+def read_frame_header(buffer: bytes | memoryview, offset: int, seed: int) -> FrameHeader | None:
+    """The header of a frame at `offset`; None when there is none, or a damaged one."""
+    if len(buffer) < offset + FRAME_HEADER_BYTES or buffer[offset : offset + 4] != FRAME_MAGIC:
+        return None
+    crc = _CRC.unpack_from(buffer, offset + _FRAME_FIELDS_BYTES)[0]
+    if crc != crc32c(buffer[offset : offset + _FRAME_FIELDS_BYTES], seed):
+        return None
+    _, length, kind, signal, media, encoding, accepted, sequence, group, project_id, received_ns, policy_id, flags = (
+        _FRAME.unpack_from(buffer, offset)
+    )
+    return FrameHeader(
+        kind, length, sequence, group, project_id, received_ns, accepted, policy_id, signal, media, encoding, flags, crc
+    )
+
+
+def is_payload_intact(buffer: bytes | memoryview, offset: int, head: FrameHeader) -> bool:
+    """Whether the payload of the frame at `offset` is what was written. All of it must be in `buffer`."""
+    start = offset + FRAME_HEADER_BYTES
+    stored = _CRC.unpack_from(buffer, offset + _FRAME_FIELDS_BYTES + 4)[0]
+    return bool(stored == crc32c(buffer[start : start + head.length], head.crc))
+
+
+def decode_signal(head: FrameHeader) -> Signal | None:
+    """The signal of a request; None when this version does not know it."""
+    return _SIGNAL_NAMES.get(head.signal)
+
+
+def decode_request(head: FrameHeader, body: bytes, policy: Policy) -> JournaledRequest | None:
+    """The request of a whole frame; None when this version does not know what the header says."""
+    signal, media = _SIGNAL_NAMES.get(head.signal), _MEDIA_NAMES.get(head.media)
+    encoding = _ENCODING_NAMES.get(head.encoding)
+    if signal is None or media is None or encoding is None:
+        return None
+    slow = bool(head.flags & FLAG_SLOW)
+    return JournaledRequest(
+        head.project_id, signal, media, encoding, head.received_ns, head.accepted, policy, body, slow
+    )
+
+
+# Fields of a policy that version 1 began without: 0, as in all policies before, they are not written.
+_OMITTED_IF_ZERO: Final = frozenset(("max_resource_bytes", "max_scope_bytes", "max_repeated_bytes"))
+
+
+def pack_policy(policy: Policy) -> tuple[int, bytes]:
+    """The id of a policy, which is made of its content, and its JSON."""
+    fields = msgspec.structs.asdict(policy)
+    payload = msgspec.json.encode(
+        {name: fields[name] for name in fields if fields[name] or name not in _OMITTED_IF_ZERO}
+    )
+    return crc32c(payload), payload
+
+
+def read_policy(payload: bytes) -> Policy | None:
+    """A policy from its JSON; None when it is none. Unknown fields are left out, missing ones have their default."""
+    try:
+        return msgspec.json.decode(payload, type=Policy)
+    except msgspec.MsgspecError:
+        return None

@@ -1,0 +1,86 @@
+"""Sets of sequences as merged ranges: what is finished is nearly always one range with a few holes at its end."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+
+from gateway.journal.interface import Range
+
+
+class RangeSet:
+    """A set of integers. Ranges that touch are one; operations take time in the number of ranges, not of integers."""
+
+    def __init__(self, ranges: Iterable[Range] = ()) -> None:
+        self._firsts: list[int] = []
+        self._lasts: list[int] = []
+        for first, last in ranges:
+            self.add(first, last)
+
+    def __iter__(self) -> Iterator[Range]:
+        return zip(self._firsts, self._lasts, strict=True)
+
+    def __len__(self) -> int:
+        return len(self._firsts)
+
+    def __contains__(self, value: int) -> bool:
+        at = bisect_right(self._firsts, value) - 1
+        return at >= 0 and value <= self._lasts[at]
+
+    def add(self, first: int, last: int) -> None:
+        """Put the integers from `first` to `last` in."""
+        if last < first:
+            return
+        low = bisect_left(self._lasts, first - 1)  # the first range that touches
+        high = bisect_right(self._firsts, last + 1)  # behind the last one that does
+        if low < high:
+            first, last = min(first, self._firsts[low]), max(last, self._lasts[high - 1])
+        self._firsts[low:high], self._lasts[low:high] = [first], [last]
+
+    def discard(self, first: int, last: int) -> None:
+        """Take the integers from `first` to `last` out."""
+        low = bisect_left(self._lasts, first)
+        high = bisect_right(self._firsts, last)
+        if last < first or low >= high:
+            return
+        left, right = self._firsts[low], self._lasts[high - 1]
+        rest = [part for part in ((left, first - 1), (last + 1, right)) if part[0] <= part[1]]
+        self._firsts[low:high] = [part[0] for part in rest]
+        self._lasts[low:high] = [part[1] for part in rest]
+
+    def covers(self, first: int, last: int) -> bool:
+        """Whether all integers from `first` to `last` are in; so also when there are none."""
+        at = bisect_right(self._firsts, first) - 1
+        return last < first or (at >= 0 and last <= self._lasts[at])
+
+    def overlaps(self, first: int, last: int) -> bool:
+        """Whether any of the integers from `first` to `last` is in."""
+        at = bisect_left(self._lasts, first)
+        return first <= last and at < len(self._firsts) and self._firsts[at] <= last
+
+    def holes(self, first: int, last: int) -> Iterator[Range]:
+        """What of `first` to `last` is not in, as ranges in order."""
+        at = bisect_left(self._lasts, first)
+        while first <= last:
+            if at == len(self._firsts) or self._firsts[at] > last:
+                yield first, last
+                return
+            if self._firsts[at] > first:
+                yield first, self._firsts[at] - 1
+            first = self._lasts[at] + 1
+            at += 1
+
+    def intersection(self, first: int, last: int) -> Iterator[Range]:
+        """What of `first` to `last` is in, as ranges in order."""
+        at = bisect_left(self._lasts, first)
+        while at < len(self._firsts) and self._firsts[at] <= last:
+            yield max(first, self._firsts[at]), min(last, self._lasts[at])
+            at += 1
+
+    def next_missing(self, value: int) -> int:
+        """`value`, or the next integer after it that is not in."""
+        at = bisect_right(self._firsts, value) - 1
+        return self._lasts[at] + 1 if at >= 0 and value <= self._lasts[at] else value
+
+    def last_missing(self, value: int) -> int:
+        """`value`, or the next integer before it that is not in."""
+        at = bisect_right(self._firsts, value) - 1
+        return self._firsts[at] - 1 if at >= 0 and value <= self._lasts[at] else value

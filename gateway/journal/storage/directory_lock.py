@@ -1,0 +1,89 @@
+"""Which process has which journal: directories with numbers, each with a file whose lock (flock) its process holds."""
+
+import contextlib
+from itertools import count
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from chassis.errors import StartupError
+from gateway.journal.interface import JournalLocked
+from gateway.journal.storage.files import TEMPORARY_SUFFIX, Files
+from gateway.journal.storage.ledger import LEDGER_PREFIX
+from gateway.journal.storage.segments import SEGMENT_SUFFIX
+
+LOCK_FILE: Final = "lock"
+
+
+class DirectoryLock(NamedTuple):
+    """A journal that is ours until the descriptor is closed."""
+
+    directory: Path
+    fd: int
+
+    @property
+    def root(self) -> Path:
+        """The directory of all journals, of the quarantine and of what is damaged."""
+        return self.directory.parent
+
+
+def lock_journal(files: Files, directory: Path) -> DirectoryLock:
+    """Take the journal in `directory`; or, if that is where journals are, the lowest number that nobody has.
+
+    Raises JournalTaken when somebody has it, and StartupError when there can be none.
+    """
+    try:
+        files.make_directory(directory)
+        if LOCK_FILE in files.list_directory(directory):
+            return _lock_existing(files, directory)
+        return _lock_lowest_free(files, directory)
+    except OSError as error:
+        raise StartupError(f"The directory {directory} cannot be used for the journal: {error.strerror}.") from error
+
+
+def find_orphans(files: Files, root: Path) -> list[Path]:
+    """Journals that no process has."""
+    found = []
+    for directory in list_journals(files, root):
+        with contextlib.suppress(OSError):  # somebody removes it at this moment
+            fd = files.lock(directory / LOCK_FILE)
+            if fd is not None:
+                files.close(fd)
+                found.append(directory)
+    return found
+
+
+def list_journals(files: Files, root: Path) -> list[Path]:
+    """All journals."""
+    try:
+        names = files.list_directory(root)
+    except FileNotFoundError:
+        return []
+    return [root / name for name in sorted((name for name in names if name.isdigit()), key=int)]
+
+
+def _lock_existing(files: Files, directory: Path) -> DirectoryLock:
+    fd = files.lock(directory / LOCK_FILE)
+    if fd is None:
+        raise JournalLocked(f"Another process has the journal {directory}.")
+    return DirectoryLock(directory, fd)
+
+
+def _lock_lowest_free(files: Files, root: Path) -> DirectoryLock:
+    for number in count():
+        directory = root / str(number)
+        files.make_directory(directory)
+        _reject_foreign(files, directory)
+        with contextlib.suppress(FileNotFoundError):  # it was empty and is being removed: so the next one
+            fd = files.lock(directory / LOCK_FILE)
+            if fd is not None:
+                return DirectoryLock(directory, fd)
+    raise AssertionError  # numbers do not end
+
+
+def _reject_foreign(files: Files, directory: Path) -> None:
+    names = files.list_directory(directory)
+    if names and not any(
+        name == LOCK_FILE or name.startswith(LEDGER_PREFIX) or name.endswith((SEGMENT_SUFFIX, TEMPORARY_SUFFIX))
+        for name in names
+    ):
+        raise StartupError(f"The directory {directory} holds files that are no journal's; choose another one.")

@@ -1,0 +1,212 @@
+"""The ledger: which batches were begun and finished, in a small file beside the segments.
+
+What was noted is on disk when `flush` returns; all of it shares one sync. When the file has grown, a new one takes its
+place, which begins with the state as it is. The same happens when the disk did not take a record: a file whose sync
+failed is never written to again. Until the new one is on disk there is none; what is noted meanwhile is remembered, and
+is part of it.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import structlog
+
+from gateway.journal.format import frames as fmt
+from gateway.journal.format.ledger_records import Record, decode_record, encode_record
+from gateway.journal.metrics import JournalMetrics
+from gateway.journal.storage.batch_state import BatchState
+from gateway.journal.storage.files import Files, rename_durable, write_all, write_temporary
+from gateway.journal.storage.page_reader import build_reader, load_file_header
+from gateway.journal.storage.scanning import Damage, JournalFrame, frames_and_damage
+
+LEDGER_PREFIX: Final = "ledger-"
+_COMPACTIONS: Final = 4  # that may fail before the room that was allocated is used up
+
+
+class Ledger:
+    """Of one journal; used by one thread. `size` bytes are allocated for a file, so that batches can be finished, and
+    room be made, on a disk that is full.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        directory: Path,
+        number: int,
+        size: int,
+        salt: bytes,
+        state: BatchState,
+        metrics: JournalMetrics,
+        log: structlog.stdlib.BoundLogger,
+        clock: Callable[[], int],
+    ) -> None:
+        self.state = state
+        self._files = files
+        self._directory = directory
+        self._number = number  # of the newest file, good or bad
+        self._size = size
+        self._salt = salt
+        self._seed = fmt.checksum_seed(salt)
+        self._metrics = metrics
+        self._log = log
+        self._clock = clock
+        self._fd: int | None = None
+        self._pending: list[Record] = []
+        self._record_count = 0  # in the file
+        self._end = 0
+        self._compact_at = 0
+        self._failing = False
+
+    @property
+    def is_flushed(self) -> bool:
+        """Whether everything that was noted is on disk."""
+        return self._fd is not None and not self._pending
+
+    def append(self, record: Record) -> None:
+        """It is so from now on, and on disk with the next flush."""
+        self.state.apply(record)
+        if self._fd is not None:  # else it is part of the next file anyway
+            self._pending.append(record)
+
+    def flush(self) -> None:
+        """Returns when everything that was noted is on disk. Raises OSError; what was noted stays so."""
+        try:
+            if self._fd is None:
+                self._rotate()
+            elif self._pending:
+                self._write_pending(self._fd)
+        except OSError as error:
+            self._on_io_error(error)
+            raise
+        self._on_io_recovered()
+        if self._end >= self._compact_at:
+            self._compact()
+
+    def close(self) -> None:
+        """Give the file back; nothing is written."""
+        if self._fd is not None:
+            fd, self._fd = self._fd, None
+            self._files.close(fd)
+
+    def _write_pending(self, fd: int) -> None:
+        frames = _encode_frames(self._pending, self._record_count + 1, self._seed)
+        try:
+            end = write_all(self._files, fd, frames, self._end)
+            self._files.sync(fd)
+        except OSError as error:
+            self._on_io_error(error)
+            with contextlib.suppress(OSError):
+                self.close()
+            self._rotate()
+            return
+        self._record_count += len(self._pending)
+        self._pending.clear()
+        self._end = fmt.align_to_page(end)
+
+    def _rotate(self) -> None:
+        """A new file with the state as it is, in the place of the one that there was. Raises OSError."""
+        older = self._number
+        path = ledger_path(self._directory, older + 1)
+        pieces = encode_ledger(self.state, self._salt, self._clock())
+        end = fmt.align_to_page(sum(map(len, pieces)))
+        fd = write_temporary(self._files, path, pieces, end + self._size)
+        self._number += 1
+        self.close()  # from here on nobody knows which of the two the next start finds
+        try:
+            rename_durable(self._files, path)
+        except OSError:
+            self._files.close(fd)
+            raise
+        self._fd, self._record_count, self._end, self._compact_at = (
+            fd,
+            len(pieces) - 1,
+            end,
+            end + self._size // _COMPACTIONS,
+        )
+        self._pending.clear()
+        with contextlib.suppress(OSError):  # the next start does not look at it, and removes it
+            self._files.unlink(ledger_path(self._directory, older))
+
+    def _compact(self) -> None:
+        """The file that there is will do if it has to, until it is full."""
+        try:
+            self._rotate()
+        except OSError as error:
+            self._metrics.failures.labels("ledger").inc()
+            self._log.warning("the ledger of the journal cannot be replaced yet", error=str(error))
+            self._compact_at += self._size // _COMPACTIONS
+
+    def _on_io_error(self, error: OSError) -> None:
+        """Counted each time; in the log once, until it works again."""
+        self._metrics.failures.labels("ledger").inc()
+        if not self._failing:
+            self._failing = True
+            self._log.error("the ledger of the journal cannot be written", error=str(error))
+
+    def _on_io_recovered(self) -> None:
+        if self._failing:
+            self._failing = False
+            self._log.warning("the ledger of the journal can be written again")
+
+
+def ledger_path(directory: Path, number: int) -> Path:
+    """The file of a ledger."""
+    return directory / f"{LEDGER_PREFIX}{number:08d}"
+
+
+def encode_ledger(state: BatchState, salt: bytes, now_ns: int) -> list[bytes]:
+    """A ledger that says what is: its header, and a frame per record."""
+    header = fmt.FileHeader(fmt.LEDGER, state.next_sequence, now_ns, salt)
+    return [fmt.pack_file_header(header), *_encode_frames(list(state.snapshot()), 1, fmt.checksum_seed(salt))]
+
+
+def _encode_frames(records: Sequence[Record], first: int, seed: int) -> list[bytes]:
+    return [
+        fmt.pack_frame(seed, kind, payload, sequence=number, group=first)
+        for number, (kind, payload) in enumerate(map(encode_record, records), first)
+    ]
+
+
+class LedgerFile(NamedTuple):
+    """A ledger as it was read."""
+
+    header: fmt.FileHeader | None
+    records: Sequence[Record]
+    damaged_records: int  # records that were on disk and cannot be read; 1 for a header
+
+
+def ledger_numbers(names: Iterable[str]) -> list[int]:
+    """The numbers of the ledgers among the files of a journal, newest first."""
+    found = (name.removeprefix(LEDGER_PREFIX) for name in names if name.startswith(LEDGER_PREFIX))
+    return sorted((int(number) for number in found if number.isdigit()), reverse=True)
+
+
+def read_ledger(files: Files, path: Path, salts: Iterable[bytes]) -> LedgerFile:
+    """What can be read of a ledger. `salts` are tried when its own cannot be."""
+    fd = files.open(path)
+    try:
+        header = load_file_header(files, fd)
+        size = files.size(fd)
+        for salt in salts if header is None else [header.salt]:
+            read_file = build_reader(files, fd)
+            parts = list(frames_and_damage(read_file, fmt.checksum_seed(salt), fmt.PAGE, size, 0))
+            records = [
+                record
+                for part in parts
+                if not isinstance(part, Damage)
+                and (record := decode_record(part.header.kind, part.payload)) is not None
+            ]
+            if records or header is not None:
+                return LedgerFile(header, records, _count_damaged(parts) + (header is None))
+        return LedgerFile(header, (), 1)
+    finally:
+        files.close(fd)
+
+
+def _count_damaged(parts: Sequence[JournalFrame | Damage]) -> int:
+    """How many records were on disk once and are not: those behind the beginning of the last group never were."""
+    synced = max((part.header.group - 1 for part in parts if isinstance(part, JournalFrame)), default=0)
+    missing = (part.missing(0) for part in parts if isinstance(part, Damage))
+    return sum(max(min(last, synced) - first + 1, 0) for first, last in missing)

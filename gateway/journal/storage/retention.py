@@ -1,0 +1,192 @@
+"""What becomes of segments: counted, held for a while after they are finished, removed; and how much room there is."""
+
+import contextlib
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from gateway.journal.interface import JournalContext
+from gateway.journal.storage.corruption_store import CorruptionStore
+from gateway.journal.storage.expiry import Expiry
+from gateway.journal.storage.ledger import Ledger
+from gateway.journal.storage.segment_set import SegmentSet
+from gateway.journal.storage.segments import Segment
+
+SPACE_CHECK_INTERVAL_S: Final = 1.0  # between two looks at how much room the disk has
+MIN_SEGMENT_BYTES: Final = 64 * 2**10
+_MIN_SEGMENTS_PER_QUOTA: Final = 8  # at least so many make up the quota
+
+
+class Retention:
+    """Of one journal, in `directory`."""
+
+    def __init__(
+        self,
+        directory: Path,
+        context: JournalContext,
+        ledger: Ledger,
+        segment_set: SegmentSet,
+        corruption_store: CorruptionStore,
+    ) -> None:
+        self.is_paused = True  # nothing that is finished is removed for its age
+        self.is_disk_low = False  # the disk is nearly full: nothing is to be taken
+        self.nbytes = 0  # of segments
+        self.charged_bytes = 0  # of segments that are not finished
+        self.unfinished_bytes = 0  # about
+        self.oldest_ns: int | None = None  # receive time of the first request that is not finished, if there is one
+        self._directory = directory
+        self._context = context
+        self._files, self._limits, self._log = context.files, context.limits, context.log
+        self._ledger = ledger
+        self._segment_set = segment_set
+        self._corruption_store = corruption_store
+        self._released: dict[int, int] = {}
+        self._unremovable: dict[int, int | None] = {}  # segments that cannot be removed, by first sequence, and why
+        self._last_space_check = -math.inf
+        self._expiry = Expiry(
+            context.files, directory.parent, context.limits.quarantine_days, context.clock, context.monotonic
+        )
+        self.free_bytes = math.inf  # bytes of the disk, beyond what is to be kept free; less than 0 if it has less
+        self.measure()
+
+    @property
+    def segment_bytes(self) -> int:
+        """How large a segment is: so small that those of a small quota can be removed one by one."""
+        size, quota = self._limits.segment_bytes, self._limits.max_bytes
+        return min(size, max(quota // _MIN_SEGMENTS_PER_QUOTA, MIN_SEGMENT_BYTES)) if quota else size
+
+    def charged_by_project(self) -> Mapping[int, int]:
+        """Bytes by project of what is not finished."""
+        charges: dict[int, int] = {}
+        for segment in self._segment_set.segments:
+            for project, size in segment.projects.items() if segment.finished_at is None else ():
+                charges[project] = charges.get(project, 0) + size
+        return charges
+
+    def take_released(self) -> Mapping[int, int]:
+        """Bytes by project of what is finished since this was last asked."""
+        released, self._released = self._released, {}
+        return released
+
+    def tick(self, *, writing: bool) -> None:
+        """Once a second or so. `writing`: a segment takes the next group; else that needs room for one."""
+        now = self._context.monotonic()
+        if now - self._last_space_check >= SPACE_CHECK_INTERVAL_S:
+            self._check_space(0, 0 if writing else self.segment_bytes)
+        self._mark_finished(now)
+        if not self.is_paused:
+            self._remove(lambda segment: _age(segment, now) >= self._limits.hold_s)
+            self._ledger.state.expire(self._context.clock() // 10**6 - int(self._limits.hold_s * 1000))
+        self._expire()
+        self.measure()
+
+    def has_space(self, room: int) -> bool:
+        """Whether so much may be taken of the disk."""
+        has_room = self._check_space(room, room)
+        self.measure()
+        return has_room
+
+    def record_growth(self, size: int) -> None:
+        """The segment that is being written to is so much larger."""
+        self.nbytes += size
+        self.charged_bytes += size
+
+    def measure(self) -> None:
+        """Count everything."""
+        self.nbytes = self._total_bytes()
+        unfinished = [segment for segment in self._segment_set.segments if segment.finished_at is None]
+        self.charged_bytes = sum(segment.length for segment in unfinished)
+        self.unfinished_bytes, self.oldest_ns = 0, None
+        for segment in unfinished:
+            holes = list(self._ledger.state.finished.holes(segment.first, segment.last))
+            missing = sum(last - first + 1 for first, last in holes)
+            self.unfinished_bytes += segment.length * missing // max(segment.requests, missing, 1)
+            if holes and self.oldest_ns is None:
+                self.oldest_ns = segment.received_ns(holes[0][0])
+
+    def _mark_finished(self, now: float) -> None:
+        finished = self._ledger.state.finished
+        for segment in self._segment_set.segments:
+            if segment.finished_at is None and segment.is_sealed and finished.covers(segment.first, segment.last):
+                segment.finished_at = now
+                for project, size in segment.projects.items():
+                    self._released[project] = self._released.get(project, 0) + size
+
+    def _check_space(self, of_quota: int, of_disk: int) -> bool:
+        """Whether the disk has so much left, when that is to be taken of it. What is finished is removed before its
+        time rather than that requests are refused. A group that is larger than a segment may have no room though the
+        disk is not full.
+        """
+        self._last_space_check = self._context.monotonic()
+        self._mark_finished(self._last_space_check)
+        quota = self._limits.max_bytes
+        self._remove(lambda _: bool(quota) and self._total_bytes() + of_quota > quota)
+        if self._is_low(of_disk):
+            self._remove(lambda _: self._is_low(of_disk))
+        low = self._is_low(min(of_disk, self.segment_bytes))
+        if low != self.is_disk_low:
+            self._log.warning("the disk of the journal is nearly full" if low else "the journal's disk has room again")
+        self.is_disk_low = low
+        return not self._is_low(of_disk)
+
+    def _is_low(self, room: int) -> bool:
+        try:
+            self.free_bytes = self._files.free_bytes(self._directory) - self._limits.min_free_bytes
+        except OSError as error:
+            self._log.error("the room of the journal's disk is not known", error=str(error))
+            self.free_bytes = math.inf
+        return bool(self._limits.min_free_bytes) and self.free_bytes < room
+
+    def _remove(self, due: Callable[[Segment], bool]) -> None:
+        """Remove finished segments, the oldest first, while they are due. That they are finished is on disk before. One
+        that cannot be removed does not keep the others there.
+        """
+        stuck = False
+        for segment in [segment for segment in self._segment_set.segments if segment.finished_at is not None]:
+            if not due(segment):
+                continue
+            if not self._ensure_flushed():
+                break
+            try:
+                self._remove_segment(segment)
+            except OSError as error:
+                stuck = True
+                self._log_unremovable(segment, error)
+            else:
+                self._unremovable.pop(segment.first, None)
+                self._segment_set.remove(segment)
+        if stuck:
+            self._context.metrics.failures.labels("remove").inc()
+
+    def _ensure_flushed(self) -> bool:
+        with contextlib.suppress(OSError):  # the ledger has said so
+            if not self._ledger.is_flushed:
+                self._ledger.flush()
+        return self._ledger.is_flushed
+
+    def _remove_segment(self, segment: Segment) -> None:
+        if segment.keep:
+            self._corruption_store.move_segment(segment)
+        else:
+            self._files.unlink(segment.path)
+
+    def _log_unremovable(self, segment: Segment, error: OSError) -> None:
+        """Once, though it is tried again every second; and when the reason is another one."""
+        if self._unremovable.get(segment.first) != error.errno:
+            self._unremovable[segment.first] = error.errno
+            self._log.error("a segment of the journal cannot be removed", segment=str(segment.path), error=str(error))
+
+    def _expire(self) -> None:
+        try:
+            self._expiry.tick()
+        except OSError as error:
+            self._log.error("old files of the journal cannot be removed", error=str(error))
+
+    def _total_bytes(self) -> int:
+        return sum(segment.length for segment in self._segment_set.segments)
+
+
+def _age(segment: Segment, now: float) -> float:
+    """Seconds since it was finished; less than 0 when it is not."""
+    return -1.0 if segment.finished_at is None else now - segment.finished_at

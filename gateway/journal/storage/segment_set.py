@@ -1,0 +1,303 @@
+"""The segments of a journal in order, and the requests in them."""
+
+import contextlib
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import structlog
+
+from gateway.journal.format import frames as fmt
+from gateway.journal.format.ledger_records import SealRecord, SkipRecord
+from gateway.journal.format.ranges import RangeSet
+from gateway.journal.interface import Batch, DamagedRequests, Entry, Range
+from gateway.journal.metrics import JournalMetrics
+from gateway.journal.storage.block_index import FRESH, SLOW, SegmentBlock
+from gateway.journal.storage.corruption_store import CorruptionStore
+from gateway.journal.storage.files import Files
+from gateway.journal.storage.ledger import Ledger
+from gateway.journal.storage.page_reader import build_reader
+from gateway.journal.storage.scanning import Damage, JournalFrame, frames_and_damage
+from gateway.journal.storage.segment_index import CooperativeSteps, IndexResult, blocks_from, index_segment
+from gateway.journal.storage.segments import Segment
+from proto.otlp.policy import Policy
+
+ANY_LANE: Final = FRESH | SLOW
+
+
+class SegmentSet:
+    """All segments, the one that is being written as well."""
+
+    def __init__(
+        self,
+        files: Files,
+        ledger: Ledger,
+        corruption_store: CorruptionStore,
+        metrics: JournalMetrics,
+        log: structlog.stdlib.BoundLogger,
+    ) -> None:
+        self.segments: list[Segment] = []
+        self._files = files
+        self._ledger = ledger
+        self._corruption_store = corruption_store
+        self._metrics = metrics
+        self._log = log
+        self._unreported: deque[DamagedRequests] = deque()
+        self._recorded = RangeSet()  # lost ones, until the ledger has them: several readers may come by at once
+        self._policies: dict[int, Policy] = {}  # of all segments, for one whose own declaration is damaged
+
+    def add(self, segment: Segment) -> None:
+        """Behind those that are there."""
+        self.segments.append(segment)
+
+    def remove(self, segment: Segment) -> None:
+        """It is gone."""
+        self.segments.remove(segment)
+        self._ledger.state.drop_segment(segment.first, segment.last)
+        self._recorded.discard(segment.first, segment.last)
+
+    def read(self, after: int, max_bytes: int, lanes: int = ANY_LANE) -> CooperativeSteps[list[Entry]]:
+        """Requests behind the sequence `after` that are offered, of these lanes: so many bytes, at least one if any."""
+        entries: list[Entry] = []
+        size = 0
+        progress = self._ledger.state
+        for segment in self._segments_between(after + 1, fmt.MAX_SEQUENCE):
+            offered = progress.available(max(segment.first, after + 1), segment.last)
+            if not segment.lanes & lanes or next(offered, None) is None:
+                continue
+            for block in (yield from self._indexed_blocks(segment, after + 1)):
+                first = max(block.first, after + 1)
+                wanted = RangeSet(progress.available(first, block.last)) if block.lanes & lanes else RangeSet()
+                if not wanted:
+                    continue
+                for entry in (yield from self._read_block(segment, block, wanted)):
+                    if (SLOW if entry.request.slow else FRESH) & lanes:
+                        entries.append(entry)
+                        size += len(entry.request.body)
+                        if size >= max_bytes:
+                            return entries
+                yield
+        return entries
+
+    def read_batch(self, batch: Batch) -> CooperativeSteps[list[Entry]]:
+        """The requests of a batch that can be read."""
+        entries: list[Entry] = []
+        wanted = RangeSet(self._ledger.state.readable(batch))
+        for segment in self._segments_between(batch.ranges[0][0], batch.ranges[-1][1]):
+            if not wanted.overlaps(segment.first, segment.last):
+                continue
+            for block in (yield from self._indexed_blocks(segment, batch.ranges[0][0])):
+                if not wanted.overlaps(block.first, block.last):
+                    continue
+                entries += yield from self._read_block(segment, block, wanted)
+                yield
+        return entries
+
+    def take_damaged(self) -> list[DamagedRequests]:
+        """Requests that were found to be damaged since this was last asked, and are not stored. Any thread may ask."""
+        return [self._unreported.popleft() for _ in range(len(self._unreported))]
+
+    def ensure_indexed(self, segment: Segment) -> CooperativeSteps[None]:
+        """Read a segment that only a ledger told about."""
+        if segment.block_index is not None:
+            return
+        found = yield from index_segment(self._files, segment, segment.length, self._max_sequence(segment))
+        if found.damages or found.unreadable or found.segment.last < segment.last:
+            self._drop_page_cache(segment)
+            found = yield from index_segment(self._files, segment, segment.length, self._max_sequence(segment))
+        segment.block_index, segment.policies = found.segment.block_index, found.segment.policies
+        with self._recording_keep_flag(segment):
+            self.record_damage(segment, found, segment.last)
+
+    def record_damage(self, segment: Segment, found: IndexResult, expected: int) -> None:
+        """Keep what is damaged, and skip it. Requests up to `expected` were on disk once; what is missing behind them
+        was being written when the process stopped.
+        """
+        self._policies |= found.segment.policies
+        segment.keep |= found.unreadable
+        synced = segment.last_synced = max(expected, found.last_synced)
+        last = found.segment.last
+        for damage in found.damages:
+            missing = damage.missing(expected)
+            self._record_missing(segment, damage, missing, synced)
+            last = max(last, missing[1])
+        if last < expected:  # the file is shorter than it was
+            end = found.segment.length
+            self._record_missing(segment, Damage(end, end, last + 1, expected), (last + 1, expected), synced)
+
+    def move_unreadable_segment(self, segment: Segment, expected: int, facts: SealRecord | None) -> None:
+        """A segment of which nothing can be told but these facts, though there were requests up to `expected`. How many
+        items are lost is known when none of them is stored. Raises OSError.
+        """
+        gone = list(self._ledger.state.finished.holes(segment.first, expected))
+        items = facts.items if facts is not None and gone == [(facts.first, facts.last)] else 0
+        self._unreported.extend(DamagedRequests(first, last, items) for first, last in gone)
+        requests = sum(last - first + 1 for first, last in gone)
+        self._metrics.damaged_frames.inc(requests)
+        self._log.error("a segment of the journal cannot be read", segment=str(segment.path), requests=requests)
+        self._corruption_store.move_segment(segment)
+
+    def _record_missing(self, segment: Segment, damage: Damage, missing: Range, synced: int) -> None:
+        finished = self._ledger.state.finished
+        gone = tuple(finished.holes(missing[0], min(missing[1], synced)))
+        if gone:
+            self._report_damage(segment, damage, gone)
+        else:
+            self._log.warning("bytes of the journal are passed over", segment=str(segment.path), at=damage.start)
+        if not finished.covers(*missing):
+            self._ledger.append(SkipRecord((missing,), "damaged" if gone else "torn"))
+
+    def _report_damage(self, segment: Segment, damage: Damage, gone: tuple[Range, ...], untold: int = 0) -> int:
+        """`untold`: items of requests without a header, all of which are lost; what is left of them to be told."""
+        gone = tuple(part for each in gone for part in self._recorded.holes(*each))
+        if not gone:
+            return untold
+        for part in gone:
+            self._recorded.add(*part)
+        requests = sum(last - first + 1 for first, last in gone)
+        told = [lost for part in gone for lost in self._reported(damage, part)]
+        for at, lost in enumerate(told):
+            if untold and lost.signal is None and not lost.items:
+                told[at], untold = lost._replace(items=untold), 0
+        self._unreported.extend(told)
+        self._metrics.damaged_frames.inc(requests)
+        self._log.error(
+            "requests of the journal cannot be read", segment=str(segment.path), at=damage.start, requests=requests
+        )
+        try:
+            segment.keep |= not self._corruption_store.save_copy(segment, damage, gone)
+        except OSError as error:
+            segment.keep = True
+            self._log.error("damaged bytes of the journal cannot be copied", error=str(error))
+        return untold
+
+    def _reported(self, damage: Damage, part: Range) -> Iterator[DamagedRequests]:
+        """What is known of requests that are damaged; of those that are stored nothing is lost yet."""
+        heads = damage.request_headers
+        for first, last in self._ledger.state.finished.holes(*part):
+            known = [heads[sequence] for sequence in sorted(heads) if first <= sequence <= last]
+            for head in known:
+                yield DamagedRequests(head.sequence, head.sequence, head.accepted, fmt.decode_signal(head))
+            for rest in RangeSet((head.sequence, head.sequence) for head in known).holes(first, last):
+                yield DamagedRequests(*rest)
+
+    @contextlib.contextmanager
+    def _recording_keep_flag(self, segment: Segment) -> Iterator[None]:
+        """Whether it is kept is also known after the next start."""
+        before = segment.keep
+        yield
+        if segment.keep and not before and segment.is_sealed:
+            self._ledger.append(segment.to_record())
+
+    def _drop_page_cache(self, segment: Segment) -> None:
+        """Read a segment from the disk the next time. Raises OSError when that gives not even the header: then nothing
+        is wrong with the segment alone, and what cannot be read now may be there later.
+        """
+        fd = self._files.open(segment.path)
+        try:
+            self._files.drop_page_cache(fd)
+            self._files.read(fd, fmt.PAGE, 0)
+        finally:
+            self._files.close(fd)
+
+    def _segments_between(self, first: int, last: int) -> Iterator[Segment]:
+        """Segments that may have sequences from `first` to `last`."""
+        at = max(bisect_right(self.segments, first, key=lambda segment: segment.first) - 1, 0)
+        for segment in self.segments[at:]:
+            if segment.first > last:
+                return
+            if segment.last >= first:
+                yield segment
+
+    def _max_sequence(self, segment: Segment) -> int:
+        """The largest sequence that may be in a segment."""
+        at = bisect_right(self.segments, segment.first, key=lambda other: other.first)
+        return self.segments[at].first - 1 if at < len(self.segments) else fmt.MAX_SEQUENCE
+
+    def _indexed_blocks(self, segment: Segment, first: int) -> CooperativeSteps[Iterator[SegmentBlock]]:
+        yield from self.ensure_indexed(segment)
+        return blocks_from(segment, first)
+
+    def _read_block(self, segment: Segment, block: SegmentBlock, wanted: RangeSet) -> CooperativeSteps[list[Entry]]:
+        """The `wanted` requests of a block. Those that are not found, twice, are damaged."""
+        entries, damages, _ = yield from self._scan_block(segment, block, wanted)
+        missing = RangeSet(part for damage in damages for part in _missing_parts(damage, block, wanted))
+        if not missing:
+            return entries
+        self._drop_page_cache(segment)
+        again, damages, items = yield from self._scan_block(segment, block, missing)
+        untold = max(block.items - items, 0) if _covers_all_headerless(block, damages, missing) else 0
+        for damage in damages:
+            if gone := tuple(_missing_parts(damage, block, missing)):
+                with self._recording_keep_flag(segment):
+                    untold = self._report_damage(segment, damage, gone, untold)
+                self._ledger.append(SkipRecord(gone, "damaged"))
+        return sorted([*entries, *again], key=lambda entry: entry.sequence)
+
+    def _scan_block(
+        self, segment: Segment, block: SegmentBlock, wanted: RangeSet
+    ) -> CooperativeSteps[tuple[list[Entry], list[Damage], int]]:
+        """The requests of a block that can be read, what is between them, and the items of all whose headers are whole,
+        wanted or not.
+        """
+        entries: list[Entry] = []
+        damages: list[Damage] = []
+        items = 0
+        try:
+            fd = self._files.open(segment.path)
+        except FileNotFoundError:  # removed meanwhile: all of it is finished
+            return entries, damages, items
+        end, last = block.start, block.first - 1
+        try:
+            for part in frames_and_damage(build_reader(self._files, fd), segment.seed, block.start, block.end, last):
+                if isinstance(part, Damage):
+                    damages.append(part)
+                    items += sum(head.accepted for head in part.request_headers.values())
+                    last = block.last if part.last is None else part.last
+                    continue
+                end, last = part.end, part.header.sequence - (part.header.kind == fmt.POLICY)
+                items += part.header.accepted
+                if part.header.kind == fmt.REQUEST and part.header.sequence in wanted:
+                    entry = yield from self._decode_entry(segment, part)
+                    if entry is not None:
+                        entries.append(entry)
+        finally:
+            self._files.close(fd)
+        if last < block.last:  # zeros, or the file is shorter than it was
+            damages.append(Damage(end, block.end, last + 1, block.last))
+        return entries, damages, items
+
+    def _decode_entry(self, segment: Segment, found: JournalFrame) -> CooperativeSteps[Entry | None]:
+        head = found.header
+        policy = segment.policies.get(head.policy_id)
+        if policy is None:
+            policy = yield from self._find_policy(head.policy_id)
+        request = None if policy is None else fmt.decode_request(head, bytes(found.payload), policy)
+        if request is None:
+            damage = Damage(found.offset, found.end, head.sequence, head.sequence, (head,))
+            self._record_missing(segment, damage, (head.sequence, head.sequence), segment.last_synced)
+            return None
+        return Entry(head.sequence, request)
+
+    def _find_policy(self, policy_id: int) -> CooperativeSteps[Policy | None]:
+        """A policy whose declaration in a segment is damaged: others have declared it too, unless it was new."""
+        for segment in tuple(self.segments):
+            yield from self.ensure_indexed(segment)
+            if policy_id in segment.policies:
+                return segment.policies[policy_id]
+        return self._policies.get(policy_id)
+
+
+def _covers_all_headerless(block: SegmentBlock, damages: Sequence[Damage], missing: RangeSet) -> bool:
+    """Whether all requests of a block that have no header any more are among the `missing`: none of them is stored."""
+    gone = RangeSet(damage.missing(block.last) for damage in damages)
+    for sequence in (sequence for damage in damages for sequence in damage.request_headers):
+        gone.discard(sequence, sequence)
+    return all(missing.covers(first, min(last, block.last)) for first, last in gone)
+
+
+def _missing_parts(damage: Damage, block: SegmentBlock, wanted: RangeSet) -> Iterator[Range]:
+    """What of `wanted` is missing in a block where there is damage."""
+    first, last = damage.missing(block.last)
+    return wanted.intersection(first, min(last, block.last))

@@ -1,0 +1,242 @@
+"""Segments: the files that requests are in. One is being written, the others only read."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from gateway.journal.format import frames as fmt
+from gateway.journal.format.ledger_records import SealRecord
+from gateway.journal.interface import JournaledRequest
+from gateway.journal.storage.block_index import FRESH, SLOW, BlockIndex
+from gateway.journal.storage.files import Files, write_all, write_atomic
+from proto.otlp.policy import Policy
+
+SEGMENT_SUFFIX: Final = ".segment"
+_DECLARATIONS: Final = 2
+_PADDING: Final = tuple(bytes(length) for length in range(8))
+
+
+class Segment:
+    """What is known of a segment."""
+
+    def __init__(self, path: Path, first: int, seed: int) -> None:
+        self.path = path
+        self.first = first  # sequence in its name
+        self.seed = seed
+        self.last = first - 1
+        self.last_synced = fmt.MAX_SEQUENCE  # what it has up to here was on disk once as a whole
+        self.length = fmt.PAGE  # bytes that count
+        self.requests = 0
+        self.items = 0
+        self.lanes = 0
+        self.projects: dict[int, int] = {}  # bytes of frames
+        self.oldest_ns = 0
+        self.keep = False
+        self.is_sealed = True  # nothing is written to it any more
+        self.block_index: BlockIndex | None = None  # None: not read since the start
+        self.policies: dict[int, Policy] = {}
+        self.finished_at: float | None = None  # monotonic time; None while some of it is not
+
+    @classmethod
+    def from_record(cls, path: Path, seed: int, facts: SealRecord) -> "Segment":
+        """One that a ledger told about."""
+        segment = cls(path, facts.first, seed)
+        segment.restore(facts)
+        return segment
+
+    def restore(self, facts: SealRecord) -> None:
+        """It is as a ledger told, or as it was before something was written to it."""
+        self.last, self.length = facts.last, facts.length
+        self.requests, self.items = facts.requests, facts.items
+        self.projects, self.oldest_ns, self.keep = dict(facts.projects), facts.oldest_ns, facts.keep
+        self.lanes = (FRESH if facts.fresh else 0) | (SLOW if facts.slow else 0)
+
+    def to_record(self) -> SealRecord:
+        """As it is now."""
+        return SealRecord(
+            self.first,
+            self.last,
+            self.length,
+            self.requests,
+            self.items,
+            dict(self.projects),
+            fresh=bool(self.lanes & FRESH),
+            slow=bool(self.lanes & SLOW),
+            oldest_ns=self.oldest_ns,
+            keep=self.keep,
+        )
+
+    def add(
+        self,
+        blocks: BlockIndex,
+        sequence: int,
+        offset: int,
+        request: JournaledRequest | fmt.FrameHeader,
+        size: int,
+        *,
+        slow: bool,
+    ) -> None:
+        """A request is in it, at `offset`, so many bytes."""
+        blocks.add(sequence, offset, request.received_ns, request.accepted, slow=slow)
+        self.last = sequence
+        self.requests += 1
+        self.items += request.accepted
+        self.lanes |= SLOW if slow else FRESH
+        self.projects[request.project_id] = self.projects.get(request.project_id, 0) + size
+        self.oldest_ns = self.oldest_ns or request.received_ns
+
+    def received_ns(self, sequence: int) -> int:
+        """When a request of it was received, about; earlier rather than later."""
+        if not self.block_index:
+            return self.oldest_ns
+        return self.block_index.get(self.block_index.find(sequence), self.last, self.length).received_s * 10**9
+
+
+def segment_name(first: int) -> str:
+    """The file of the segment that begins with this sequence."""
+    return f"{first:020d}{SEGMENT_SUFFIX}"
+
+
+def parse_segment_name(name: str) -> int | None:
+    """The sequence in the name of a segment; None of another file."""
+    digits = name.removesuffix(SEGMENT_SUFFIX)
+    return int(digits) if name.endswith(SEGMENT_SUFFIX) and len(digits) == 20 and digits.isdigit() else None
+
+
+class Policies:
+    """The policies of a segment and their ids. Content decides, so that the same policy has one id everywhere.
+
+    Each is declared in the first two groups that use it: these have no page in common, and so no damage.
+    """
+
+    def __init__(self) -> None:
+        self._by_identity: dict[int, tuple[Policy, int]] = {}  # by the object's own identity, which is quick
+        self._payloads: dict[int, bytes] = {}  # by id
+        self._declared_in: dict[int, list[int]] = {}  # groups to be declared in: the first sequences of those that were
+
+    def id_of(self, policy: Policy, group: int) -> tuple[int, bytes | None]:
+        """The id of a policy; and its JSON, where this group is to declare it."""
+        known = self._by_identity.get(id(policy))
+        if known is None:
+            known = self._by_identity[id(policy)] = policy, self._register(policy)
+        policy_id = known[1]
+        groups = self._declared_in.get(policy_id)
+        if groups is None or group in groups:
+            return policy_id, None
+        groups.append(group)
+        if len(groups) == _DECLARATIONS:
+            del self._declared_in[policy_id]
+        return policy_id, self._payloads[policy_id]
+
+    def _register(self, policy: Policy) -> int:
+        policy_id, payload = fmt.pack_policy(policy)
+        while self._payloads.get(policy_id, payload) != payload:  # two of one checksum
+            policy_id = (policy_id + 1) % 2**32
+        if policy_id not in self._payloads:
+            self._declared_in[policy_id] = []
+        self._payloads[policy_id] = payload
+        return policy_id
+
+
+class PackedGroup(NamedTuple):
+    """Requests as they are written together."""
+
+    pieces: list[bytes]
+    offsets: list[int]  # of the frames of requests
+    end: int
+    policies: dict[int, Policy]  # declared in it
+
+
+def pack_group(
+    requests: Sequence[JournaledRequest], first: int, offset: int, seed: int, policies: Policies
+) -> PackedGroup:
+    """A group that is written at `offset`, its first request having the sequence `first`."""
+    pieces: list[bytes] = []
+    offsets: list[int] = []
+    declared: dict[int, Policy] = {}
+    for sequence, request in enumerate(requests, first):
+        policy_id, payload = policies.id_of(request.policy, first)
+        if payload is not None:
+            frame = fmt.pack_frame(seed, fmt.POLICY, payload, sequence=sequence, group=first, policy_id=policy_id)
+            pieces.append(frame)
+            declared[policy_id] = request.policy
+            offset += len(frame)
+        body = request.body
+        pieces += fmt.pack_request_header(seed, request, sequence, first, policy_id), body
+        if padding := -len(body) % 8:
+            pieces.append(_PADDING[padding])
+        offsets.append(offset)
+        offset += fmt.frame_size(len(body))
+    return PackedGroup(pieces, offsets, offset, declared)
+
+
+class SegmentWriter:
+    """The segment that is being written. After an error of any kind it is to be abandoned."""
+
+    def __init__(
+        self, files: Files, directory: Path, first: int, salt: bytes, size: int, clock: Callable[[], int]
+    ) -> None:
+        """Make it: on disk, with room for `size` bytes, when this returns. Raises OSError."""
+        path = directory / segment_name(first)
+        self.segment = Segment(path, first, fmt.checksum_seed(salt))
+        self.segment.is_sealed = False
+        self.block_index = self.segment.block_index = BlockIndex()
+        self._files = files
+        self._policies = Policies()
+        header = fmt.FileHeader(fmt.SEGMENT, first, clock(), salt)
+        self._capacity = max(size, 2 * fmt.PAGE)
+        self._fd = write_atomic(files, path, [fmt.pack_file_header(header)], self._capacity)
+
+    def fits(self, size: int) -> bool:
+        """Whether there is room for so many bytes more."""
+        return self.segment.length + size <= self._capacity
+
+    def append(self, requests: Sequence[JournaledRequest], first: int) -> None:
+        """Write a group and sync it. The requests are on disk when this returns, and counted in `segment`."""
+        segment = self.segment
+        group = pack_group(requests, first, segment.length, segment.seed, self._policies)
+        write_all(self._files, self._fd, group.pieces, segment.length)
+        self._files.sync(self._fd)
+        segment.policies |= group.policies
+        for sequence, (request, offset) in enumerate(zip(requests, group.offsets, strict=True), first):
+            size = fmt.frame_size(len(request.body))
+            segment.add(self.block_index, sequence, offset, request, size, slow=request.slow)
+        segment.length = fmt.align_to_page(group.end)  # last, so that until then what was written can be cut off
+
+    def seal(self) -> Segment:
+        """Write nothing more: the room that is left is given back."""
+        self.segment.is_sealed = True
+        with contextlib.suppress(OSError):  # it is longer then, with zeros behind
+            self._files.truncate(self._fd, self.segment.length)
+        with contextlib.suppress(OSError):
+            self._files.close(self._fd)
+        return self.segment
+
+    def abandon(self) -> bool:
+        """Write nothing more, and cut off what was written last; whether that is on disk. The descriptor may have
+        forgotten that a sync failed, so another one is used.
+        """
+        self.segment.is_sealed = True
+        with contextlib.suppress(OSError):
+            self._files.close(self._fd)
+        return truncate(self._files, self.segment.path, self.segment.length)
+
+
+def truncate(files: Files, path: Path, length: int) -> bool:
+    """Cut a file to so many bytes; whether that is on disk."""
+    try:
+        fd = files.open(path, write=True)
+        try:
+            files.truncate(fd, length)
+            files.sync(fd)
+        finally:
+            files.close(fd)
+    except OSError:
+        return False
+    return True
+
+
+def required_bytes(requests: Sequence[JournaledRequest]) -> int:
+    """Bytes that a group takes at most, but for policies."""
+    return sum(fmt.frame_size(len(request.body)) for request in requests) + fmt.PAGE

@@ -1,0 +1,1 @@
+"""Tools for operators: inspection of journals, and requeueing of quarantined requests."""

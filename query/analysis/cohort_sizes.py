@@ -1,0 +1,76 @@
+"""How many spans either side of a comparison has, and which part of them is looked at."""
+
+from dataclasses import dataclass, replace
+
+from query.analysis import scan_limit
+from query.analysis.comparison import ComparedPairs
+from query.read_store import ReadStore
+from query.statements import Cohort, CohortSize, Condition
+from query.statements.window import Window
+
+_Windows = tuple[Window, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CohortSizes:
+    """Spans of both sides, the rate at which they were sampled, and the attributes of conditions that are worth looking
+    for in them (`query.statements`).
+    """
+
+    spike: int
+    baseline: int
+    one_in: int
+    existing_attributes: frozenset[str] | None = None
+
+    def raised_to_counts(self, found: ComparedPairs) -> "CohortSizes":
+        """No fewer than any value has: spans may have arrived since they were counted, and no share is above 1."""
+        spike = max((each.spike for each in found.pairs), default=0)
+        baseline = max((each.baseline for each in found.pairs), default=0)
+        return replace(self, spike=max(self.spike, spike), baseline=max(self.baseline, baseline))
+
+
+async def read_cohort_sizes(
+    store: ReadStore,
+    project_id: int,
+    sides: tuple[_Windows, _Windows],
+    conditions: tuple[Condition, ...],
+    max_scan_rows: int,
+) -> CohortSizes:
+    """How many spans there are to compare; `sides` are those of spike and baseline. What the ceiling bounds are spans
+    before filters: they are what is read. Raises StoreErrors.
+    """
+    spike, baseline = [
+        sum([await scan_limit.count_spans(store, project_id, window) for window in side]) for side in sides
+    ]
+    one_in = max(1, -(-(spike + baseline) // max_scan_rows))
+    if not conditions and one_in == 1:
+        return CohortSizes(spike, baseline, one_in, frozenset())
+    known: frozenset[str] | None = await _find_existing_attributes(store, project_id, sides, conditions)
+    cohorts = [Cohort(side, conditions, one_in) if side else None for side in sides]
+    rows = [await _read_size(store, project_id, cohort, known) for cohort in cohorts]
+    if any(overlooked for _, overlooked in rows):
+        known = None
+        rows = [await _read_size(store, project_id, cohort, known) for cohort in cohorts]
+    (spike, _), (baseline, _) = rows
+    return CohortSizes(spike, baseline, one_in, known)
+
+
+async def _find_existing_attributes(
+    store: ReadStore, project_id: int, sides: tuple[_Windows, _Windows], conditions: tuple[Condition, ...]
+) -> frozenset[str]:
+    subjects = [each.subject for each in conditions]
+    return frozenset[str]().union(
+        *[await store.find_existing_attributes(project_id, window, subjects) for side in sides for window in side]
+    )
+
+
+async def _read_size(
+    store: ReadStore, project_id: int, cohort: Cohort | None, known: frozenset[str] | None
+) -> tuple[int, bool]:
+    """Spans of one side, and whether one has an attribute that is not among those known."""
+    if cohort is None:
+        return 0, False
+    ((spans, overlooked),) = await store.rows(
+        CohortSize(project_id=project_id, existing_attributes=known, cohort=cohort)
+    )
+    return int(spans), bool(overlooked)

@@ -1,0 +1,185 @@
+"""What is known of groups of errors: read for the few of a page, whatever their number in the window."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+from chassis.clickhouse import QueryTooLarge
+from query.error_groups.ids import OccurrenceKey, occurrence_id
+from query.error_groups.schemas import EnvironmentExtent, ErrorGroup, ReleaseExtent, ServiceExtent, SourceExtent
+from query.read_store import ReadStore
+from query.rows import text_size
+from query.statements import Condition, ErrorFacets, ErrorTraces, LatestOccurrences
+from query.statements.window import Window
+from query.timestamps import format_timestamp
+
+MAX_FACET_VALUES: Final = 20  # values shown of each kind
+MAX_FACET_COMBINATIONS: Final = (
+    500_000  # releases by environments, services and sources, of all errors of a page, counted at once
+)
+_WHOLE, _RELEASE, _ENVIRONMENT, _SERVICE, _SOURCE = range(5)  # the kinds of `query.sql.error_groups.facets`
+
+
+@dataclass(frozen=True, slots=True)
+class OccurrenceFilter:
+    """Which occurrences count."""
+
+    project_id: int
+    window: Window
+    conditions: tuple[Condition, ...]
+
+
+class Facet(NamedTuple):
+    """A value of one kind in one group: how often, when first and last; and of the kind, how many values it has, and
+    which of them came first and last.
+    """
+
+    fingerprint: bytes
+    kind: int
+    value: str
+    occurrences: int
+    first_ns: int
+    last_ns: int
+    values: int
+    first_value: str
+    last_value: str
+
+
+class LatestOccurrence(NamedTuple):
+    """The latest occurrence of a group."""
+
+    fingerprint: bytes
+    type: str
+    message: str
+    batch_id: int
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorGroupRows:
+    """The rows about one group."""
+
+    facets: tuple[Facet, ...]
+    latest: LatestOccurrence
+    traces: int
+    traces_exact: bool
+    facets_exact: bool
+
+    @property
+    def text_bytes(self) -> int:
+        """About how many bytes of text it has."""
+        return text_size(self.latest) + sum(map(text_size, self.facets))
+
+
+async def read_groups(
+    store: ReadStore, occurrence_filter: OccurrenceFilter, fingerprints: Sequence[bytes]
+) -> dict[bytes, ErrorGroupRows]:
+    """Those of the groups that have an occurrence. Raises StoreErrors."""
+    if not fingerprints:
+        return {}
+    about: dict[str, Any] = {
+        "project_id": occurrence_filter.project_id,
+        "window": occurrence_filter.window,
+        "conditions": occurrence_filter.conditions,
+    }
+    facets, counted = await _read_facets(
+        store, ErrorFacets(**about, fingerprints=tuple(fingerprints), limit=MAX_FACET_VALUES)
+    )
+    if not facets:
+        return {}
+    traces, exact = await _read_trace_counts(store, ErrorTraces(**about, fingerprints=tuple(facets)))
+    latest = await _read_latest(store, occurrence_filter, facets)
+    # A partition may have been dropped between two reads, and what is gone is not shown.
+    return {
+        each: ErrorGroupRows(facets[each], latest[each], traces[each], exact, counted or _has_all_values(facets[each]))
+        for each in facets
+        if each in latest and each in traces
+    }
+
+
+def error_group_fields(group: ErrorGroupRows) -> dict[str, Any]:
+    """The fields of an ErrorGroup."""
+    kinds = {kind: tuple(found) for kind, found in groupby(group.facets, lambda facet: facet.kind)}
+    (whole,), latest, releases = kinds[_WHOLE], group.latest, kinds[_RELEASE]
+    return {
+        "fingerprint": whole.fingerprint.hex(),
+        "type": latest.type or None,
+        "message": latest.message or None,
+        **_extent(whole),
+        "first_release": releases[0].first_value or None,
+        "last_release": releases[0].last_value or None,
+        "latest_occurrence_id": occurrence_id(OccurrenceKey(whole.last_ns, latest.batch_id, latest.row)),
+        "traces": group.traces,
+        "traces_exact": group.traces_exact,
+        "facets_exact": group.facets_exact,
+        "releases": [ReleaseExtent(**_extent(each), release=each.value or None) for each in releases],
+        "release_count": releases[0].values,
+        "environments": [EnvironmentExtent(**_extent(each), environment=each.value) for each in kinds[_ENVIRONMENT]],
+        "environment_count": kinds[_ENVIRONMENT][0].values,
+        "services": [ServiceExtent(**_extent(each), service_name=each.value or None) for each in kinds[_SERVICE]],
+        "service_count": kinds[_SERVICE][0].values,
+        "sources": [SourceExtent(**_extent(each), source=each.value) for each in kinds[_SOURCE]],
+    }
+
+
+def empty_group_fields(fingerprint: bytes, type_: str) -> dict[str, Any]:
+    """The fields of an ErrorGroup of which nothing is in the window."""
+    absent = ("message", "first_seen", "last_seen", "first_release", "last_release", "latest_occurrence_id")
+    return {
+        "fingerprint": fingerprint.hex(),
+        "type": type_ or None,
+        **dict.fromkeys(absent),
+        **dict.fromkeys(("count", "traces", "release_count", "environment_count", "service_count"), 0),
+        "traces_exact": True,
+        "facets_exact": True,
+        **{name: [] for name in ("releases", "environments", "services", "sources")},
+    }
+
+
+def to_error_group(group: ErrorGroupRows) -> ErrorGroup:
+    """A group as lists show it."""
+    return ErrorGroup(**error_group_fields(group))
+
+
+def _extent(facet: Facet) -> dict[str, Any]:
+    return {
+        "count": facet.occurrences,
+        "first_seen": format_timestamp(facet.first_ns),
+        "last_seen": format_timestamp(facet.last_ns),
+    }
+
+
+async def _read_facets(store: ReadStore, statement: ErrorFacets) -> tuple[dict[bytes, tuple[Facet, ...]], bool]:
+    """Facets by group, and whether all values were counted: a release of each occurrence would fill the memory."""
+    try:
+        rows, exact = await store.rows(statement, max_groups=MAX_FACET_COMBINATIONS), True
+    except QueryTooLarge:
+        rows, exact = await store.rows(replace(statement, exact=False)), False
+    groups = groupby(map(Facet._make, rows), lambda facet: facet.fingerprint)
+    return {each: tuple(found) for each, found in groups}, exact
+
+
+def _has_all_values(facets: tuple[Facet, ...]) -> bool:
+    """Whether all values are shown: nothing is estimated of so few."""
+    return all(facet.values <= MAX_FACET_VALUES for facet in facets)
+
+
+async def _read_trace_counts(store: ReadStore, statement: ErrorTraces) -> tuple[dict[bytes, int], bool]:
+    """Traces by group, and whether that is exact: of tens of millions only an estimate has room."""
+    try:
+        return dict(await store.rows(statement)), True
+    except QueryTooLarge:
+        return dict(await store.rows(replace(statement, exact=False))), False
+
+
+async def _read_latest(
+    store: ReadStore, asked: OccurrenceFilter, facets: dict[bytes, tuple[Facet, ...]]
+) -> dict[bytes, LatestOccurrence]:
+    places = tuple((each, found[0].last_ns) for each, found in facets.items())
+    times = [time_ns for _, time_ns in places]
+    window = Window(min(times), max(times) + 1)
+    statement = LatestOccurrences(
+        project_id=asked.project_id, window=window, conditions=asked.conditions, fingerprint_times=places
+    )
+    return {row[0]: LatestOccurrence._make(row) for row in await store.rows(statement)}

@@ -1,0 +1,115 @@
+"""The endpoints of errors: each a column of steps from the request to one answer."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from chassis.errors import NotFound
+from chassis.http.access import authorization_context
+from chassis.http.cursor import CursorSigner
+from query.error_groups import history, listing
+from query.error_groups.ids import parse_occurrence_id
+from query.error_groups.listing import error_page
+from query.error_groups.occurrences import occurrence_page, occurrence_record, parse_log_limit, read_occurrence
+from query.fields import ERRORS, fingerprint_bytes
+from query.path_params import get_project_id, parse_path_id
+from query.question import JsonResult, QueryKey
+from query.read_store import ReadStores
+from query.response_slots import QueryScheduler, requester_of
+from query.search.listing import ListScope, fetch, page_query_key, plan
+
+MAX_ID: Final = 64
+
+
+class ErrorHandlers:
+    """The endpoints over each principal's store. JSON is made off the loop, as everywhere in explore."""
+
+    def __init__(
+        self, stores: ReadStores, answers: QueryScheduler, signer: CursorSigner, clock: Callable[[], int]
+    ) -> None:
+        self._stores = stores
+        self._answers = answers
+        self._signer = signer
+        self._clock = clock
+
+    async def groups(self, request: web.Request) -> web.StreamResponse:
+        """List errors, occurrences grouped by fingerprint.
+
+        The error that occurred last comes first, or the most frequent, or the one that began last.
+        """
+        place = ListScope(authorization_context(request).org_id, get_project_id(request), ERRORS)
+        planned = listing.plan(request.query, place, self._signer, self._clock())
+
+        async def make() -> JsonResult:
+            async with self._stores.session(requester_of(request)) as store:
+                page = await listing.fetch(store, self._signer, planned)
+            return JsonResult(await asyncio.to_thread(lambda: msgspec.json.encode(error_page(page))))
+
+        asked, to_ns = replace(planned, now_ns=0), planned.occurrence_filter.window.to_ns
+        question = QueryKey.of("errors", place.project_id, asked, to_ns=to_ns)
+        return await self._answers.respond(request, question, make)
+
+    async def group(self, request: web.Request) -> web.StreamResponse:
+        """Show one error, and how often it occurred over the window.
+
+        An error that did not occur in the window is there with a count of zero.
+        """
+        planned = history.plan(request.query, get_project_id(request), _fingerprint(request), self._clock())
+
+        async def make() -> JsonResult:
+            async with self._stores.session(requester_of(request)) as store:
+                found = await history.read_history(store, planned)
+            if found is None:
+                raise NotFound
+            return JsonResult(msgspec.json.encode(found))
+
+        asked = planned.occurrence_filter
+        question = QueryKey.of("error", asked.project_id, planned, to_ns=asked.window.to_ns)
+        return await self._answers.respond(request, question, make)
+
+    async def occurrences(self, request: web.Request) -> web.StreamResponse:
+        """List the occurrences of an error, newest first.
+
+        Every stored occurrence that matches comes exactly once, whatever the ties.
+        """
+        project_id, fingerprint = get_project_id(request), _fingerprint(request)
+        place = ListScope(authorization_context(request).org_id, project_id, ERRORS, fingerprint=fingerprint)
+        planned = plan(request.query, place, self._signer, self._clock())
+
+        async def make() -> JsonResult:
+            async with self._stores.session(requester_of(request)) as store:
+                page = await fetch(store, self._signer, planned)
+                if not page.rows and await history.find_error_type(store, project_id, fingerprint) is None:
+                    raise NotFound
+            return JsonResult(await asyncio.to_thread(lambda: msgspec.json.encode(occurrence_page(page, fingerprint))))
+
+        return await self._answers.respond(request, page_query_key(planned), make)
+
+    async def occurrence(self, request: web.Request) -> web.StreamResponse:
+        """Show one occurrence with its stack trace, its span and the log records around it.
+
+        The records are those of its trace; where that has none, those of its service in its environment.
+        """
+        project_id, fingerprint = get_project_id(request), _fingerprint(request)
+        place, logs = (
+            parse_path_id(request, "occurrenceId", MAX_ID, parse_occurrence_id),
+            parse_log_limit(request.query),
+        )
+
+        async def make() -> JsonResult:
+            async with self._stores.session(requester_of(request)) as store:
+                found = await read_occurrence(store, project_id, fingerprint, place, logs)
+            if found is None:
+                raise NotFound
+            return JsonResult(await asyncio.to_thread(lambda: msgspec.json.encode(occurrence_record(found))))
+
+        question = QueryKey.of("occurrence", project_id, fingerprint, place, logs)
+        return await self._answers.respond(request, question, make)
+
+
+def _fingerprint(request: web.Request) -> bytes:
+    return parse_path_id(request, "fingerprint", MAX_ID, fingerprint_bytes)

@@ -1,0 +1,147 @@
+"""Groups of errors in order, page by page."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from chassis.http.cursor import CursorSigner
+from chassis.http.validation import Issues, single_value
+from query.error_groups.groups import ErrorGroupRows, OccurrenceFilter, read_groups, to_error_group
+from query.error_groups.schemas import ErrorPage
+from query.read_store import ReadStore
+from query.request.filters import Filter, conditions
+from query.request.parameters import FILTERS_PATH, parse_page_request
+from query.search.listing import ListScope, cursor_binding, open_cursor
+from query.statements import ErrorOrder, ErrorRanking
+from query.statements.window import Window, slices
+
+SORT_PATH: Final = "query.sort"
+
+
+class _CursorPayload(NamedTuple):
+    """What a cursor carries: the clock and the window of the first page, and the group that was shown last."""
+
+    now_ns: int
+    from_ns: int
+    to_ns: int
+    rank: int
+    fingerprint: bytes
+
+
+class _RankedGroup(NamedTuple):
+    """A group by its place in the order."""
+
+    rank: int
+    fingerprint: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorListPlan:
+    """A checked request."""
+
+    occurrence_filter: OccurrenceFilter
+    filters: tuple[Filter, ...]
+    order: ErrorOrder
+    limit: int
+    now_ns: int
+    after: _RankedGroup | None
+    binding: bytes
+
+
+class ErrorGroupPage(NamedTuple):
+    """Groups, and the cursor that continues after them (None at the end)."""
+
+    groups: list[ErrorGroupRows]
+    next_cursor: str | None
+
+
+def plan(query: Mapping[str, str], scope: ListScope, signer: CursorSigner, now_ns: int) -> ErrorListPlan:
+    """Check everything that can be checked without the store; BadRequest names each offending field."""
+    issues = Issues()
+    request, order = parse_page_request(query, issues), _parse_order(query, issues)
+    binding = cursor_binding(request, scope) + order.encode()
+    mark = open_cursor(signer, request.cursor, binding, _CursorPayload, issues)
+    if mark is None:
+        window, after = request.time.resolve(now_ns, "query", issues), None
+    else:
+        now_ns, window = mark.now_ns, Window(mark.from_ns, mark.to_ns)
+        after = _RankedGroup(mark.rank, mark.fingerprint)
+    tests = conditions(request.filters, scope.signal, now_ns, FILTERS_PATH, issues)
+    issues.raise_if_any()
+    if window is None:
+        raise TypeError("without a window there is an issue")
+    return ErrorListPlan(
+        OccurrenceFilter(scope.project_id, window, tests), request.filters, order, request.limit, now_ns, after, binding
+    )
+
+
+async def fetch(store: ReadStore, signer: CursorSigner, plan: ErrorListPlan) -> ErrorGroupPage:
+    """One page of what was planned. Raises BadRequest for a pattern that does not compile, and StoreErrors."""
+    await store.validate_regexes(plan.filters, FILTERS_PATH)
+    ranked = await _read_ranking(store, plan)
+    more, ranked = len(ranked) > plan.limit, ranked[: plan.limit]
+    found = await read_groups(store, plan.occurrence_filter, [each.fingerprint for each in ranked])
+    kept = _within_bytes(ranked, found, store.max_page_bytes)
+    groups = [found[each.fingerprint] for each in kept if each.fingerprint in found]
+    if not more and len(kept) == len(ranked):
+        return ErrorGroupPage(groups, None)
+    window = plan.occurrence_filter.window
+    return ErrorGroupPage(
+        groups, signer.sign(_CursorPayload(plan.now_ns, window.from_ns, window.to_ns, *kept[-1]), plan.binding)
+    )
+
+
+def error_page(page: ErrorGroupPage) -> ErrorPage:
+    """A page as it is answered."""
+    return ErrorPage([to_error_group(each) for each in page.groups], page.next_cursor, page.next_cursor is not None)
+
+
+async def _read_ranking(store: ReadStore, plan: ErrorListPlan) -> list[_RankedGroup]:
+    """The groups of the page in order, and one more if there is one."""
+    ranked: list[_RankedGroup] = []
+    for window in _windows(plan):
+        statement = ErrorRanking(
+            project_id=plan.occurrence_filter.project_id,
+            window=window,
+            conditions=plan.occurrence_filter.conditions,
+            order=plan.order,
+            after=plan.after,
+            limit=plan.limit + 1,
+        )
+        ranked = [_RankedGroup._make(row) for row in await store.rows(statement)]
+        if len(ranked) > plan.limit:
+            break
+    return ranked
+
+
+def _windows(plan: ErrorListPlan) -> Iterator[Window]:
+    """Ever longer ends of the window, where one may hold all groups of the page: those seen last in it are those seen
+    last at all. How often a group occurred, and since when, only the whole window tells.
+    """
+    whole = plan.occurrence_filter.window
+    if plan.order is not ErrorOrder.LAST_SEEN:
+        yield whole
+        return
+    to_ns = whole.to_ns if plan.after is None else min(whole.to_ns, plan.after.rank + 1)
+    for part in slices(Window(whole.from_ns, to_ns)):
+        yield Window(part.from_ns, whole.to_ns)
+
+
+def _within_bytes(ranked: list[_RankedGroup], found: Mapping[bytes, ErrorGroupRows], budget: int) -> list[_RankedGroup]:
+    """As many of the first as have at most `budget` bytes; one at least."""
+    for count, each in enumerate(ranked):
+        budget -= found[each.fingerprint].text_bytes if each.fingerprint in found else 0
+        if budget < 0 and count:
+            return ranked[:count]
+    return ranked
+
+
+def _parse_order(query: Mapping[str, str], issues: Issues) -> ErrorOrder:
+    text = single_value(query, "sort", issues)
+    if text is None:
+        return ErrorOrder.LAST_SEEN
+    try:
+        return ErrorOrder(text)
+    except ValueError:
+        issues.add(SORT_PATH, f"Must be one of {', '.join(ErrorOrder)}.", "not_allowed")
+        return ErrorOrder.LAST_SEEN

@@ -1,0 +1,172 @@
+"""Reads from ClickHouse under the limits of the settings, and what their failures mean to whoever asked."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, Final
+
+from chassis.clickhouse import (
+    ClickHouse,
+    QueryLimits,
+    QueryTimeout,
+    QueryTooLarge,
+    StoreMisconfigured,
+    StoreRejected,
+    StoreUnavailable,
+)
+from chassis.errors import BadRequest, Issue, ServiceUnavailable
+from chassis.http.validation import Issues
+from query import metrics, sql
+from query.fair_semaphore import FairSemaphore, Requester, ShareLimits
+from query.metrics import QueryMetrics
+from query.request.filters import Filter, Op
+from query.settings import QuerySettings
+from query.statements import Attribute, ExistingAttributeKeys, Statement, Subject
+from query.statements.window import Window
+
+MAX_RESULT_ROWS: Final = 100_000
+MAX_RESULT_BYTES: Final = 128 * 2**20  # twice what one body may hold: every stored row can be read alone
+_CANNOT_COMPILE_REGEXP: Final = 427  # CANNOT_COMPILE_REGEXP
+_REGEX_PROBE_LIMITS: Final = QueryLimits(max_seconds=5)
+
+# In the engine a read pauses between blocks while one of a lesser number runs, and all while an insert runs (1): who
+# reads one thing at a time does not share the processors with one who reads many.
+SINGLE_READ_PRIORITY: Final = 2
+PARALLEL_READ_PRIORITY: Final = 3
+
+
+class ReadStore:
+    """The tables, read only, for one asker, whose reads take their turn among those of others."""
+
+    def __init__(self, reader: "_FairReader", settings: QuerySettings, requester: Requester) -> None:
+        self._reader = reader
+        self._requester = requester
+        self.max_page_bytes = settings.max_page_bytes
+        self._limits = QueryLimits(
+            max_seconds=settings.timeout_s,
+            max_memory_bytes=settings.max_memory_bytes,
+            max_result_rows=max(MAX_RESULT_ROWS, settings.max_trace_spans + 1),
+            max_result_bytes=MAX_RESULT_BYTES,
+            max_rows_to_read=settings.max_read_rows,
+            max_threads=settings.max_threads,
+        )
+
+    async def rows(
+        self, statement: Statement, max_bytes: int = MAX_RESULT_BYTES, max_groups: int = 0
+    ) -> list[tuple[Any, ...]]:
+        """The rows of one statement, QueryTooLarge when they have more than `max_bytes` (at least 1) in the engine, or
+        when it groups by more than about `max_groups` keys (0: any number).
+
+        Raises a StoreError; `Stores.reading` says what that means on the wire.
+        """
+        query = sql.emit(statement)
+        limits = self._limits._replace(max_result_bytes=max_bytes, max_rows_to_group_by=max_groups)
+        rows = await self._reader.read(self._requester, query.sql, query.parameters, limits)
+        if not query.needs_recheck:
+            return rows
+        if any(row[-1] for row in rows):
+            return await self.rows(replace(statement, existing_attributes=None), max_bytes, max_groups)
+        return [row[:-1] for row in rows]
+
+    async def find_existing_attributes(
+        self, project_id: int, window: Window, subjects: Iterable[Subject]
+    ) -> frozenset[str]:
+        """The names of attributes that are worth looking for in spans of `window` when `subjects` are asked for."""
+        names = sorted(
+            {name for each in subjects if isinstance(each, Attribute) for name in sql.attribute_names(each.key)}
+        )
+        if not names:
+            return frozenset()
+        rows = await self.rows(ExistingAttributeKeys(project_id=project_id, names=tuple(names), window=window))
+        return frozenset(name for (name,) in rows)
+
+    async def validate_regexes(self, filters: Sequence[Filter], path: str) -> None:
+        """BadRequest naming each regular expression that the engine cannot compile."""
+        issues = Issues()
+        for n, filter_ in enumerate(filters):
+            if filter_.op is Op.REGEX and not await self._compiles(filter_.values[0]):
+                issues.add(f"{path}[{n}].value", "Must be a regular expression in RE2 syntax.", "format")
+        issues.raise_if_any()
+
+    async def _compiles(self, pattern: str) -> bool:
+        query = sql.regex_probe(pattern)
+        try:
+            await self._reader.read(self._requester, query.sql, query.parameters, _REGEX_PROBE_LIMITS)
+        except StoreRejected as error:
+            if error.code == _CANNOT_COMPILE_REGEXP:
+                return False
+            raise
+        return True
+
+
+class _FairReader:
+    """The handles on ClickHouse: one asker has all but one of them at most, so that the next finds one free."""
+
+    def __init__(self, clickhouse: ClickHouse, settings: QuerySettings, counted: QueryMetrics) -> None:
+        self._clickhouse = clickhouse
+        self._read_seconds = counted.read_seconds
+        handles = settings.effective_handles
+        # An answer reads one thing at a time, so that its place bounds how many reads wait.
+        self._slots = FairSemaphore(handles, ShareLimits.all_but_one(handles), 2 * settings.max_answers)
+        counted.register_gauge("handles", "Reads that may run at once.", lambda: handles)
+        counted.register_gauge("reads_waiting", "Reads that wait for ClickHouse.", lambda: self._slots.waiting)
+        counted.register_gauge("reads_running", "Reads that ClickHouse works on.", lambda: self._slots.in_use)
+
+    async def read(
+        self, asker: Requester, text: str, parameters: Mapping[str, object], limits: QueryLimits
+    ) -> list[tuple[Any, ...]]:
+        """The rows, in the turn of `asker`."""
+        async with self._slots.slot(asker):
+            first = self._slots.demand(asker) == 1
+            begin = time.monotonic()
+            try:
+                priority = SINGLE_READ_PRIORITY if first else PARALLEL_READ_PRIORITY
+                return await self._clickhouse.query(text, parameters, limits=limits._replace(priority=priority))
+            finally:
+                self._read_seconds.observe(time.monotonic() - begin)
+
+
+class ReadStores:
+    """The tables for everybody: each reads through a `Store` of his own, and all share the engine's handles."""
+
+    name = "clickhouse"
+
+    def __init__(self, clickhouse: ClickHouse, settings: QuerySettings, query_metrics: QueryMetrics) -> None:
+        self._clickhouse = clickhouse
+        self._settings = settings
+        self._metrics = query_metrics
+        self._reader = _FairReader(clickhouse, settings, query_metrics)
+
+    def for_requester(self, requester: Requester) -> ReadStore:
+        """The tables as `asker` reads them."""
+        return ReadStore(self._reader, self._settings, requester)
+
+    async def probe(self) -> None:
+        """Raises when ClickHouse does not answer."""
+        await self._clickhouse.probe()
+
+    @asynccontextmanager
+    async def session(self, requester: Requester) -> AsyncIterator[ReadStore]:
+        """What a handler reads for `asker`: bounded in time as a whole, its failures turned into refusals."""
+        timeout_s = self._settings.timeout_s
+        try:
+            async with asyncio.timeout(timeout_s):
+                yield self.for_requester(requester)
+        except (TimeoutError, QueryTimeout) as error:
+            self._metrics.record_refusal(metrics.TIMEOUT)
+            message = (
+                f"Reading took longer than {timeout_s:g} seconds, with waits between reads; "
+                "narrow the time range or the filters, or ask again later."
+            )
+            raise ServiceUnavailable(message) from error
+        except QueryTooLarge as error:
+            self._metrics.record_refusal(metrics.TOO_EXPENSIVE)
+            message = (
+                "The query needs more memory, or more rows, than it may use; narrow the time range or the filters."
+            )
+            raise BadRequest(message, [Issue("query", message, "too_expensive")]) from error
+        except (StoreUnavailable, StoreMisconfigured) as error:
+            self._metrics.record_refusal(metrics.STORE_UNAVAILABLE)
+            raise ServiceUnavailable("The telemetry store is not available.") from error

@@ -1,0 +1,34 @@
+"""The JSON bodies of explore: what they share."""
+
+from decimal import Decimal
+from typing import Annotated, Final
+
+from aiohttp import web
+from msgspec import Meta
+
+from chassis.http.validation import read_json_bytes
+from query.statements.window import TimeRange
+
+MAX_BODY_BYTES: Final = 256 * 2**10  # bytes; twenty filters of a hundred values each fit
+
+TimeInput = Annotated[
+    str | int | float,
+    Meta(description="A time: RFC 3339, an epoch in seconds to nanoseconds as text or number, `now`, or `now-15m`."),
+]
+
+
+def time_range(from_: TimeInput | None, to: TimeInput | None, hours: int | None = None) -> TimeRange:
+    """The time of a body, as it was written."""
+    return TimeRange(_text(from_), _text(to), hours)
+
+
+async def read_body(request: web.Request, timeout_s: float) -> bytes:
+    """The bytes of a body. Raises UnsupportedMediaType, PayloadTooLarge, BadRequest, in this order."""
+    return await read_json_bytes(request, max_bytes=MAX_BODY_BYTES, timeout_s=timeout_s)
+
+
+def _text(moment: TimeInput | None) -> str | None:
+    """As a query string would have it."""
+    if isinstance(moment, float):
+        return format(Decimal(repr(moment)), "f")
+    return None if moment is None else str(moment)

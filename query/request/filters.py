@@ -1,0 +1,314 @@
+"""The `filters` of a request: read from either of their two encodings, checked, and bound to what they test.
+
+JSON: `[{"key": "http.route", "op": "eq", "value": "/checkout"}]`. For people: `http.route:/checkout durationMs:>100
+!has:user.id` (`query.request.filter_syntax`). Both end as `Filter`s; `condition` gives each its meaning for one signal.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from math import ceil, floor
+from typing import Annotated, Final
+
+import msgspec
+
+from chassis.http.validation import Issues, decode_json, must_be_one_of
+from query.fields import ColumnKind, Field, TelemetryTable, id_bytes, match_enum_name
+from query.request import filter_syntax
+from query.request.numbers import Scalar, canonical_text, numeric_spellings, parse_number, without_exponent
+from query.request.regex_cost import MAX_EXPANDED_SIZE, is_within_limit
+from query.statements import (
+    Attribute,
+    CompareOp,
+    Condition,
+    Exists,
+    IdIn,
+    IntegerIn,
+    IntegerRange,
+    MatchPosition,
+    NumberComparison,
+    Predicate,
+    RegexMatches,
+    Subject,
+    TextIn,
+    TextMatches,
+)
+from query.timestamps import TimestampError, parse_timestamp
+
+MAX_FILTERS: Final = 20
+MAX_KEY: Final = 256
+MAX_VALUE: Final = 1024
+MAX_VALUES: Final = 100
+MAX_TEXT: Final = 4000
+ATTRIBUTE_PREFIX: Final = "attr:"
+# Bounds that `check_key` checks, for those who read about them.
+KeyText = Annotated[
+    str,
+    msgspec.Meta(
+        description=f"An own field, else an attribute; after `{ATTRIBUTE_PREFIX}` always the attribute.",
+        extra_json_schema={"minLength": 1, "maxLength": len(ATTRIBUTE_PREFIX) + MAX_KEY},
+    ),
+]
+
+
+class Op(StrEnum):
+    """How a filter compares. What is not there meets neq, not_contains, not_in and not_exists."""
+
+    # Specification 4.2, its three undisclosed values (lte, exists, not_exists), and four extensions.
+    EQ = "eq"
+    NEQ = "neq"
+    CONTAINS = "contains"
+    NOT_CONTAINS = "not_contains"
+    STARTS_WITH = "starts_with"
+    GT = "gt"
+    GTE = "gte"
+    LT = "lt"
+    LTE = "lte"
+    EXISTS = "exists"
+    NOT_EXISTS = "not_exists"
+    IN = "in"
+    NOT_IN = "not_in"
+    ENDS_WITH = "ends_with"
+    REGEX = "regex"
+
+
+_COMPARE_OPS: Final = {Op.GT: CompareOp.GT, Op.GTE: CompareOp.GTE, Op.LT: CompareOp.LT, Op.LTE: CompareOp.LTE}
+_MATCH_POSITIONS: Final = {
+    Op.CONTAINS: MatchPosition.ANYWHERE,
+    Op.NOT_CONTAINS: MatchPosition.ANYWHERE,
+    Op.STARTS_WITH: MatchPosition.START,
+    Op.ENDS_WITH: MatchPosition.END,
+}
+_NEGATIVE: Final = frozenset({Op.NEQ, Op.NOT_CONTAINS, Op.NOT_EXISTS, Op.NOT_IN})
+_VALUELESS: Final = frozenset({Op.EXISTS, Op.NOT_EXISTS})
+_LISTS: Final = frozenset({Op.IN, Op.NOT_IN})
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """One test as it was written. `values`: none for exists and not_exists, several only for in and not_in."""
+
+    key: str
+    op: Op
+    values: tuple[str, ...] = ()
+
+
+FilterValue = Scalar | list[Scalar] | list[str] | None
+
+
+class WrittenFilter(msgspec.Struct, forbid_unknown_fields=True):
+    """A filter in JSON. `value`: none for exists and not_exists, a list only for in and not_in."""
+
+    key: Annotated[KeyText, msgspec.Meta(min_length=1)]
+    op: Op
+    value: Annotated[
+        Scalar | Annotated[list[Scalar], msgspec.Meta(extra_json_schema={"maxItems": MAX_VALUES})] | None,
+        msgspec.Meta(
+            description=f"Each at most {MAX_VALUE} characters; for in and not_in one text may have commas. A number or "
+            "a boolean stands for its text."
+        ),
+    ] = None
+
+
+FilterInputs = Annotated[list[WrittenFilter], msgspec.Meta(extra_json_schema={"maxItems": MAX_FILTERS})]
+
+
+def parse_filters(text: str, path: str, issues: Issues) -> tuple[Filter, ...]:
+    """The filters in a query string; every fault is an issue under `path`, and then the result is not to be used."""
+    if len(text) > MAX_TEXT:
+        issues.add(path, f"Must have at most {MAX_TEXT} characters.", "too_long")
+        return ()
+    text = text.strip()
+    if text.startswith("["):
+        written = decode_json(list[WrittenFilter], text.encode("utf-8", "surrogatepass"), path, issues)
+        return check_filters(written or (), path, issues)
+    try:
+        terms = filter_syntax.parse(text)
+    except filter_syntax.FilterSyntaxError as error:
+        issues.add(path, str(error), "syntax")
+        return ()
+    return _check_all([(_path(path, n), t.key, Op(t.op), t.value) for n, t in enumerate(terms)], path, issues)
+
+
+def check_filters(inputs: Sequence[WrittenFilter], path: str, issues: Issues) -> tuple[Filter, ...]:
+    """The filters of a body; every fault is an issue under `path`, and then the result is not to be used."""
+    return _check_all([(_path(path, n), each.key, each.op, each.value) for n, each in enumerate(inputs)], path, issues)
+
+
+def condition(filter_: Filter, signal: TelemetryTable, now_ns: int, path: str, issues: Issues) -> Condition | None:
+    """What `filter_` means for `signal`; None after recording an issue at `path` (a bound that is no number or
+    time, a value that is none of an enum's, an attribute where there are none).
+    """
+    subject = resolve_key(filter_.key, signal)
+    if isinstance(subject, Attribute) and not signal.has_attributes:
+        issues.add(f"{path}.key", must_be_one_of(signal.fields), "not_allowed")
+        return None
+    if filter_.op in _VALUELESS:
+        test: Predicate | None = Exists()
+    elif filter_.op in _COMPARE_OPS:
+        test = _number_comparison(subject, _COMPARE_OPS[filter_.op], filter_.values[0], now_ns, path, issues)
+    elif filter_.op in _MATCH_POSITIONS:
+        test = TextMatches(_MATCH_POSITIONS[filter_.op], _normalize_text(subject, filter_.values[0]))
+    elif filter_.op is Op.REGEX:
+        test = RegexMatches(filter_.values[0])
+        if not is_within_limit(filter_.values[0]):
+            message = f"Its repetitions must stand for at most {MAX_EXPANDED_SIZE} letters in all."
+            issues.add(f"{path}.value", message, "too_expensive")
+    else:
+        test = _equality(subject, filter_.values, now_ns, path, issues)
+    return None if test is None else Condition(subject, test, negated=filter_.op in _NEGATIVE)
+
+
+def conditions(
+    filters: tuple[Filter, ...], signal: TelemetryTable, now_ns: int, path: str, issues: Issues
+) -> tuple[Condition, ...]:
+    """All of them; issues are recorded under `<path>[n]`."""
+    found = (condition(filter_, signal, now_ns, _path(path, n), issues) for n, filter_ in enumerate(filters))
+    return tuple(each for each in found if each is not None)
+
+
+def _path(path: str, index: int) -> str:
+    return f"{path}[{index}]"
+
+
+def _check_all(written: Sequence[tuple[str, str, Op, FilterValue]], path: str, issues: Issues) -> tuple[Filter, ...]:
+    if len(written) > MAX_FILTERS:
+        issues.add(path, f"Must have at most {MAX_FILTERS} filters.", "too_many")
+        return ()
+    return tuple(_check_filter(key, op, value, where, issues) for where, key, op, value in written)
+
+
+def _check_filter(key: str, op: Op, value: FilterValue, path: str, issues: Issues) -> Filter:
+    """As it was written; one at fault without its values, so that the faults of those after it have their places."""
+    before = len(issues)
+    _check_length(key, f"{path}.key", issues)
+    values = _values(op, value, f"{path}.value", issues)
+    if any(len(each) > MAX_VALUE for each in values):
+        issues.add(f"{path}.value", f"Must have at most {MAX_VALUE} characters.", "too_long")
+    if len(values) > MAX_VALUES:
+        issues.add(f"{path}.value", f"Must have at most {MAX_VALUES} values.", "too_many")
+    if not is_encodable(key, *values):
+        issues.add(path, "Must be valid Unicode.", "format")
+    return Filter(key, op, values) if len(issues) == before else Filter(key, Op.EXISTS)
+
+
+def check_key(key: str, path: str, issues: Issues) -> None:
+    """Record what is wrong with a key that is asked for outside of a filter."""
+    _check_length(key, path, issues)
+    if not is_encodable(key):
+        issues.add(path, "Must be valid Unicode.", "format")
+
+
+def _check_length(key: str, path: str, issues: Issues) -> None:
+    if not 1 <= len(key.removeprefix(ATTRIBUTE_PREFIX)) <= MAX_KEY:
+        issues.add(path, f"Must have 1 to {MAX_KEY} characters.", "length")
+
+
+def _values(op: Op, value: FilterValue, path: str, issues: Issues) -> tuple[str, ...]:
+    if op in _VALUELESS:
+        if value not in (None, "", []):
+            issues.add(path, f"{op} takes no value.", "not_allowed")
+        return ()
+    if value is None:
+        issues.add(path, f"{op} needs a value.", "missing")
+        return ()
+    if not isinstance(value, list):
+        return tuple(value.split(",")) if op in _LISTS and isinstance(value, str) else (canonical_text(value),)
+    if op not in _LISTS:
+        issues.add(path, f"{op} takes one value, not a list.", "type")
+        return ()
+    return tuple(map(canonical_text, value))
+
+
+def is_encodable(*texts: str) -> bool:
+    """Lone surrogates, which JSON escapes can spell, exist in no stored text and cannot be sent."""
+    try:
+        for text in texts:
+            text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def resolve_key(key: str, signal: TelemetryTable) -> Subject:
+    """What `key` names: an own field first, then an attribute, `attr:` always an attribute."""
+    if key.startswith(ATTRIBUTE_PREFIX):
+        return Attribute(key.removeprefix(ATTRIBUTE_PREFIX))
+    return signal.fields.get(key) or Attribute(key)
+
+
+def _equality(subject: Subject, values: tuple[str, ...], now_ns: int, path: str, issues: Issues) -> Predicate | None:
+    if isinstance(subject, Field):
+        if subject.names:
+            return _enum_equality(subject, values, path, issues)
+        if subject.kind is ColumnKind.ID:
+            ids = (id_bytes(subject, value) for value in values)
+            return IdIn(tuple(each for each in ids if each is not None))
+        if subject.kind is ColumnKind.TIMESTAMP:
+            return _timestamp_equality(values, now_ns, path, issues)
+        if subject.kind in (ColumnKind.DURATION, ColumnKind.INTEGER):
+            scaled = (_to_column_unit(subject, number) for number in map(parse_number, values) if number is not None)
+            return IntegerIn(tuple(int(each) for each in scaled if each.denominator == 1))
+        if subject.kind is not ColumnKind.BODY:
+            return TextIn(values)
+    spellings = (spelling for value in values for spelling in numeric_spellings(value))
+    return TextIn(values, tuple(dict.fromkeys(each for each in spellings if each not in values)))
+
+
+def _enum_equality(field: Field, values: tuple[str, ...], path: str, issues: Issues) -> Predicate | None:
+    """Equality with a field of a few names: any other value would never be found, which is hardly what was meant."""
+    found = [name for name in (match_enum_name(field, value) for value in values) if name is not None]
+    if len(found) < len(values):
+        issues.add(f"{path}.value", must_be_one_of(field.names), "not_allowed")
+        return None
+    return TextIn(tuple(dict.fromkeys(found)))
+
+
+def _timestamp_equality(values: tuple[str, ...], now_ns: int, path: str, issues: Issues) -> Predicate | None:
+    try:
+        return IntegerIn(tuple(parse_timestamp(without_exponent(value), now_ns) for value in values))
+    except TimestampError as error:
+        issues.add(f"{path}.value", str(error), "format")
+        return None
+
+
+def _number_comparison(
+    subject: Subject, order: CompareOp, value: str, now_ns: int, path: str, issues: Issues
+) -> Predicate | None:
+    if isinstance(subject, Field) and subject.kind is ColumnKind.TIMESTAMP:
+        try:
+            return _integer_range(order, Fraction(parse_timestamp(without_exponent(value), now_ns)))
+        except TimestampError as error:
+            issues.add(f"{path}.value", str(error), "format")
+            return None
+    number = parse_number(value)
+    if number is None:
+        issues.add(f"{path}.value", "Must be a number.", "type")
+        return None
+    if isinstance(subject, Field) and subject.kind in (ColumnKind.DURATION, ColumnKind.INTEGER):
+        return _integer_range(order, _to_column_unit(subject, number))
+    return NumberComparison(order, number)
+
+
+def _integer_range(order: CompareOp, bound: Fraction) -> IntegerRange:
+    """The integers in `order` to `bound`, as a half-open range."""
+    match order:
+        case CompareOp.GT:
+            return IntegerRange(low=floor(bound) + 1)
+        case CompareOp.GTE:
+            return IntegerRange(low=ceil(bound))
+        case CompareOp.LT:
+            return IntegerRange(high=ceil(bound))
+        case CompareOp.LTE:
+            return IntegerRange(high=floor(bound) + 1)
+
+
+def _to_column_unit(field: Field, number: Fraction) -> Fraction:
+    """In the unit of the column: durations are written in milliseconds and stored in nanoseconds."""
+    return number * 10**6 if field.kind is ColumnKind.DURATION else number
+
+
+def _normalize_text(subject: Subject, value: str) -> str:
+    """Ids are shown in lower case, and found in either."""
+    return value.lower() if isinstance(subject, Field) and subject.kind is ColumnKind.ID else value

@@ -1,0 +1,58 @@
+"""The query string of a list: time, filters, cursor and limit, read and checked before anything is asked of the
+store.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from chassis.http.validation import Issues, bounded_int, bounded_text, single_value
+from query.request.filters import Filter, parse_filters
+from query.statements.window import MAX_HOURS, TimeRange
+
+DEFAULT_LIMIT: Final = 50
+MAX_LIMIT: Final = 200
+MAX_TRACE_ID: Final = 64
+MAX_SPAN_ID: Final = 64
+MAX_CURSOR: Final = 500
+FILTERS_PATH: Final = "query.filters"
+
+
+@dataclass(frozen=True, slots=True)
+class ListRequest:
+    """What a list was asked for, as it was written; only `filters` are taken apart."""
+
+    time: TimeRange
+    trace_text: str | None
+    filters_text: str
+    filters: tuple[Filter, ...]
+    cursor: str | None
+    limit: int
+
+
+def parse_time_range(query: Mapping[str, str], issues: Issues) -> TimeRange:
+    """The time of a request as it was written; faults are recorded in `issues`."""
+    return TimeRange(
+        from_text=single_value(query, "from", issues),
+        to_text=single_value(query, "to", issues),
+        hours=bounded_int(query, "hours", 1, 1, MAX_HOURS, issues) if "hours" in query else None,
+    )
+
+
+def parse_list_request(query: Mapping[str, str], issues: Issues) -> ListRequest:
+    """The parameters of a list; faults are recorded in `issues`, and then the result is not to be used."""
+    trace_text = bounded_text(query, "traceId", 1, MAX_TRACE_ID, issues)
+    return replace(parse_page_request(query, issues), trace_text=trace_text)
+
+
+def parse_page_request(query: Mapping[str, str], issues: Issues) -> ListRequest:
+    """Likewise, of a list that knows no traces."""
+    filters_text = single_value(query, "filters", issues) or ""
+    return ListRequest(
+        time=parse_time_range(query, issues),
+        trace_text=None,
+        filters_text=filters_text,
+        filters=parse_filters(filters_text, FILTERS_PATH, issues),
+        cursor=bounded_text(query, "cursor", 1, MAX_CURSOR, issues),
+        limit=bounded_int(query, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT, issues),
+    )

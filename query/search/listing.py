@@ -1,0 +1,252 @@
+"""Pages of spans and log records: newest first, each stored row once, the window frozen by the first page.
+
+plan     what was written -> what to read, or every fault of it at once; asks nobody
+fetch    reads slices of time, newest first, until the page is full
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple, TypeVar
+
+import msgspec
+
+from chassis.clickhouse import QueryTooLarge
+from chassis.errors import BadRequest
+from chassis.http.cursor import CursorSigner
+from chassis.http.validation import Issues
+from query.fields import ERRORS, SPANS, TelemetryTable, trace_id_bytes
+from query.question import QueryKey
+from query.read_store import MAX_RESULT_BYTES, ReadStore
+from query.request.filters import conditions
+from query.request.parameters import FILTERS_PATH, ListRequest, parse_list_request, parse_page_request
+from query.rows import LogColumns, OccurrenceColumns, SpanColumns, text_size, within_bytes
+from query.sql import attribute_names
+from query.statements import Attribute, Condition, IdIn, Listing, Position, Subject
+from query.statements.window import Window, slices
+from query.timestamps import HOUR
+from query.trace.read import trace_windows
+
+_SHRINK_FACTOR: Final = 4
+
+M = TypeVar("M")
+_MIN_ROLLUP_SLICE_NS: Final = HOUR  # from this length of a slice on, the roll-up is asked which attributes there are
+
+
+@dataclass(frozen=True, slots=True)
+class ListScope:
+    """Whose rows, of which signal; `trace_id` when the path names a trace, `fingerprint` when it names an error."""
+
+    org_id: str
+    project_id: int
+    signal: TelemetryTable
+    trace_id: bytes | None = None
+    fingerprint: bytes | None = None
+
+
+class RowPage(NamedTuple):
+    """Rows of the signal's select, and the cursor that continues after them (None at the end)."""
+
+    rows: list[tuple[Any, ...]]
+    next_cursor: str | None
+
+
+class _CursorPayload(NamedTuple):
+    """What a cursor carries: the clock and the window of the first page, and the row that was shown last."""
+
+    now_ns: int
+    from_ns: int
+    to_ns: int
+    time_ns: int
+    trace_id: bytes
+    span_id: bytes
+    batch_id: int
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListPlan:
+    """A checked request. Without a `window` the trace's own time counts; `resumed` once a cursor has fixed it."""
+
+    scope: ListScope
+    request: ListRequest
+    conditions: tuple[Condition, ...]
+    now_ns: int
+    window: Window | None
+    after: Position | None
+    is_resumed: bool
+    binding: bytes
+
+    @property
+    def subjects(self) -> tuple[Subject, ...]:
+        return tuple(condition.subject for condition in self.conditions)
+
+    @property
+    def has_trace_id(self) -> bool:
+        return self.scope.trace_id is not None or self.request.trace_text is not None
+
+
+def plan(query: Mapping[str, str], scope: ListScope, signer: CursorSigner, now_ns: int) -> ListPlan:
+    """Check everything that can be checked without the store; BadRequest names each offending field."""
+    issues = Issues()
+    request = parse_list_request(query, issues) if scope.signal.trace_index_code else parse_page_request(query, issues)
+    binding = cursor_binding(request, scope)
+    mark = open_cursor(signer, request.cursor, binding, _CursorPayload, issues)
+    if mark is None:
+        own_time = request.trace_text is not None or scope.trace_id is not None
+        window = None if own_time and not request.time.is_given else request.time.resolve(now_ns, "query", issues)
+        after = None
+    else:
+        now_ns, window = mark.now_ns, Window(mark.from_ns, mark.to_ns)
+        after = Position(mark.time_ns, mark.trace_id, mark.span_id, mark.batch_id, mark.row)
+    tests = conditions(request.filters, scope.signal, now_ns, FILTERS_PATH, issues)
+    issues.raise_if_any()
+    if scope.fingerprint is not None:
+        tests = (Condition(ERRORS.fields["fingerprint"], IdIn((scope.fingerprint,))), *tests)
+    return ListPlan(scope, request, tests, now_ns, window, after, mark is not None, binding)
+
+
+def page_query_key(plan: ListPlan) -> QueryKey:
+    """What is asked for. A page does not depend on the clock, which its cursor only hands on: any continues it."""
+    to_ns = None if plan.window is None else plan.window.to_ns
+    return QueryKey.of("page", plan.scope.project_id, replace(plan, now_ns=0), to_ns=to_ns)
+
+
+async def fetch(store: ReadStore, signer: CursorSigner, plan: ListPlan) -> RowPage:
+    """One page of what was planned. Raises BadRequest for a pattern that does not compile, and StoreErrors."""
+    await store.validate_regexes(plan.request.filters, FILTERS_PATH)
+    trace_id = _trace_id(plan)
+    if plan.has_trace_id and trace_id is None:
+        return RowPage([], None)
+    window = await _window(store, plan, trace_id)
+    if window is None:
+        return RowPage([], None)
+    rows, more = await _read_rows(store, plan, trace_id, window)
+    if not more:
+        return RowPage(rows, None)
+    mark = _CursorPayload(plan.now_ns, window.from_ns, window.to_ns, *_position(rows[-1], plan.scope.signal))
+    return RowPage(rows, signer.sign(mark, plan.binding))
+
+
+async def _read_rows(
+    store: ReadStore, plan: ListPlan, trace_id: bytes | None, window: Window
+) -> tuple[list[tuple[Any, ...]], bool]:
+    """Rows of one page, and whether there are more. The newest part of the window is read first."""
+    limit, rows, budget = plan.request.limit, list[tuple[Any, ...]](), store.max_page_bytes
+    if plan.after is not None:
+        window = Window(window.from_ns, min(window.to_ns, plan.after.time_ns + 1))
+    known = _all_attribute_names(plan)
+    for part in slices(window):
+        if known and plan.scope.signal is SPANS and part.to_ns - part.from_ns > _MIN_ROLLUP_SLICE_NS:
+            known = await store.find_existing_attributes(plan.scope.project_id, part, plan.subjects)
+        place = replace(_statement(plan, trace_id, part), existing_attributes=known)
+        found, cut = await read_bounded(store, place, limit + 1 - len(rows), budget, bool(rows))
+        rows += found
+        budget -= sum(map(text_size, found))
+        if len(rows) > limit:
+            return rows[:limit], True
+        if cut:
+            return rows, True
+    return rows, False
+
+
+async def read_bounded(
+    store: ReadStore, statement: Listing, max_rows: int, budget: int, page_started: bool
+) -> tuple[list[tuple[Any, ...]], bool]:
+    """At most `wanted` rows of one slice, and whether they were cut short: rows of more than `budget` bytes are read in
+    fewer. A page that has `begun` may end before the next row; the first row of a page may have any size.
+    """
+    asked = max_rows
+    while True:
+        largest = MAX_RESULT_BYTES if asked == 1 and not page_started else max(budget, 1)
+        try:
+            rows = await store.rows(replace(statement, limit=asked), largest)
+        except QueryTooLarge:
+            if asked == 1 and page_started:
+                return [], True
+            if asked == 1:
+                raise
+            asked = max(1, asked // _SHRINK_FACTOR)
+        else:
+            kept = within_bytes(rows, budget, page_started=page_started)
+            return kept, len(kept) < len(rows) or len(rows) == asked < max_rows
+
+
+def _statement(plan: ListPlan, trace_id: bytes | None, part: Window) -> Listing:
+    return Listing(
+        project_id=plan.scope.project_id,
+        signal=plan.scope.signal,
+        window=part,
+        conditions=plan.conditions,
+        trace_id=trace_id,
+        after=plan.after,
+        limit=1,
+    )
+
+
+def _all_attribute_names(plan: ListPlan) -> frozenset[str]:
+    return frozenset(
+        name for each in plan.subjects if isinstance(each, Attribute) for name in attribute_names(each.key)
+    )
+
+
+async def _window(store: ReadStore, plan: ListPlan, trace_id: bytes | None) -> Window | None:
+    """The time to read: what was asked for, within the trace's own when one is named."""
+    if trace_id is None or plan.is_resumed:
+        return plan.window
+    windows = await trace_windows(store, plan.scope.project_id, trace_id)
+    own = windows.get(plan.scope.signal.trace_index_code)
+    return own if own is None or plan.window is None else own.intersect(plan.window)
+
+
+def _trace_id(plan: ListPlan) -> bytes | None:
+    """The one trace whose rows are asked for; None for any, and when none can be: two different ones, or no id at
+    all.
+    """
+    text = plan.request.trace_text
+    if text is None:
+        return plan.scope.trace_id
+    trace_id = trace_id_bytes(text)
+    return trace_id if plan.scope.trace_id in (None, trace_id) else None
+
+
+def open_cursor(
+    signer: CursorSigner, cursor: str | None, binding: bytes, payload_type: type[M], issues: Issues
+) -> M | None:
+    """What a cursor carries; None without one, and after recording why it does not open."""
+    if cursor is None:
+        return None
+    try:
+        return signer.open(cursor, binding, payload_type)
+    except BadRequest as error:
+        for issue in error.details or ():
+            issues.add(issue.path, issue.message, issue.code)
+        return None
+
+
+def cursor_binding(request: ListRequest, scope: ListScope) -> bytes:
+    """What a cursor belongs to: another list, project, organization, time or filter opens none of its cursors."""
+    time = request.time
+    return msgspec.msgpack.encode(
+        (
+            f"explore/{scope.signal.name}",
+            scope.org_id,
+            scope.project_id,
+            scope.trace_id,
+            scope.fingerprint,
+            (time.from_text, time.to_text, time.hours),
+            request.trace_text,
+            request.filters_text,
+        )
+    )
+
+
+def _position(row: tuple[Any, ...], signal: TelemetryTable) -> tuple[int, bytes, bytes, int, int]:
+    """Time, trace, span, batch and row: what lists are ordered by."""
+    if signal is SPANS:
+        span = SpanColumns._make(row[: len(SpanColumns._fields)])
+        return span.start_ns, span.trace_id, span.span_id, span.batch_id, span.row
+    if signal is ERRORS:
+        occurrence = OccurrenceColumns._make(row)
+        return occurrence.time_ns, occurrence.trace_id, occurrence.span_id, occurrence.batch_id, occurrence.row
+    log = LogColumns._make(row[: len(LogColumns._fields)])
+    return log.time_ns, log.trace_id, log.span_id, log.batch_id, log.row

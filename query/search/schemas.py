@@ -1,0 +1,152 @@
+"""The objects that lists answer: Span (specification 2.3), the whole span record, log records, and pages of them."""
+
+from typing import Annotated, Final
+
+import msgspec
+
+from query.json_types import (
+    Attributes,
+    Count,
+    MergedAttributes,
+    Millis,
+    RawAttributes,
+    SpanId,
+    SpanKind,
+    StatusCode,
+    Timestamp,
+    TraceId,
+    raw_json,
+)
+
+TIME_SOURCES: Final = ("time", "observedTime", "receiveTime")
+
+_OptionalText = Annotated[str | None, msgspec.Meta(description="Null: none was sent.")]
+_Dropped = Annotated[int, msgspec.Meta(ge=0, description="Attributes that the client or a limit of ours left out.")]
+_Environment = Annotated[str, msgspec.Meta(description="`deployment.environment.name`, else `unknown`.")]
+_Release = Annotated[str | None, msgspec.Meta(description="`service.version` of the resource.")]
+_Service = Annotated[str | None, msgspec.Meta(description="`service.name` of the resource.")]
+
+
+class Span(msgspec.Struct, rename="camel"):
+    """A span as lists show it: its own fields, and the attributes of span, resource and scope as one object."""
+
+    # Specification 2.3, exactly its keys.
+    id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}-[0-9a-f]{16}$", description="`<traceId>-<spanId>`.")]
+    trace_id: TraceId
+    span_id: SpanId
+    parent_span_id: Annotated[SpanId | None, msgspec.Meta(description="Null for the root of a trace.")]
+    name: str
+    kind: SpanKind
+    start_time: Timestamp
+    end_time: Annotated[Timestamp, msgspec.Meta(description="As it was sent, also before the start.")]
+    duration_ms: Millis
+    status_code: StatusCode
+    status_message: _OptionalText
+    environment: _Environment
+    release: _Release
+    service_name: _Service
+    attributes: MergedAttributes
+
+
+class Resource(msgspec.Struct, rename="camel"):
+    """Where an item comes from, as it was sent."""
+
+    attributes: Attributes
+    dropped_attributes_count: _Dropped
+    schema_url: _OptionalText
+    entity_refs: Annotated[msgspec.Raw, raw_json("Which attributes identify the entity.", type="array")]
+
+
+class InstrumentationScope(msgspec.Struct, rename="camel"):
+    """The instrumentation that made an item."""
+
+    name: _OptionalText
+    version: _OptionalText
+    attributes: Attributes
+    dropped_attributes_count: _Dropped
+    schema_url: _OptionalText
+
+
+class SpanEvent(msgspec.Struct, rename="camel"):
+    """An event of a span."""
+
+    time: Timestamp
+    name: str
+    attributes: RawAttributes
+    dropped_attributes_count: _Dropped
+
+
+class Link(msgspec.Struct, rename="camel"):
+    """A link of a span to another, which may be stored elsewhere."""
+
+    trace_id: str | None
+    span_id: str | None
+    trace_state: _OptionalText
+    attributes: RawAttributes
+    dropped_attributes_count: _Dropped
+    flags: Count
+
+
+class SpanRecord(Span, rename="camel"):
+    """A span and everything else that is stored of it."""
+
+    trace_state: _OptionalText
+    flags: Count
+    dropped_attributes_count: _Dropped
+    events: list[SpanEvent]
+    dropped_events_count: Count
+    links: list[Link]
+    dropped_links_count: Count
+    resource: Resource
+    scope: InstrumentationScope
+
+
+class Log(msgspec.Struct, rename="camel"):
+    """A log record, whole."""
+
+    id: str
+    time: Timestamp
+    time_source: Annotated[
+        str,
+        msgspec.Meta(
+            description="Which of the times it was sent with became its time.",
+            extra_json_schema={"enum": list(TIME_SOURCES)},
+        ),
+    ]
+    observed_time: Annotated[Timestamp | None, msgspec.Meta(description="When a collector saw it.")]
+    trace_id: Annotated[TraceId | None, msgspec.Meta(description="The trace that it belongs to.")]
+    span_id: Annotated[SpanId | None, msgspec.Meta(description="The span that it belongs to.")]
+    flags: Count
+    severity_number: Annotated[int, msgspec.Meta(description="1 (trace) to 24 (fatal); 0: none was sent.")]
+    severity_text: _OptionalText
+    event_name: _OptionalText
+    body: Annotated[object, msgspec.Meta(description="Of any type, as it was sent.")]
+    environment: _Environment
+    release: _Release
+    service_name: _Service
+    attributes: MergedAttributes
+    dropped_attributes_count: _Dropped
+    resource: Resource
+    scope: InstrumentationScope
+
+
+_Cursor = Annotated[
+    str | None, msgspec.Meta(description="Ask with it as `cursor` for the next page. Null: there is none.")
+]
+
+
+class SpanPage(msgspec.Struct, rename="camel"):
+    """A page of spans, newest first."""
+
+    # Specification 4.2, as of every list.
+    data: list[Span]
+    next_cursor: _Cursor
+    has_more: bool
+
+
+class LogPage(msgspec.Struct, rename="camel"):
+    """A page of log records, newest first."""
+
+    data: list[Log]
+    next_cursor: _Cursor
+    has_more: bool

@@ -1,0 +1,148 @@
+"""What is asked of the store, as frozen values: conditions on subjects, and the statements they stand in.
+
+Nothing here knows SQL; `query.sql` is the one place that writes it. A statement cannot be made without its project.
+
+    conditions                     what a filter means: a test on a subject
+    lists, trace, errors           statements that read rows
+    aggregate, compare, attributes statements that count them
+"""
+
+from query.statements.aggregate import Aggregation, Fn, GroupKey, GroupRanking, GroupSeries, SpanCount, TimeBuckets
+from query.statements.attributes import (
+    AttributeKeys,
+    DistinctAttributeSets,
+    NonFiniteCounts,
+    PresenceCounts,
+    RollupKeys,
+)
+from query.statements.compare import (
+    Cohort,
+    CohortSize,
+    ConditionCounts,
+    FieldPairs,
+    FrequentPairs,
+    KeyCardinality,
+    KeyCounts,
+    KeyPairs,
+    ListPairs,
+    PairsByHash,
+    PairSelection,
+)
+from query.statements.error_groups import (
+    ErrorFacets,
+    ErrorGroupType,
+    ErrorOrder,
+    ErrorRanking,
+    ErrorRecord,
+    ErrorSeries,
+    ErrorTraces,
+    LatestOccurrences,
+)
+from query.statements.predicates import (
+    Attribute,
+    CompareOp,
+    Condition,
+    Exists,
+    IdIn,
+    IntegerIn,
+    IntegerRange,
+    MatchPosition,
+    NumberComparison,
+    Predicate,
+    RegexMatches,
+    Subject,
+    TextIn,
+    TextMatches,
+)
+from query.statements.search import ExistingAttributeKeys, Listing, Position
+from query.statements.trace import SpanRecords, TraceAttributes, TraceBounds, TraceSize, TraceSpansBrief
+
+Statement = (
+    Listing
+    | ExistingAttributeKeys
+    | TraceBounds
+    | TraceSpansBrief
+    | TraceSize
+    | TraceAttributes
+    | SpanRecords
+    | ErrorRanking
+    | ErrorFacets
+    | ErrorTraces
+    | LatestOccurrences
+    | ErrorSeries
+    | ErrorGroupType
+    | ErrorRecord
+    | AttributeKeys
+    | DistinctAttributeSets
+    | NonFiniteCounts
+    | RollupKeys
+    | PresenceCounts
+    | SpanCount
+    | Aggregation
+    | GroupRanking
+    | GroupSeries
+    | CohortSize
+    | FieldPairs
+    | ListPairs
+    | KeyPairs
+    | KeyCardinality
+    | KeyCounts
+    | ConditionCounts
+)
+
+__all__ = [
+    "Aggregation",
+    "Attribute",
+    "AttributeKeys",
+    "Cohort",
+    "CohortSize",
+    "CompareOp",
+    "Condition",
+    "ConditionCounts",
+    "DistinctAttributeSets",
+    "ErrorFacets",
+    "ErrorGroupType",
+    "ErrorOrder",
+    "ErrorRanking",
+    "ErrorRecord",
+    "ErrorSeries",
+    "ErrorTraces",
+    "ExistingAttributeKeys",
+    "Exists",
+    "FieldPairs",
+    "Fn",
+    "FrequentPairs",
+    "GroupKey",
+    "GroupRanking",
+    "GroupSeries",
+    "IdIn",
+    "IntegerIn",
+    "IntegerRange",
+    "KeyCardinality",
+    "KeyCounts",
+    "KeyPairs",
+    "LatestOccurrences",
+    "ListPairs",
+    "Listing",
+    "MatchPosition",
+    "NonFiniteCounts",
+    "NumberComparison",
+    "PairSelection",
+    "PairsByHash",
+    "Position",
+    "Predicate",
+    "PresenceCounts",
+    "RegexMatches",
+    "RollupKeys",
+    "SpanCount",
+    "SpanRecords",
+    "Statement",
+    "Subject",
+    "TextIn",
+    "TextMatches",
+    "TimeBuckets",
+    "TraceAttributes",
+    "TraceBounds",
+    "TraceSize",
+    "TraceSpansBrief",
+]

@@ -1,0 +1,42 @@
+"""Statements of lists."""
+
+from dataclasses import dataclass
+
+from query.fields import TelemetryTable
+from query.statements.base import BaseStatement
+from query.statements.predicates import Condition
+from query.statements.window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in a list ordered by time, trace, span, batch and row, all descending: the row it names was the last
+    shown.
+    """
+
+    time_ns: int
+    trace_id: bytes
+    span_id: bytes
+    batch_id: int
+    row: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing(BaseStatement):
+    """Rows of one signal in `window`, newest first (or oldest), after `after`, at most `limit`."""
+
+    signal: TelemetryTable
+    window: Window
+    conditions: tuple[Condition, ...] = ()
+    trace_id: bytes | None = None
+    after: Position | None = None
+    oldest_first: bool = False
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExistingAttributeKeys(BaseStatement):
+    """Which of `names` the roll-up of attribute keys knows in `window`. What a crash lost of it, it does not know."""
+
+    names: tuple[str, ...]
+    window: Window

@@ -1,0 +1,243 @@
+"""One trace: where it lies in time, its waterfall (specification 2.4 and 4.2), and the whole records of its spans."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Final, NamedTuple
+
+import msgspec
+
+from chassis.clickhouse import QueryTooLarge
+from query.attribute_json import merged_attributes
+from query.fields import SPAN_KINDS, SPANS, STATUS_CODES
+from query.json_types import (
+    Count,
+    MergedAttributes,
+    Millis,
+    Share,
+    SpanId,
+    SpanKind,
+    StatusCode,
+    Timestamp,
+    TraceId,
+    raw_json,
+)
+from query.read_store import MAX_RESULT_BYTES, ReadStore
+from query.rows import AttributeColumns, BriefSpanColumns, text_size, within_bytes
+from query.search.schemas import SpanRecord
+from query.search.serializers import hex_id, span_record
+from query.settings import QuerySettings
+from query.statements import SpanRecords, TraceAttributes, TraceBounds, TraceSize, TraceSpansBrief
+from query.statements.window import Window
+from query.timestamps import format_millis, format_timestamp
+from query.trace.waterfall import build_layout
+
+MAX_SPANS_PER_ID: Final = 20  # whole records shown of spans that share an id
+_SHRINK_FACTOR: Final = 4
+_CHUNK_ROWS: Final = 250  # rows that are asked for by their places, which fit a URL
+
+AttributesByRow = Mapping[tuple[int, int], AttributeColumns]  # by batch and row
+
+
+class WaterfallRow(msgspec.Struct, rename="camel"):
+    """A span as a line of the waterfall."""
+
+    # Specification 2.4, exactly its keys.
+    span_id: SpanId
+    parent_span_id: Annotated[SpanId | None, msgspec.Meta(description="As it was sent; null for a root.")]
+    name: str
+    kind: SpanKind
+    service_name: str | None
+    status_code: StatusCode
+    depth: Count
+    offset_ms: Annotated[msgspec.Raw, raw_json("From the start of the trace.", type="number", minimum=0)]
+    duration_ms: Millis
+    offset_ratio: Annotated[Share, msgspec.Meta(description="Offset as a part of the trace's duration.")]
+    width_ratio: Annotated[Share, msgspec.Meta(description="Duration as a part of the trace's.")]
+    self_time_ms: Annotated[msgspec.Raw, raw_json("Covered by none of its children.", type="number", minimum=0)]
+    orphan: Annotated[bool, msgspec.Meta(description="Its parent is not in the trace, or it is its own ancestor.")]
+    attributes: MergedAttributes
+
+
+class Waterfall(msgspec.Struct, rename="camel"):
+    """A trace laid out as rows, depth first."""
+
+    # Specification 4.2.
+    trace_id: TraceId
+    span_count: Annotated[int, msgspec.Meta(ge=0, description="All of the trace, also when rows are cut off.")]
+    orphan_count: Count
+    max_depth: Count
+    start_time: Timestamp | None
+    end_time: Timestamp | None
+    duration_ms: Millis
+    services: list[str]
+    truncated: Annotated[bool, msgspec.Meta(description="Whether only the earliest spans are shown.")]
+    rows: list[WaterfallRow]
+
+
+class SpanDetail(SpanRecord, rename="camel"):
+    """The earliest span of its id, whole, and the others that carry the same id."""
+
+    alternates: Annotated[list[SpanRecord], msgspec.Meta(description="Other spans that carry the same id.")]
+
+
+class _Trace(NamedTuple):
+    spans: list[BriefSpanColumns]
+    attributes: AttributesByRow
+    span_count: int
+
+
+async def trace_windows(store: ReadStore, project_id: int, trace_id: bytes) -> dict[int, Window]:
+    """The time that a trace's spans and log records cover, by the signal's code; empty for an unknown trace."""
+    bounds = await store.rows(TraceBounds(project_id=project_id, trace_id=trace_id))
+    return {code: Window(low, high + 1) for code, low, high in bounds}
+
+
+async def read_waterfall(store: ReadStore, settings: QuerySettings, project_id: int, trace_id: bytes) -> bytes | None:
+    """The waterfall as JSON; None for an unknown trace. Laid out in a thread: a long trace takes a noticeable time."""
+    window = (await trace_windows(store, project_id, trace_id)).get(SPANS.trace_index_code)
+    if window is None:
+        return None
+    trace = await _read_trace(store, settings, project_id, trace_id, window)
+    if not trace.spans:
+        return None
+    return await asyncio.to_thread(_encode_waterfall, trace_id, trace)
+
+
+async def read_span(store: ReadStore, project_id: int, trace_id: bytes, span_id: bytes) -> bytes | None:
+    """The whole record of a span as JSON; None when the trace has no such span. Made in a thread, like a waterfall."""
+    window = (await trace_windows(store, project_id, trace_id)).get(SPANS.trace_index_code)
+    if window is None:
+        return None
+    statement = SpanRecords(
+        project_id=project_id, trace_id=trace_id, span_id=span_id, window=window, limit=MAX_SPANS_PER_ID
+    )
+    try:
+        rows = await store.rows(statement, max(store.max_page_bytes, 1))
+    except QueryTooLarge:  # the earliest alone
+        rows = await store.rows(replace(statement, limit=1))
+    rows = within_bytes(rows, store.max_page_bytes, page_started=False)
+    return await asyncio.to_thread(_encode_span, rows) if rows else None
+
+
+def waterfall(
+    trace_id: bytes, spans: Sequence[BriefSpanColumns], attributes: AttributesByRow, span_count: int
+) -> Waterfall:
+    """Spans laid out as rows. `spans` are distinct and sorted as `waterfall.lay_out` wants them."""
+    layout = build_layout(spans)
+    start = layout.start_ns or 0
+    length = (layout.end_ns or 0) - start
+    rows = []
+    for line in layout.lines:
+        span = spans[line.span]
+        offset, duration = span.start_ns - start, max(span.duration_ns, 0)
+        rows.append(
+            WaterfallRow(
+                span_id=span.span_id.hex(),
+                parent_span_id=hex_id(span.parent_span_id),
+                name=span.name,
+                kind=SPAN_KINDS[span.kind],
+                service_name=span.service_name or None,
+                status_code=STATUS_CODES[span.status_code],
+                depth=line.depth,
+                offset_ms=_millis(offset),
+                duration_ms=_millis(duration),
+                offset_ratio=offset / length if length else 0.0,
+                width_ratio=duration / length if length else 0.0,
+                self_time_ms=_millis(line.self_ns),
+                orphan=line.orphan,
+                attributes=merged_attributes(attributes[span.batch_id, span.row]),
+            )
+        )
+    return Waterfall(
+        trace_id=trace_id.hex(),
+        span_count=span_count,
+        orphan_count=sum(row.orphan for row in rows),
+        max_depth=max((row.depth for row in rows), default=0),
+        start_time=None if layout.start_ns is None else format_timestamp(layout.start_ns),
+        end_time=None if layout.end_ns is None else format_timestamp(layout.end_ns),
+        duration_ms=_millis(length),
+        services=sorted({span.service_name for span in spans if span.service_name}),
+        truncated=span_count > len(spans),
+        rows=rows,
+    )
+
+
+def _encode_waterfall(trace_id: bytes, trace: _Trace) -> bytes:
+    return msgspec.json.encode(waterfall(trace_id, trace.spans, trace.attributes, trace.span_count))
+
+
+def _encode_span(rows: Sequence[Sequence[Any]]) -> bytes:
+    first, *others = (span_record(row) for row in rows)
+    return msgspec.json.encode(SpanDetail(**msgspec.structs.asdict(first), alternates=others))
+
+
+def _millis(nanos: int) -> msgspec.Raw:
+    return msgspec.Raw(format_millis(nanos))
+
+
+async def _read_trace(
+    store: ReadStore, settings: QuerySettings, project_id: int, trace_id: bytes, window: Window
+) -> _Trace:
+    """The earliest spans of a trace, as many as the settings allow, with their attributes."""
+    rows, limit = await _read_brief_spans(store, project_id, trace_id, window, settings.max_trace_spans)
+    span_count = len(rows)
+    if span_count > limit:
+        ((span_count,),) = await store.rows(TraceSize(project_id=project_id, trace_id=trace_id, window=window))
+    spans = [BriefSpanColumns._make(row) for row in rows[:limit]]
+    attributes = await _read_attributes(store, project_id, trace_id, spans, settings.max_trace_bytes)
+    kept = [span for span in spans if (span.batch_id, span.row) in attributes]
+    return _Trace(kept, attributes, span_count)
+
+
+async def _read_brief_spans(
+    store: ReadStore, project_id: int, trace_id: bytes, window: Window, limit: int
+) -> tuple[list[tuple[Any, ...]], int]:
+    """One row more than `limit`, if there is one, and that limit: a smaller one where names are too long for it."""
+    while True:
+        statement = TraceSpansBrief(project_id=project_id, trace_id=trace_id, window=window, limit=limit + 1)
+        try:
+            return await store.rows(statement), limit
+        except QueryTooLarge:
+            if limit == 1:
+                raise
+            limit = max(1, limit // _SHRINK_FACTOR)
+
+
+async def _read_attributes(
+    store: ReadStore, project_id: int, trace_id: bytes, spans: Sequence[BriefSpanColumns], budget: int
+) -> dict[tuple[int, int], AttributeColumns]:
+    """What the spans carry, until `budget` bytes of it are there; the rest of the spans is left out.
+
+    All at once where that fits, else in chunks: rows of small ones are asked for by their places, for each read of a
+    chunk decodes whole granules, whose other rows would be sent in vain.
+    """
+    found: dict[tuple[int, int], AttributeColumns] = {}
+    at, chunk = 0, len(spans)
+    while at < len(spans) and budget > 0:
+        part = spans[at : at + chunk]
+        statement = TraceAttributes(
+            project_id=project_id,
+            trace_id=trace_id,
+            window=Window(part[0].start_ns, part[-1].start_ns + 1),
+            row_ids=tuple((span.batch_id, span.row) for span in part) if chunk <= _CHUNK_ROWS else (),
+        )
+        try:
+            rows = await store.rows(statement, MAX_RESULT_BYTES if chunk == 1 else min(budget, MAX_RESULT_BYTES))
+        except QueryTooLarge:
+            if chunk == 1:
+                raise
+            chunk = max(1, chunk // _SHRINK_FACTOR)
+            continue
+        carried_by = {(batch_id, row): AttributeColumns._make(carried) for batch_id, row, *carried in rows}
+        for span in part:
+            place = (span.batch_id, span.row)
+            carried = carried_by.get(place)  # None: a partition was dropped between the two reads
+            if carried is None:
+                continue
+            if budget <= 0:
+                break
+            found[place] = carried
+            budget -= text_size(carried)
+        at += len(part)
+    return found

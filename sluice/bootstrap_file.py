@@ -1,0 +1,49 @@
+"""The file with what a newcomer needs, secrets among it: written once, whole or not at all, mode 0600."""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from chassis.errors import StartupError
+from control.identity.bootstrap import Bootstrap
+
+FILE_NAME: Final = "bootstrap.json"
+
+
+def write(path: Path, made: msgspec.Struct) -> None:
+    """A `Bootstrap`, or what else holds a secret. Raises StartupError when the file exists: it may hold the only copy
+    of one, or cannot be written.
+    """
+    content = msgspec.json.format(msgspec.json.encode(made), indent=2) + b"\n"
+    try:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # mode 0600
+        temporary = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(temporary, path)  # appears whole, and never over another
+        finally:
+            temporary.unlink()
+    except FileExistsError as error:
+        raise StartupError(
+            f"{path} exists, and may hold the only copy of a secret; move the file away if nothing needs it."
+        ) from error
+    except OSError as error:
+        raise StartupError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def read(path: Path) -> Bootstrap:
+    """Raises StartupError when there is no such file, or it is not ours."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Bootstrap)
+    except FileNotFoundError as error:
+        raise StartupError(f"{path} does not exist; `sluice up` writes it at its first start.") from error
+    except OSError as error:
+        raise StartupError(f"{path} cannot be read: {error.strerror}.") from error
+    except msgspec.MsgspecError as error:
+        raise StartupError(f"{path} does not hold credentials: {error}.") from error

@@ -1,0 +1,114 @@
+"""`sluice limits`: how much an organization may send, what of it is used, which of its keys have rates of their own.
+
+With `--quota`, or `--key` and `--rate`, it sets them first. Gateways know within five seconds.
+"""
+
+import argparse
+import sys
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth import usage
+from chassis.db import migrations
+from chassis.db.database import Database
+from chassis.errors import StartupError
+from chassis.runtime.settings import ChassisSettings
+from control.identity import organization_repository, project_key_repository
+from control.identity.organization_repository import StoredOrganization
+from sluice import process
+from sluice.settings_sources import SettingsSources
+
+MAX_KEYS: Final = 1_000
+
+
+class KeyRate(msgspec.Struct, frozen=True):
+    """A key with a rate of its own; 0: no limit."""
+
+    id: str
+    name: str
+    hint: str
+    rate: int
+
+
+class OrganizationLimits(msgspec.Struct, frozen=True, rename="camel"):
+    """What is printed. `monthly_items` 0: any number. `used_items`: of this month, as gateways have told so far."""
+
+    org_slug: str
+    month: str
+    monthly_items: int
+    used_items: int
+    keys: tuple[KeyRate, ...]
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Set what is to be set, print; the exit code. Raises StartupError for an organization or key that is none."""
+    if (arguments.key is None) != (arguments.rate is None):
+        raise StartupError("--key and --rate belong together: which key, and how many requests a second.", exit_code=2)
+    settings = SettingsSources.from_arguments(arguments).chassis_settings()
+    process.log_to_stderr(settings)
+    migrations.check(settings.effective_database_url)
+    found = process.run(_work(settings, arguments))
+    if arguments.json:
+        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+    else:
+        _print(found)
+    return 0
+
+
+async def _work(settings: ChassisSettings, arguments: argparse.Namespace) -> OrganizationLimits:
+    database = Database.from_settings(settings)
+    await database.start()
+    try:
+        async with database.write() as connection:
+            organization = await _find(connection, arguments.org)
+            await _set(connection, organization, arguments)
+        async with database.read() as connection:
+            return await _load_limits(connection, await _find(connection, arguments.org))
+    finally:
+        await database.close()
+
+
+async def _find(connection: AsyncConnection, slug: str) -> StoredOrganization:
+    found = await organization_repository.find_organization(connection, slug)
+    if found is None:
+        raise StartupError(f"There is no organization {slug}.")
+    return found
+
+
+async def _set(connection: AsyncConnection, organization: StoredOrganization, arguments: argparse.Namespace) -> None:
+    from control.audit.record import COMMAND_REQUEST_ID, Actor, record
+
+    by = Actor(organization.id)
+    if arguments.quota is not None:
+        await organization_repository.set_quota(connection, organization.id, arguments.quota)
+        told = {"monthlyItems": arguments.quota, "before": organization.monthly_items}
+        await record(connection, by, "organization.update", organization.id, told, COMMAND_REQUEST_ID)
+    if arguments.key is not None:
+        rate = None if arguments.rate == "default" else arguments.rate
+        if await project_key_repository.set_key_rate(connection, organization.id, arguments.key, rate) is None:
+            raise StartupError(f"The organization {organization.slug} has no key {arguments.key}.")
+        await record(connection, by, "key.update", arguments.key, {"rate": arguments.rate}, COMMAND_REQUEST_ID)
+
+
+async def _load_limits(connection: AsyncConnection, organization: StoredOrganization) -> OrganizationLimits:
+    month = f"{datetime.now(UTC):%Y-%m}"
+    used = await usage.read_usage(connection, month, [organization.id])
+    keys = await project_key_repository.list_keys_with_rate(connection, organization.id, MAX_KEYS)
+    return OrganizationLimits(
+        organization.slug,
+        month,
+        organization.monthly_items,
+        used.get(organization.id, 0),
+        tuple(KeyRate(key.id, key.name, key.hint, key.rate or 0) for key in keys),
+    )
+
+
+def _print(found: OrganizationLimits) -> None:
+    quota = f"of {found.monthly_items} items" if found.monthly_items else "items, without a quota"
+    print(f"{found.org_slug}: {found.used_items} {quota} in {found.month} (UTC).")
+    for key in found.keys:
+        rate = f"{key.rate} requests a second" if key.rate else "no limit"
+        print(f"  key {key.id} ({key.name}, ...{key.hint}): {rate}")

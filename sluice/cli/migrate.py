@@ -1,0 +1,34 @@
+"""`sluice migrate`: both schemas to this release, explicitly; a second run finds nothing to do."""
+
+import argparse
+
+from chassis.clickhouse import migrations as schema
+from chassis.db import migrations
+from chassis.runtime.settings import ChassisSettings
+from sluice import data_dir, extras, process
+from sluice.app_builder import open_clickhouse
+from sluice.settings_sources import SettingsSources
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Migrate and say what was applied; the exit code."""
+    settings = SettingsSources.from_arguments(arguments).chassis_settings()
+    extras.require("migrate", extras.of_stores(settings))
+    process.log_to_stderr(settings)
+    with data_dir.locked(settings.data_dir, exclusive=settings.uses_embedded_clickhouse):
+        _print_applied("relational", migrations.migrate(settings.effective_database_url))
+        _print_applied("ClickHouse", process.run(_migrate_clickhouse(settings)))
+    return 0
+
+
+async def _migrate_clickhouse(settings: ChassisSettings) -> list[str]:
+    clickhouse = open_clickhouse(settings)
+    await clickhouse.start()
+    try:
+        return await schema.migrate(clickhouse, retention_days=settings.retention_days)
+    finally:
+        await clickhouse.close()
+
+
+def _print_applied(store: str, applied: list[str]) -> None:
+    print(f"{store}: {'applied ' + ', '.join(applied) if applied else 'nothing to do'}")

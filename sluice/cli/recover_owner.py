@@ -1,0 +1,91 @@
+"""`sluice owner`: a fresh access token of an owner, for an organization that none of them gets into any more.
+
+Whoever may run it has the database, and so everything. The token goes to a file (mode 0600) and nowhere else.
+"""
+
+import argparse
+from pathlib import Path
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from chassis.auth.tables import memberships, principals
+from chassis.db import migrations
+from chassis.db.database import Database
+from chassis.errors import StartupError
+from chassis.runtime.settings import ChassisSettings
+from control.identity import organization_repository
+from proto.identity import PrincipalKind, Role
+from sluice import bootstrap_file, data_dir, process
+from sluice.settings_sources import SettingsSources
+
+TOKEN_NAME = "Made at the machine"  # noqa: S105 (a name)
+
+
+class RecoveredToken(msgspec.Struct, frozen=True, rename="camel"):
+    """What the file holds."""
+
+    base_url: str
+    org_slug: str
+    principal_id: str
+    access_token: str
+
+    def __repr__(self) -> str:  # one of the fields is a secret
+        return f"RecoveredToken(org_slug={self.org_slug!r}, principal_id={self.principal_id!r})"
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Make it; the exit code. Raises StartupError: an organization that is none or has no owner, a file that exists."""
+    settings = SettingsSources.from_arguments(arguments).chassis_settings()
+    process.log_to_stderr(settings)
+    data_dir.prepare(settings.data_dir)
+    migrations.check(settings.effective_database_url)
+    file = Path(arguments.out).absolute() if arguments.out else settings.data_dir / f"owner-{arguments.org}.json"
+    made = process.run(_make(settings, arguments.org, file))
+    print(f"A token of the owner {made.principal_id} of {made.org_slug} is in {file}. Those he had work on.")
+    return 0
+
+
+async def _make(settings: ChassisSettings, org_slug: str, file: Path) -> RecoveredToken:
+    database = Database.from_settings(settings)
+    await database.start()
+    try:
+        async with database.write() as connection:
+            made = await _token(connection, settings.base_url, org_slug)
+            bootstrap_file.write(file, made)  # before the commit: no secret is made and then lost
+        return made
+    finally:
+        await database.close()
+
+
+async def _token(connection: AsyncConnection, base_url: str, org_slug: str) -> RecoveredToken:
+    from control.audit.record import COMMAND_REQUEST_ID, Actor, record
+
+    organization = await organization_repository.find_organization(connection, org_slug)
+    if organization is None:
+        raise StartupError(f"There is no organization {org_slug}.")
+    owner_id = await _first_owner(connection, organization.id)
+    if owner_id is None:
+        raise StartupError(f"The organization {org_slug} has no owner.")
+    made = await organization_repository.create_token(connection, organization.id, owner_id, TOKEN_NAME)
+    told = {"holder": owner_id, "name": TOKEN_NAME, "scopes": [], "expiresAt": ""}
+    await record(connection, Actor(organization.id), "token.create", made.id, told, COMMAND_REQUEST_ID)
+    return RecoveredToken(base_url, org_slug, owner_id, made.secret)
+
+
+async def _first_owner(connection: AsyncConnection, org_id: str) -> str | None:
+    """Who has been there for longest."""
+    found = (
+        sa.select(principals.c.id)
+        .join_from(memberships, principals, principals.c.id == memberships.c.principal_id)
+        .where(
+            memberships.c.org_id == org_id,
+            memberships.c.role == Role.OWNER.value,
+            principals.c.kind == PrincipalKind.USER.value,
+            principals.c.disabled_at.is_(None),
+        )
+        .order_by(memberships.c.created_at, principals.c.id)
+        .limit(1)
+    )
+    return await connection.scalar(found)

@@ -1,0 +1,93 @@
+"""`sluice repair`: trace index, attribute keys and errors of some days made anew from their spans and logs.
+
+For after parts of a table were lost, and spans and logs refilled. Counts of rejected and refused items
+(`ingest_outcomes`) cannot be made again: they are nowhere else.
+"""
+
+import argparse
+from collections.abc import Iterator
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Final
+
+from chassis.clickhouse import migrations
+from chassis.errors import StartupError
+from chassis.runtime.settings import ChassisSettings
+from gateway.journal.tools import inspection
+from gateway.repair.days import QUIET_S, DayStillWritten, Repair, TableChange
+from gateway.settings import GatewaySettings
+from sluice import data_dir, process
+from sluice.app_builder import open_clickhouse
+from sluice.cli import journal as sluice_journal
+from sluice.settings_sources import SettingsSources
+
+_ANSWER_S: Final = 3_600.0  # for one piece of a day
+_LINE: Final = "{:<10}  {:<17}  {:>12}  {:>12}  {:>14}  {:>14}"
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Repair, show what changed; 1 when a day could not be repaired. Raises StartupError: no such days, data in use."""
+    options = SettingsSources.from_arguments(arguments)
+    settings, keys_per_day = options.chassis_settings(), options.load(GatewaySettings).keys_per_day
+    days = list(_days(arguments.first, arguments.last))
+    process.log_to_stderr(settings)
+    with data_dir.locked(settings.data_dir, exclusive=settings.uses_embedded_clickhouse):
+        _reject_unfinished_batches(sluice_journal.journal_directory(options))
+        return process.run(_repair(settings, days, keys_per_day, replace=not arguments.dry_run))
+
+
+def _reject_unfinished_batches(directory: Path) -> None:
+    """A batch that a killed process began and did not finish may bring its derived rows yet, beside those made here."""
+    if directory.is_dir() and any(facts.batches and not facts.taken for facts in inspection.inspect(directory)):
+        raise StartupError(
+            f"The journal at {directory} has batches that are half stored: start the gateway, which stores them, "
+            "and stop it."
+        )
+
+
+async def _repair(settings: ChassisSettings, days: list[date], keys_per_day: int, *, replace: bool) -> int:
+    clickhouse = open_clickhouse(settings, timeout_s=_ANSWER_S)
+    await clickhouse.start()
+    try:
+        await migrations.check(clickhouse)
+        quiet_s = 0 if settings.uses_embedded_clickhouse else QUIET_S
+        repair = Repair(clickhouse, replace=replace, quiet_s=quiet_s, keys_per_day=keys_per_day)
+        await repair.check_engines()
+        await repair.drop_leftovers()
+        return await _repair_days(repair, days, replace=replace)
+    finally:
+        await clickhouse.close()
+
+
+async def _repair_days(repair: Repair, days: list[date], *, replace: bool) -> int:
+    failed = 0
+    print(_LINE.format("day", "table", "rows before", "rows after", "total before", "total after"))
+    for day in days:
+        try:
+            changes = await repair.repair_day(day)
+        except DayStillWritten as error:
+            print(error)
+            failed += 1
+            continue
+        for change in changes:
+            print(_format_change(change), flush=True)
+        if not changes:
+            print(f"{day}  no spans and no logs: left alone")
+    if not replace:
+        print("Nothing was changed (--dry-run).")
+    print("Counts of rejected and refused items (ingest_outcomes) are nowhere else and stay as they are.")
+    return 1 if failed else 0
+
+
+def _format_change(change: TableChange) -> str:
+    """The total is of items for the trace index, of spans for attribute keys, of errors: merges do not change it."""
+    rows, totals = (change.rows_before, change.rows_after), (change.total_before, change.total_after)
+    return _LINE.format(str(change.day), change.table, *rows, *totals)
+
+
+def _days(first: date, last: date) -> Iterator[date]:
+    if first > last:
+        raise StartupError(f"--from {first} is later than --to {last}.", exit_code=2)
+    while first <= last:
+        yield first
+        first += timedelta(days=1)

@@ -1,0 +1,99 @@
+"""`sluice up`: everything in one process, which sets itself up.
+
+data directory   private, writable, nobody else's           -> one sentence, exit 1
+port             bound before anything is opened            -> one sentence, exit 1
+schemas          both brought to this release               -> one sentence, exit 1
+first start      organization, project, key and token are made; DATA/bootstrap.json has them, mode 0600
+serve            gateway, query and control on the one port
+"""
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+
+from chassis.clickhouse import ClickHouse
+from chassis.clickhouse import migrations as schema
+from chassis.db import migrations
+from chassis.db.database import Database
+from chassis.errors import StartupError
+from chassis.http.serve import bind, bind_health, serve
+from chassis.runtime.settings import ChassisSettings
+from chassis.runtime.telemetry import Telemetry
+from control.identity.bootstrap import bootstrap
+from sluice import bootstrap_audit, bootstrap_file, data_dir, extras, process, supervisor
+from sluice.app_builder import ALL_SERVICES, compose_app, open_clickhouse
+from sluice.quickstart import quickstart_text
+from sluice.settings_sources import SettingsSources
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until stopped; the exit code."""
+    options = SettingsSources.from_arguments(arguments)
+    settings = options.chassis_settings()
+    if arguments.workers > 1 and settings.uses_embedded_clickhouse:
+        raise StartupError(
+            "--workers above 1 needs a ClickHouse server, for the embedded one (chdb:) allows one process: "
+            "set SLUICE_CLICKHOUSE_URL to an http(s) URL.",
+            exit_code=2,
+        )
+    extras.require("up", extras.of_services(ALL_SERVICES, settings))
+    process.log_to_stderr(settings)
+    if arguments.share_port:
+        return supervisor.run_worker(ALL_SERVICES, options, settings, arguments.share_port)
+    with data_dir.locked(settings.data_dir, exclusive=True) as held:
+        listener = bind(settings.host, settings.port, reuse_port=arguments.workers > 1)
+        settings = process.with_bound_port(settings, listener)
+        health = [] if arguments.workers > 1 else bind_health(settings)  # else the supervisor's
+        migrations.migrate(settings.effective_database_url)
+        announce = partial(_announce, settings, held)
+        if arguments.workers > 1:
+            process.run(_prepare(settings))
+            return supervisor.supervise(arguments, settings, listener, announce)
+        process.run(_serve(options, settings, listener, health, announce))
+    return 0
+
+
+async def _serve(
+    options: SettingsSources,
+    settings: ChassisSettings,
+    listener: supervisor.Listener,
+    health: list[supervisor.Listener],
+    announce: Callable[[], None],
+) -> None:
+    await _bootstrap(settings)
+    telemetry = Telemetry("sluice")
+    migrate = partial(schema.migrate, retention_days=settings.retention_days)
+    app = compose_app(ALL_SERVICES, options, settings, telemetry, after_open=migrate)
+    await serve(app, listener, settings, telemetry, announce, extra_listeners=health)
+
+
+async def _prepare(settings: ChassisSettings) -> None:
+    """What one process does before several serve."""
+    await _bootstrap(settings)
+    clickhouse: ClickHouse = open_clickhouse(settings)
+    await clickhouse.start()
+    try:
+        await schema.migrate(clickhouse, retention_days=settings.retention_days)
+    finally:
+        await clickhouse.close()
+
+
+async def _bootstrap(settings: ChassisSettings) -> None:
+    database = Database.from_settings(settings)
+    await database.start()
+    try:
+        file = settings.data_dir / bootstrap_file.FILE_NAME
+        await bootstrap(
+            database, settings.base_url, partial(bootstrap_file.write, file), bootstrap_audit.record_bootstrap
+        )
+    finally:
+        await database.close()
+
+
+def _announce(settings: ChassisSettings, held: data_dir.DataDirLock) -> None:
+    """Tell a person where it listens and how to begin; never a secret."""
+    held.write_url(settings.base_url)
+    print(f"Sluice listens on {settings.base_url} and keeps its data in {settings.data_dir}.\n", flush=True)
+    file = settings.data_dir / bootstrap_file.FILE_NAME
+    if file.exists():
+        print(quickstart_text(settings.base_url, settings.data_dir, file), flush=True)

@@ -1,0 +1,257 @@
+"""ClickHouse migrations: applied once, repeatable, checked, and in step with what writers and readers assume."""
+
+import asyncio
+import gc
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+
+import pytest
+
+from chassis.clickhouse import ClickHouse, QueryLimits, StoreUnavailable, migrations
+from chassis.clickhouse.migrations import (
+    ClickHouseSchemaMismatch,
+    ClickHouseSchemaTooNew,
+    ClickHouseSchemaTooOld,
+    VerifiedClickHouse,
+)
+from proto.storage.tables import TABLES
+from tests.tables import migrated
+
+pytestmark = pytest.mark.both_stores
+
+LIMITS = QueryLimits()
+
+
+@pytest.fixture
+async def clickhouse(clickhouse_url: str, new_database: Callable[[], str]) -> AsyncIterator[ClickHouse]:
+    """Migrated tables of this test alone: what these tests do to them is more than emptying undoes."""
+    async with migrated(clickhouse_url, new_database()) as store:
+        yield store
+
+
+@pytest.fixture
+async def empty(clickhouse_url: str, new_database: Callable[[], str]) -> ClickHouse:
+    """An empty database."""
+    store = ClickHouse(clickhouse_url, database=new_database())
+    await store.create_database()
+    return store
+
+
+async def test_migrating_twice_applies_once(empty: ClickHouse) -> None:
+    names = [migration.name for migration in migrations.migrations()]
+    assert await migrations.migrate(empty, retention_days=30) == names
+    assert await migrations.migrate(empty, retention_days=30) == []
+    await migrations.check(empty)
+    assert await empty.query("SELECT name FROM sluice_schema ORDER BY version", {}, limits=LIMITS) == [
+        (name,) for name in names
+    ]
+    await empty.close()
+
+
+async def test_an_interrupted_migration_is_finished_by_the_next(empty: ClickHouse) -> None:
+    first = migrations.migrations()[0].statements[0]
+    await empty.command(migrations.render(first, embedded=True, retention_days=30))
+    await migrations.migrate(empty, retention_days=30)
+    await migrations.check(empty)
+    await empty.close()
+
+
+async def test_missing_tables_are_one_sentence(empty: ClickHouse) -> None:
+    with pytest.raises(ClickHouseSchemaTooOld, match="sluice migrate"):
+        await migrations.check(empty)
+    await empty.close()
+
+
+async def test_tables_of_a_later_release_are_left_alone(clickhouse: ClickHouse) -> None:
+    await clickhouse.command("INSERT INTO sluice_schema (version, name) VALUES (9999, 'later')")
+    with pytest.raises(ClickHouseSchemaTooNew, match="upgrade Sluice"):
+        await migrations.check(clickhouse)
+    with pytest.raises(ClickHouseSchemaTooNew, match="upgrade Sluice"):
+        await migrations.migrate(clickhouse, retention_days=30)
+
+
+async def test_tables_of_a_build_before_the_release_are_left_alone(clickhouse: ClickHouse) -> None:
+    await clickhouse.command("INSERT INTO sluice_schema (version, name) VALUES (1, '0001_telemetry.sql')")
+    with pytest.raises(ClickHouseSchemaMismatch, match="empty database or data directory"):
+        await migrations.check(clickhouse)
+    with pytest.raises(ClickHouseSchemaMismatch, match="empty database or data directory"):
+        await migrations.migrate(clickhouse, retention_days=30)
+
+
+@pytest.mark.parametrize("days", [7, 0])
+async def test_another_retention_changes_the_tables(clickhouse: ClickHouse, days: int) -> None:
+    await migrations.migrate(clickhouse, retention_days=days)
+    rows = await clickhouse.query(
+        "SELECT name, position(create_table_query, 'toIntervalDay(' || {days:String} || ')') > 0,"
+        " position(create_table_query, 'TTL ') > 0"
+        " FROM system.tables WHERE database = currentDatabase() AND name != 'sluice_schema' ORDER BY name",
+        {"days": str(days + 1)},
+        limits=LIMITS,
+    )
+    assert rows == [(table.name, int(days > 0), int(days > 0)) for table in sorted(TABLES)]
+
+
+async def test_the_tables_have_the_columns_that_blocks_have(clickhouse: ClickHouse) -> None:
+    for table in TABLES:
+        rows = await clickhouse.query(
+            "SELECT name, replaceRegexpOne(type, 'SimpleAggregateFunction\\\\(\\\\w+, (.*)\\\\)$', '\\\\1')"
+            " FROM system.columns WHERE database = currentDatabase() AND table = {table:String} ORDER BY position",
+            {"table": table.name},
+            limits=LIMITS,
+        )
+        assert rows == [(column.name, column.type) for column in table.columns] or sorted(rows) == sorted(
+            (column.name, column.type) for column in table.columns
+        )
+
+
+async def test_every_table_tells_repeated_blocks_apart(clickhouse: ClickHouse) -> None:
+    fsync = int(clickhouse.embedded)  # a server is run with the settings and replicas that its operator trusts
+    rows = await clickhouse.query(
+        "SELECT name FROM system.tables WHERE database = currentDatabase()"
+        " AND position(create_table_query, 'non_replicated_deduplication_window = 10000') > 0"
+        " AND position(create_table_query, {fsync:String}) > 0 ORDER BY name",
+        {"fsync": f"fsync_after_insert = {fsync}"},
+        limits=LIMITS,
+    )
+    assert rows == [(table.name,) for table in sorted(TABLES)]
+
+
+def test_placeholders_are_all_filled_in() -> None:
+    for migration in migrations.migrations():
+        for statement in migration.statements:
+            rendered = migrations.render(statement, embedded=False, retention_days=0)
+            assert "{" not in rendered
+            assert "TTL" not in rendered
+            assert ("fsync_after_insert = 0" in rendered) == ("CREATE TABLE" in rendered)
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The URL of a server that accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listening:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+async def test_all_share_one_look_at_a_server_that_hangs(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More of them than may wait for ClickHouse; those who come later share the next look."""
+    monkeypatch.setattr(migrations, "VERIFY_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("chassis.clickhouse.client.CLOSE_S", 0.1)
+    looks: list[object] = []
+    look_at = migrations.check
+
+    async def check(clickhouse: migrations.SchemaReader) -> None:
+        looks.append(clickhouse)
+        await look_at(clickhouse)
+
+    monkeypatch.setattr(migrations, "check", check)
+    async with asyncio.timeout(30):
+        store = VerifiedClickHouse(silent, handles=2, max_waiting=2, timeout_s=3_600)
+        for seen in (1, 2):
+            calls = [
+                store.query("SELECT 1", {}, limits=LIMITS),
+                store.insert("t", ["n"], [], token="a"),
+                store.verify_schema(),
+            ]
+            calls += [store.probe() for _ in range(5)]
+            for end in await asyncio.gather(*calls, return_exceptions=True):
+                assert isinstance(end, StoreUnavailable)
+                assert "nothing within 0.3 s" in str(end)
+            assert len(looks) == seen
+        await store.close()
+
+
+async def test_who_gives_up_on_a_look_leaves_it_to_the_others(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    unhandled: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: unhandled.append(context))
+    monkeypatch.setattr(migrations, "VERIFY_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("chassis.clickhouse.client.CLOSE_S", 0.1)
+    async with asyncio.timeout(30):
+        store = VerifiedClickHouse(silent, timeout_s=3_600)
+        first, second = (asyncio.ensure_future(store.verify_schema()) for _ in range(2))
+        while not store._running:
+            await asyncio.sleep(0.01)
+        first.cancel()
+        with pytest.raises(StoreUnavailable, match=r"nothing within 0\.3 s"):
+            await second
+        assert first.cancelled()
+        alone = asyncio.ensure_future(store.verify_schema())
+        await asyncio.sleep(0)
+        look = store._verification
+        assert look is not None
+        alone.cancel()
+        await asyncio.wait((look,))
+        await store.close()
+    del look, alone
+    gc.collect()
+    assert unhandled == []
+
+
+async def test_closing_ends_a_look_for_all(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migrations, "VERIFY_TIMEOUT_S", 3_600)
+    monkeypatch.setattr("chassis.clickhouse.client.CLOSE_S", 0.1)
+    async with asyncio.timeout(30):
+        store = VerifiedClickHouse(silent, timeout_s=3_600)
+        waiting = asyncio.ensure_future(store.probe())
+        while not store._running:
+            await asyncio.sleep(0.01)
+        await store.close()
+        with pytest.raises(StoreUnavailable, match="being closed"):
+            await waiting
+
+
+async def test_tables_of_the_release_before_stop_building_statistics(empty: ClickHouse) -> None:
+    first, *_ = migrations.migrations()
+    for statement in first.statements:
+        await empty.command(migrations.render(statement, embedded=True, retention_days=30))
+    await empty.command(
+        "CREATE TABLE sluice_schema (version UInt32, name String, applied_at DateTime DEFAULT now())"
+        " ENGINE = MergeTree ORDER BY version"
+    )
+    await empty.command(f"INSERT INTO sluice_schema (version, name) VALUES (1, '{first.name}')")
+    with pytest.raises(ClickHouseSchemaTooOld, match="sluice migrate"):
+        await migrations.check(empty)
+    assert await migrations.migrate(empty, retention_days=30) == ["0002_merges.sql"]
+    await migrations.check(empty)
+    assert await tables_without_statistics(empty) == sorted([*(table.name for table in TABLES), "sluice_schema"])
+    await empty.close()
+
+
+async def test_merges_that_an_interrupted_migration_has_stopped_go_on(clickhouse: ClickHouse) -> None:
+    await clickhouse.command("SYSTEM STOP MERGES logs")  # and had the setting, when it was killed
+    await clickhouse.command("ALTER TABLE sluice_schema DELETE WHERE version = 2", settings={"mutations_sync": 2})
+    assert await migrations.migrate(clickhouse, retention_days=30) == ["0002_merges.sql"]
+    columns = "INSERT INTO logs (project_id, time) VALUES (1, now64(9))"
+    for _ in range(2):
+        await clickhouse.command(columns, settings={"insert_deduplicate": 0})
+    await clickhouse.command("OPTIMIZE TABLE logs FINAL", settings={"optimize_throw_if_noop": 1})
+
+
+async def test_tables_that_keep_no_rows_of_their_own_are_left_alone(empty: ClickHouse) -> None:
+    """As Distributed ones, which refuse the statement: the release would not start on a cluster."""
+    for migration in migrations.migrations():
+        for statement in migration.statements:
+            if "CREATE TABLE" in statement:
+                await empty.command(migrations.render(statement, embedded=True, retention_days=0))
+    await empty.command("RENAME TABLE logs TO logs_local")
+    await empty.command("CREATE VIEW logs AS SELECT * FROM logs_local")
+    assert "0002_merges.sql" in await migrations.migrate(empty, retention_days=0)
+    await migrations.check(empty)
+    assert "logs" not in await tables_without_statistics(empty)
+    await empty.close()
+
+
+async def test_an_upgraded_engine_s_new_setting_is_given_to_tables_that_have_all_migrations(
+    clickhouse: ClickHouse,
+) -> None:
+    await clickhouse.command("ALTER TABLE logs RESET SETTING auto_statistics_types")
+    assert "logs" not in await tables_without_statistics(clickhouse)
+    assert await migrations.migrate(clickhouse, retention_days=30) == []
+    assert "logs" in await tables_without_statistics(clickhouse)
+
+
+async def tables_without_statistics(clickhouse: ClickHouse) -> list[object]:
+    sql = (
+        "SELECT name FROM system.tables WHERE database = currentDatabase()"
+        " AND position(engine_full, 'auto_statistics_types = \\'\\'') > 0 ORDER BY name"
+    )
+    return [name for (name,) in await clickhouse.query(sql, {}, limits=LIMITS)]

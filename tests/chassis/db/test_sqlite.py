@@ -1,0 +1,119 @@
+"""Connections to SQLite do a statement in one order, and end, whoever closes them, how often and at what moment."""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from chassis.db.database import Database
+from chassis.db.sqlite import SqliteConnection, connection_factory
+
+
+async def opened(path: Path) -> SqliteConnection:
+    made = connection_factory(sa.make_url(f"sqlite+aiosqlite:///{path / 'x.db'}"))()
+    await made
+    return made
+
+
+async def test_who_closes_what_was_told_to_stop_waits_for_nothing(tmp_path: Path) -> None:
+    """As a task does that is cancelled a second time while it closes its connection."""
+    connection = await opened(tmp_path)
+    closing = asyncio.create_task(connection.close())
+    await asyncio.sleep(0)
+    connection.stop()
+    async with asyncio.timeout(5):
+        await asyncio.gather(closing, return_exceptions=True)
+        await connection.close()
+
+
+async def test_whoever_is_cancelled_while_he_waits_for_the_end_takes_it_from_nobody(tmp_path: Path) -> None:
+    connection = await opened(tmp_path)
+    first, second = connection.stop(), connection.stop()
+    if first is None or second is None:
+        pytest.fail("there is an event loop")
+    first.cancel()
+    async with asyncio.timeout(5):
+        await second
+
+
+async def test_a_transaction_ends_with_its_connection_whoever_still_has_a_cursor(tmp_path: Path) -> None:
+    connection, other = await opened(tmp_path), await opened(tmp_path)
+    await connection.execute("BEGIN IMMEDIATE")
+    cursor = await connection.execute("VALUES (1), (2)")  # its rows are not read
+    await connection.close()
+    await other.execute("PRAGMA busy_timeout = 0")
+    await other.execute("BEGIN IMMEDIATE")
+    await other.close()
+    del cursor
+
+
+async def test_tasks_that_are_cancelled_twice_leave_nothing_that_waits(tmp_path: Path) -> None:
+    """At every step of a transaction."""
+    database = Database(f"sqlite:///{tmp_path / 'x.db'}", max_wait_s=2.0)
+    await database.start()
+
+    async def work() -> None:
+        async with database.write() as connection:
+            await connection.execute(sa.text("SELECT 1"))
+
+    before = asyncio.all_tasks()
+    for first in range(12):
+        for second in range(4):
+            task = asyncio.create_task(work())
+            for steps in (first, second):
+                for _ in range(steps):
+                    await asyncio.sleep(0.0005)
+                task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+    async with asyncio.timeout(10):
+        while left := asyncio.all_tasks() - before:
+            await asyncio.wait(left)
+        await work()
+        await database.close()
+
+
+async def test_a_statement_is_one_order_to_the_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read is its begin, its statements and its end."""
+    orders = []
+    execute = SqliteConnection._execute
+
+    async def counted(self: SqliteConnection, function: Any, *args: Any, **named: Any) -> Any:
+        orders.append(function)
+        return await execute(self, function, *args, **named)  # type: ignore[no-untyped-call]
+
+    database = Database(f"sqlite:///{tmp_path / 'x.db'}")
+    await database.start()
+    async with database.read():
+        pass  # the connection is made
+    monkeypatch.setattr(SqliteConnection, "_execute", counted)
+    async with database.read() as connection:
+        for number in range(2):
+            rows = await connection.execute(sa.text(f"VALUES ({number}), (9)"))
+            assert [tuple(row) for row in rows] == [(number,), (9,)]
+    assert len(orders) == 4
+    await database.close()
+
+
+async def test_a_statement_tells_what_it_did(tmp_path: Path) -> None:
+    connection = await opened(tmp_path)
+    await connection.executescript("CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT)")
+    cursor = await connection.cursor().executemany("INSERT INTO t (b) VALUES (?)", [("x",), ("y",)])
+    assert (cursor.rowcount, cursor.description, await cursor.fetchall()) == (2, None, [])
+    cursor = await connection.cursor().execute("UPDATE t SET b = ? RETURNING a", ("z",))
+    assert (cursor.rowcount, cursor.description[0][0], await cursor.fetchall()) == (2, "a", [(1,), (2,)])
+    cursor = await connection.cursor().execute("INSERT INTO t (b) VALUES ('w')")
+    assert (cursor.rowcount, cursor.lastrowid) == (1, 3)
+    cursor = await connection.cursor().execute("SELECT b FROM t ORDER BY a")
+    assert [await cursor.fetchmany(2), await cursor.fetchmany(2), await cursor.fetchmany()] == [
+        [("z",), ("z",)],
+        [("w",)],
+        [],
+    ]
+    cursor = await connection.cursor().execute("SELECT b FROM t WHERE a = 1")
+    assert [await cursor.fetchone(), await cursor.fetchone()] == [("z",), None]
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        await connection.cursor().execute("SELECT 1 FROM missing")
+    await connection.close()

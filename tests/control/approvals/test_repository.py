@@ -1,0 +1,82 @@
+"""What the store and votes hold on their own, whatever is checked before."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from chassis.auth.model import AuthorizationContext
+from chassis.errors import Forbidden
+from control.approvals import repository, voting
+from control.approvals.model import RequestRecord, Status
+from control.approvals.repository import RequestDetails
+from control.approvals.voting import VoteRequest
+from control.policies.builtin import FALLBACK
+from proto.identity import ROLE_SCOPES, PrincipalKind, Role
+from tests.control.approvals.office import Member, Office
+
+pytestmark = pytest.mark.both_stores
+
+
+def reach(office: Office, agent: Member, owner: Member) -> AuthorizationContext:
+    """An agent that acts for its owner."""
+    return AuthorizationContext(
+        principal_id=agent.id,
+        token_id="tok",  # an id
+        org_id=office.acme.organization.id,
+        org_slug="acme",
+        role=Role.MEMBER,
+        scopes=ROLE_SCOPES[Role.MEMBER],
+        kind=PrincipalKind.AGENT,
+        owner_id=owner.id,
+        on_behalf_of=owner.id,
+        act_chain=(agent.id,),
+    )
+
+
+async def stored(office: Office, asked: dict[str, Any]) -> RequestRecord:
+    async with office.checks.database.read() as connection:
+        return await repository.get(connection, office.acme.organization.id, asked["id"])
+
+
+async def test_the_same_question_through_others_is_another_one(office: Office) -> None:
+    alice = await office.member()
+    agent, further = await office.machine(alice), await office.machine(alice)
+    caller, now = reach(office, agent, alice), office.now()
+    asked = RequestDetails("deploy.it", "service", "x", None, {})
+    async with office.checks.database.write() as connection:
+        party = await repository.load_participant(connection, caller)
+        made = await repository.create(
+            connection, caller.org_id, party, asked, FALLBACK, now + timedelta(minutes=1), now
+        )
+        assert await repository.find_open(connection, caller.org_id, party, asked, now) == made
+        through = replace(party, act_chain=(agent.id, further.id))
+        assert await repository.find_open(connection, caller.org_id, through, asked, now) is None
+
+
+async def test_who_acts_for_one_who_asks_withdraws_nothing(office: Office) -> None:
+    alice = await office.member()
+    agent = await office.machine(alice)
+    asked = await office.ask(alice)
+    ballot = VoteRequest(reach(office, agent, alice), asked["id"], "No.", "r", office.now())
+    async with office.checks.database.write() as connection:
+        with pytest.raises(Forbidden, match="only where the policy lists them"):
+            await voting.reject(connection, ballot)
+    assert (await stored(office, asked)).status is Status.PENDING
+
+
+async def test_nothing_decides_what_is_decided_or_over(office: Office) -> None:
+    voter = await office.member()
+    asked, late = await office.ask(), await office.ask(targetId="late", ttlMinutes=1)
+    await office.vote("reject", asked, voter)
+    values = {"status": "APPROVED", "decided_at": office.now(), "approvals": 1, "independent": True}
+    later = office.now() + timedelta(minutes=1)
+    for request, when, status in ((asked, office.now(), Status.REJECTED), (late, later, Status.PENDING)):
+        before = await stored(office, request)
+        async with office.checks.database.write() as connection:
+            assert not await repository.decide(connection, before, values, when)
+        assert (await stored(office, request)).status is status
+    async with office.checks.database.write() as connection:  # and in time it is decided
+        waiting = await repository.get(connection, office.acme.organization.id, late["id"])
+        assert await repository.decide(connection, waiting, values, office.now())

@@ -1,0 +1,336 @@
+"""What becomes of a question, over HTTP (specification 4.1)."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from chassis.db.database import format_time
+from proto.identity import Role, Scope
+from tests.control.approvals.office import ASKED, REQUESTS, Office, new_channel
+
+KEYS = [
+    *("id", "orgId", "requesterPrincipalId", "onBehalfOfPrincipalId", "action", "riskClass", "targetType", "targetId"),
+    *("status", "minApprovers", "policyId", "deciderPrincipalId", "decidedAt", "reason", "expiresAt", "createdAt"),
+    "payload",
+]
+
+
+async def test_what_no_rule_knows_is_asked_about(office: Office) -> None:
+    status, answer, _ = await office.call("POST", REQUESTS, ASKED)
+    assert status == 201
+    asked = answer["request"]
+    assert list(asked) == KEYS
+    created = office.clock.now()
+    assert answer == {
+        "decision": "ASK",
+        "riskClass": "HIGH",
+        "reason": "Since no other rule knows the action, the fallback asks for 1 approval.",
+        "minApprovers": 1,
+        "policySource": "fallback",
+        "request": {
+            "id": asked["id"],
+            "orgId": office.acme.organization.id,
+            "requesterPrincipalId": office.acme.owner_id,
+            "onBehalfOfPrincipalId": None,
+            **ASKED,
+            "riskClass": "HIGH",
+            "status": "PENDING",
+            "minApprovers": 1,
+            "policyId": None,
+            "deciderPrincipalId": None,
+            "decidedAt": None,
+            "reason": None,
+            "expiresAt": shown(created, days=1),
+            "createdAt": shown(created),
+            "payload": {
+                "summary": None,
+                "projectTag": None,
+                "policySource": "fallback",
+                "policyReason": answer["reason"],
+            },
+        },
+        "deliveries": [],
+    }
+    assert (await office.call("GET", f"{REQUESTS}/{asked['id']}"))[:2] == (200, asked)
+    assert (await office.call("GET", REQUESTS))[:2] == (200, {"data": [asked]})
+
+
+def shown(time: Any, **later: int) -> str:
+    return format_time(time + timedelta(**later))
+
+
+async def test_allow_and_deny_are_answers_without_a_request(office: Office) -> None:
+    await office.policy(name="Freeze", actionPattern="deploy.*", effect="DENY", riskClass="CRITICAL")
+    for action, decision, risk, source, reason in (
+        ("issue.resolve", "ALLOW", "LOW", "builtin", "The built-in rule for issue.resolve allows it."),
+        ("deploy.x", "DENY", "CRITICAL", "org_policy", 'The policy "Freeze" of the organization denies it.'),
+    ):
+        status, answer, _ = await office.call("POST", REQUESTS, ASKED | {"action": action, "notify": True})
+        assert (status, answer) == (
+            200,
+            {
+                "decision": decision,
+                "riskClass": risk,
+                "reason": reason,
+                "minApprovers": 0,
+                "policySource": source,
+                "request": None,
+                "deliveries": [],
+            },
+        )
+    assert (await office.call("GET", REQUESTS))[1] == {"data": []}
+    assert office.attempts.seen == []
+
+
+async def test_the_same_question_finds_the_request_that_waits(office: Office) -> None:
+    body = ASKED | {"projectTag": "web", "summary": "first"}
+    status, first, _ = await office.call("POST", REQUESTS, body)
+    assert status == 201
+    await office.policy(actionPattern="deploy.**", riskClass="LOW", minApprovers=3)
+    status, again, _ = await office.call(
+        "POST", REQUESTS, body | {"summary": "second", "ttlMinutes": 5, "notify": True}
+    )
+    assert (status, again) == (200, first), "in the words that it was asked with, and nobody is told twice"
+    for other in ({"action": "deploy.x"}, {"targetType": "host"}, {"targetId": "cart"}, {"projectTag": None}):
+        status, answer, _ = await office.call("POST", REQUESTS, body | other)
+        assert (status, answer["request"]["id"] != first["request"]["id"]) == (201, True), other
+    colleague = await office.member()
+    status, answer, _ = await office.call("POST", REQUESTS, body, colleague.token)
+    assert (status, answer["request"]["requesterPrincipalId"]) == (201, colleague.id)
+
+
+async def test_a_request_that_is_over_is_asked_anew(office: Office) -> None:
+    colleague = await office.member()
+    first = await office.ask(ttlMinutes=1)
+    office.clock.seconds += 60
+    second = await office.ask()
+    assert (await office.vote("reject", second, colleague))[0] == 200
+    third = await office.ask()
+    assert (await office.vote("approve", third, colleague))[0] == 200
+    fourth = await office.ask()
+    assert len({one["id"] for one in (first, second, third, fourth)}) == 4
+
+
+async def test_the_policy_says_how_many_how_risky_and_how_long(office: Office) -> None:
+    policy = await office.policy(actionPattern="deploy.*", riskClass="CRITICAL", minApprovers=10, ttlMinutes=7)
+    status, answer, _ = await office.call("POST", REQUESTS, ASKED)
+    asked = answer["request"]
+    assert (status, answer["minApprovers"], answer["riskClass"], answer["policySource"]) == (
+        *(201, 10, "CRITICAL"),
+        "org_policy",
+    )
+    assert (asked["policyId"], asked["minApprovers"], asked["riskClass"]) == (policy["id"], 10, "CRITICAL")
+    assert asked["expiresAt"] == shown(office.clock.now(), minutes=7)
+    asked = await office.ask(targetId="other", ttlMinutes=43_200)
+    assert asked["expiresAt"] == shown(office.clock.now(), days=30)
+
+
+async def test_policies_of_the_project_count_for_its_tag_alone(office: Office) -> None:
+    await office.policy(projectSlug="web", actionPattern="deploy.**", effect="ALLOW", riskClass="LOW")
+    _, within, _ = await office.call("POST", REQUESTS, ASKED | {"projectTag": "web"})
+    _, without, _ = await office.call("POST", REQUESTS, ASKED)
+    assert [(one["decision"], one["policySource"]) for one in (within, without)] == [
+        ("ALLOW", "project_policy"),
+        ("ASK", "fallback"),
+    ]
+
+
+@pytest.mark.both_stores
+async def test_lists_hold_what_was_asked_for_newest_first(office: Office) -> None:
+    colleague = await office.member()
+    asked = [await office.ask(targetId=str(number), ttlMinutes=60 if number % 4 else 1) for number in range(8)]
+    await office.vote("approve", asked[1], colleague)
+    await office.vote("reject", asked[2], colleague)
+    office.clock.seconds += 60
+    expected = {"PENDING": [7, 6, 5, 3], "APPROVED": [1], "REJECTED": [2], "EXPIRED": [4, 0]}
+    for status, numbers in expected.items():
+        _, page, _ = await office.call("GET", REQUESTS, params={"status": status})
+        assert [(one["targetId"], one["status"]) for one in page["data"]] == [(str(n), status) for n in numbers]
+    _, page, _ = await office.call("GET", REQUESTS, params={"limit": "3"})
+    assert list(page) == ["data"]
+    assert [one["targetId"] for one in page["data"]] == ["7", "6", "5"]
+    _, foreign, _ = await office.call("GET", "/orgs/globex/approval-requests", token=office.globex.token.secret)
+    assert foreign == {"data": []}
+
+
+async def test_fifty_by_default_and_a_hundred_at_most(office: Office) -> None:
+    for number in range(101):
+        await office.ask(targetId=str(number))
+    sizes = [len((await office.call("GET", REQUESTS, params=query))[1]["data"]) for query in ({}, {"limit": "100"})]
+    assert sizes == [50, 100]
+
+
+@pytest.mark.parametrize(
+    ("query", "issue"),
+    [
+        ({"limit": "0"}, ("query.limit", "too_small")),
+        ({"limit": "101"}, ("query.limit", "too_large")),
+        ({"limit": "x"}, ("query.limit", "type")),
+        ({"status": "OPEN"}, ("query.status", "not_allowed")),
+        ({"status": ""}, ("query.status", "not_allowed")),
+        ({"status": "pending"}, ("query.status", "not_allowed")),
+    ],
+)
+async def test_a_bad_query_is_400(office: Office, query: dict[str, str], issue: tuple[str, str]) -> None:
+    status, answer, _ = await office.call("GET", REQUESTS, params=query)
+    assert (status, [(one["path"], one["code"]) for one in answer["error"]["details"]]) == (400, [issue])
+
+
+GOOD: list[dict[str, Any]] = [
+    {"action": "a.b"},
+    {"action": "a." + "b" * 118},
+    {"action": "a.b.c.d.e.f.g.h"},
+    {"targetType": "x"},
+    {"targetType": "ü" * 120},
+    {"targetId": "x"},
+    {"targetId": "x" * 500},
+    {"projectTag": None},
+    {"projectTag": "web"},
+    {"summary": None},
+    {"summary": ""},
+    {"summary": "x" * 2_000},
+    {"summary": "tabs\tand\nlines"},
+    {"ttlMinutes": 1},
+    {"ttlMinutes": 43_200},
+    {"channelIds": []},
+    {"channelIds": ["x"] * 50},
+    {"channelIds": ["", "x" * 200]},
+    {"notify": True},
+    {"notify": False},
+]
+BAD: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
+    ({"action": "deploy"}, [("body.action", "format")]),
+    ({"action": "a." + "b" * 119}, [("body.action", "too_long")]),
+    ({"action": "a.b.c.d.e.f.g.h.i"}, [("body.action", "format")]),
+    ({"action": "Deploy.x"}, [("body.action", "format")]),
+    ({"action": "deploy.*"}, [("body.action", "format")]),
+    ({"action": "deploy.x\n"}, [("body.action", "format")]),
+    ({"action": 1}, [("body.action", "type")]),
+    ({"targetType": ""}, [("body.targetType", "too_short")]),
+    ({"targetType": "x" * 121}, [("body.targetType", "too_long")]),
+    ({"targetType": "\x00"}, [("body.targetType", "format")]),
+    ({"targetId": ""}, [("body.targetId", "too_short")]),
+    ({"targetId": "x" * 501}, [("body.targetId", "too_long")]),
+    ({"targetId": None}, [("body.targetId", "type")]),
+    ({"projectTag": "none"}, [("body.projectTag", "unknown")]),
+    ({"projectTag": "Web"}, [("body.projectTag", "format")]),
+    ({"projectTag": "x" * 65}, [("body.projectTag", "too_long")]),
+    ({"summary": "x" * 2_001}, [("body.summary", "too_long")]),
+    ({"summary": "a\x00b"}, [("body.summary", "format")]),
+    ({"summary": "a\x9bb"}, [("body.summary", "format")]),
+    ({"summary": "a\u2066b"}, [("body.summary", "format")]),
+    ({"targetId": "gpj.\u202eexe"}, [("body.targetId", "format")]),
+    ({"targetType": "a\u2067b"}, [("body.targetType", "format")]),
+    (
+        {"projectTag": "none", "targetId": "", "summary": "\x00"},
+        [("body.targetId", "too_short"), ("body.summary", "format"), ("body.projectTag", "unknown")],
+    ),
+    ({"summary": "a\x7fb", "targetId": ""}, [("body.targetId", "too_short"), ("body.summary", "format")]),
+    ({"ttlMinutes": 0}, [("body.ttlMinutes", "too_small")]),
+    ({"ttlMinutes": 43_201}, [("body.ttlMinutes", "too_large")]),
+    ({"ttlMinutes": 1.5}, [("body.ttlMinutes", "type")]),
+    ({"ttlMinutes": None}, [("body.ttlMinutes", "type")]),
+    ({"channelIds": ["x"] * 51}, [("body.channelIds", "too_long")]),
+    ({"channelIds": ["x" * 201]}, [("body.channelIds[0]", "too_long")]),
+    ({"channelIds": [1]}, [("body.channelIds[0]", "type")]),
+    ({"channelIds": "x"}, [("body.channelIds", "type")]),
+    ({"notify": "yes"}, [("body.notify", "type")]),
+    ({"onBehalfOfPrincipalId": "prn_1"}, [("body.onBehalfOfPrincipalId", "unknown_field")]),
+    ({"riskClass": "LOW"}, [("body.riskClass", "unknown_field")]),
+    (
+        {"action": "", "targetId": 5, "x": 1},
+        [("body.action", "format"), ("body.targetId", "type"), ("body.x", "unknown_field")],
+    ),
+]
+
+
+@pytest.mark.parametrize("body", GOOD, ids=str)
+async def test_every_bound_from_within(office: Office, body: dict[str, Any]) -> None:
+    status, answer, _ = await office.call("POST", REQUESTS, ASKED | body)
+    assert status == 201
+    for name in ("action", "targetType", "targetId"):
+        assert answer["request"][name] == (ASKED | body)[name]
+    for name in ("summary", "projectTag"):
+        assert answer["request"]["payload"][name] == body.get(name)
+
+
+@pytest.mark.parametrize(("body", "issues"), BAD, ids=str)
+async def test_every_bound_from_outside(office: Office, body: dict[str, Any], issues: list[tuple[str, str]]) -> None:
+    status, answer, _ = await office.call("POST", REQUESTS, ASKED | body)
+    assert status == 400
+    assert [(one["path"], one["code"]) for one in answer["error"]["details"]] == issues
+
+
+@pytest.mark.parametrize("name", ["action", "targetType", "targetId"])
+async def test_what_is_required(office: Office, name: str) -> None:
+    body = {key: value for key, value in ASKED.items() if key != name}
+    status, answer, _ = await office.call("POST", REQUESTS, body)
+    assert (status, answer["error"]["details"]) == (
+        400,
+        [{"path": f"body.{name}", "message": "Is required.", "code": "missing"}],
+    )
+
+
+async def test_channels_are_told_as_the_body_says(office: Office) -> None:
+    database, acme = office.checks.database, office.acme
+    of_org = await new_channel(database, acme)
+    of_project = await new_channel(database, acme, acme.project.id)
+    disabled = await new_channel(database, acme, enabled=False)
+    foreign = await new_channel(database, office.globex)
+
+    def told(channel_id: str, error: str | None = None) -> dict[str, Any]:
+        kind = "unknown" if error == "not_found" else "webhook"
+        return {"channelId": channel_id, "kind": kind, "delivered": error is None, "error": error}
+
+    every = [foreign, of_project, disabled, "none", of_org]
+    cases: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
+        ({}, []),
+        ({"notify": False, "channelIds": [of_org]}, []),
+        ({"channelIds": []}, []),
+        ({"notify": True, "channelIds": []}, []),
+        ({"notify": True}, [told(of_org)]),
+        ({"notify": True, "projectTag": "web"}, [told(of_org), told(of_project)]),
+        ({"channelIds": [of_project]}, [told(of_project)]),
+        ({"notify": True, "channelIds": [of_project, of_project]}, [told(of_project)]),
+        (
+            {"channelIds": every},
+            [
+                told(foreign, "not_found"),
+                told(of_project),
+                told(disabled, "disabled"),
+                told("none", "not_found"),
+                told(of_org),
+            ],
+        ),
+    ]
+    for number, (body, expected) in enumerate(cases):
+        status, answer, _ = await office.call("POST", REQUESTS, ASKED | {"targetId": str(number)} | body)
+        assert (status, answer["deliveries"]) == (201, expected), body
+
+
+async def test_who_may_ask_and_look(office: Office) -> None:
+    asked = await office.ask()
+    for role, read, write in (
+        (Role.VIEWER, 200, 403),
+        (Role.BILLING, 403, 403),
+        (Role.MEMBER, 200, 201),
+        (Role.ADMIN, 200, 201),
+        (Role.OWNER, 200, 201),
+    ):
+        member = await office.member(role)
+        assert (await office.call("GET", REQUESTS, token=member.token))[0] == read
+        assert (await office.call("GET", f"{REQUESTS}/{asked['id']}", token=member.token))[0] == read
+        assert (await office.call("POST", REQUESTS, ASKED, member.token))[0] == write
+    narrow = await office.member(Role.ADMIN, frozenset({Scope.APPROVALS_READ}))
+    assert (await office.call("POST", REQUESTS, ASKED, narrow.token))[0] == 403
+
+
+@pytest.mark.parametrize("name", ["targetType", "targetId"])
+async def test_targets_that_look_the_same_are_the_same(office: Office, name: str) -> None:
+    for invisible in "\u200b\u2060\u00ad\ufe0f\u3164\u2800\ufeff\U000e0041\U000e0100":
+        for text in (f"check{invisible}out", invisible):
+            status, answer, _ = await office.call("POST", REQUESTS, ASKED | {name: text})
+            assert (status, [one["path"] for one in answer["error"]["details"]]) == (400, [f"body.{name}"]), ascii(text)
+    for text in ("Überführung", "出荷", "чек", "a\u00a0b", "\U0001f680"):
+        assert (await office.call("POST", REQUESTS, ASKED | {name: text}))[0] == 201, text

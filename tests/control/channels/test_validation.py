@@ -1,0 +1,36 @@
+"""What an operator permits of the URLs in configs."""
+
+import ipaddress
+
+import msgspec
+import pytest
+
+from chassis.http.validation import Issues
+from control.channels.config import Kind
+from control.channels.validation import ChannelRules, read_config
+from control.outbound.egress_policy import EgressPolicy
+from tests.control.receiver import SECRET
+
+INSIDE = EgressPolicy((ipaddress.ip_network("10.0.0.0/8"),), frozenset({443}))
+
+
+@pytest.mark.parametrize(
+    ("policy", "url", "message"),
+    [
+        (EgressPolicy(ports=frozenset({443})), "https://example.org:8443/", "Must have the port 443."),
+        (EgressPolicy(ports=frozenset({443, 8_443})), "https://example.org:22/", "Must have the port 443 or 8443."),
+        (EgressPolicy(ports=frozenset({443, 8_443})), "https://example.org:8443/", None),
+        (INSIDE, "https://example.org:8443/", None),  # the name may lead there
+        (INSIDE, "https://10.1.2.3:8443/", None),
+        (INSIDE, "https://11.1.2.3/", None),
+        (INSIDE, "https://172.16.0.1/", "Must be a public address."),
+    ],
+)
+def test_urls_that_nothing_can_be_sent_to_are_refused(policy: EgressPolicy, url: str, message: str | None) -> None:
+    issues = Issues()
+    config = read_config(
+        Kind.WEBHOOK, msgspec.json.encode({"url": url, "secret": SECRET}), ChannelRules(policy), issues
+    )
+    assert (config is None) is (message is not None)
+    found = [(one.path, one.code, one.message) for one in issues]
+    assert found == ([] if message is None else [("body.config.url", "not_allowed", message)])

@@ -1,0 +1,377 @@
+"""Claims: fenced by a number that never goes back, not counted when interrupted, shared fairly, and none for what is
+over.
+"""
+
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from chassis.errors import Conflict, RateLimited
+from control.channels import repository as channels
+from control.channels.repository import Channel
+from control.channels.tables import notification_channels
+from control.deliveries import repository, views
+from control.deliveries.leases import (
+    INTERRUPTED,
+    LEASE,
+    OBSOLETE,
+    ClaimedDelivery,
+    ConcurrencyLimits,
+    claim_by_id,
+    claim_due,
+    requeue_expired,
+)
+from control.deliveries.message import Message
+from control.deliveries.outbox import ChannelIds, enqueue
+from control.deliveries.outcome import MAX_ATTEMPTS, RETRY_DELAYS_S, AttemptOutcome
+from control.deliveries.repository import MAX_CONCURRENT_TESTS, TEST_RETRY_AFTER_S, WORKER_DELAY, OutcomeResult
+from control.deliveries.tables import State
+from tests.chassis.auth.tenants import new_tenant
+from tests.control.deliveries.conftest import MESSAGE, Post
+
+pytestmark = pytest.mark.both_stores
+
+URL = "http://127.0.0.1:9"
+FAILED, OK = AttemptOutcome(False, "No."), AttemptOutcome(True, "Yes.")
+ENDED = Message(type="approval.approved", subject=MESSAGE.subject, title="Approved.", resolved=True)
+
+
+async def claim(post: Post, limit: int = 100, places: ConcurrencyLimits | None = None) -> list[ClaimedDelivery]:
+    async with post.database.write() as connection:
+        return await claim_due(connection, post.clock(), limit=limit, concurrency=places or ConcurrencyLimits())
+
+
+async def settle(post: Post, claimed: ClaimedDelivery, outcome: AttemptOutcome) -> OutcomeResult | None:
+    async with post.database.write() as connection:
+        return await repository.write_outcome(connection, claimed, outcome, post.clock(), 0.5)
+
+
+async def reaped(post: Post) -> int:
+    post.clock.pass_by(LEASE.total_seconds() + 0.001)
+    async with post.database.write() as connection:
+        return await requeue_expired(connection, post.clock())
+
+
+async def queued(post: Post, message: Message = MESSAGE, *, until_s: float | None = None) -> str:
+    """To everyone, due now; the id of the first."""
+    until = None
+    if until_s is not None:
+        post.clock.pass_by(until_s)
+        until = post.clock()
+        post.clock.pass_by(-until_s)
+    async with post.database.write() as connection:
+        found = await channels.resolve_targets(
+            connection, post.tenant.organization.id, channel_ids=None, project_id=None
+        )
+        if message.resolved:
+            await repository.resolve_subject(connection, post.tenant.organization.id, message.subject, post.clock())
+        ids = await repository.insert(connection, found, message, post.clock() - WORKER_DELAY, until)
+    return ids[0]
+
+
+async def by_id(post: Post) -> dict[str, views.DeliveryView]:
+    return {one.id: one for one in await post.listed()}
+
+
+async def test_a_lease_that_ends_gives_the_delivery_to_others_under_its_id(post: Post) -> None:
+    await post.channel(URL)
+    await queued(post)
+    (lost,) = await claim(post)
+    post.clock.pass_by(LEASE.total_seconds())
+    async with post.database.write() as connection:
+        assert await requeue_expired(connection, post.clock()) == 0
+    assert await reaped(post) == 1
+    assert await settle(post, lost, OK) is None
+    assert await claim(post) == []
+    post.clock.pass_by(RETRY_DELAYS_S[0])
+    (again,) = await claim(post)
+    assert (again.id, again.attempts, again.claims) == (lost.id, 0, 2)
+    assert await settle(post, lost, OK) is None  # the late one changes nothing
+    assert await settle(post, again, OK) == OutcomeResult(State.DONE)
+
+
+async def test_interrupted_attempts_are_not_counted_however_many(post: Post) -> None:
+    """A process that crashes again and again has asked the receiver nothing."""
+    await post.channel(URL)
+    await queued(post)
+    for number in range(1, 2 * MAX_ATTEMPTS):
+        (claimed,) = await claim(post)
+        assert (claimed.attempts, claimed.claims) == (0, number)
+        assert await reaped(post) == 1
+        one = await post.one()
+        assert (one.state, one.attempts, one.detail) == (State.READY, 0, INTERRUPTED)
+        post.clock.pass_by(RETRY_DELAYS_S[0])
+    (claimed,) = await claim(post)
+    assert await settle(post, claimed, FAILED) == OutcomeResult(State.READY)
+    assert (await post.one()).attempts == 1
+
+
+@pytest.mark.parametrize("attempts", [0, 1, 2, MAX_ATTEMPTS - 1])
+async def test_an_interrupted_attempt_waits_as_long_as_the_one_before_it(post: Post, attempts: int) -> None:
+    await post.channel(URL)
+    await queued(post)
+    for _ in range(attempts):
+        (claimed,) = await claim(post)
+        await settle(post, claimed, FAILED)
+        post.clock.pass_by(86_400)
+    await claim(post)
+    await reaped(post)
+    one = await post.one()
+    assert one.next_at is not None
+    assert (one.next_at - post.clock()).total_seconds() == RETRY_DELAYS_S[max(attempts - 1, 0)]
+
+
+async def test_an_outcome_of_before_a_redelivery_counts_for_nothing(post: Post) -> None:
+    await post.channel(URL)
+    await queued(post)
+    (early,) = await claim(post)
+    await reaped(post)
+    post.clock.pass_by(RETRY_DELAYS_S[0])
+    (later,) = await claim(post)
+    await settle(post, later, AttemptOutcome(False, "Never.", permanent=True))
+    async with post.database.write() as connection:
+        await views.redeliver(connection, await post.one())
+    post.clock.pass_by(3_600)
+    (again,) = await claim(post)
+    assert (again.attempts, again.claims) == (0, 3)
+    assert await settle(post, early, OK) is None
+    assert await settle(post, later, OK) is None
+    assert await settle(post, again, OK) == OutcomeResult(State.DONE)
+
+
+async def test_who_has_it_is_remembered_and_is_a_sign_of_life(post: Post) -> None:
+    channel = await post.channel(URL)
+    await queued(post)
+    since = []
+    for outcome in (
+        FAILED,
+        AttemptOutcome(False, "Some.", recipient_progress="+a"),
+        FAILED,
+        AttemptOutcome(False, "Still some.", recipient_progress="+a"),
+    ):
+        (claimed,) = await claim(post)
+        await settle(post, claimed, outcome)
+        async with post.database.read() as connection:
+            found = sa.select(notification_channels.c.failing_since).where(notification_channels.c.id == channel.id)
+            since.append(await connection.scalar(found) is not None)
+        post.clock.pass_by(86_400)
+    assert since == [True, False, True, True]
+    (claimed,) = await claim(post)
+    assert claimed.taken == "+a"
+    await settle(post, claimed, OK)
+    async with post.database.write() as connection:
+        await views.redeliver(connection, await post.one())
+    post.clock.pass_by(3_600)
+    assert [one.taken for one in await claim(post)] == [None]
+
+
+async def test_an_interrupted_attempt_to_a_disabled_channel_is_cancelled(post: Post) -> None:
+    channel = await post.channel(URL)
+    await queued(post)
+    await claim(post)
+    async with post.database.write() as connection:
+        await channels.change(connection, post.sealer, channel, enabled=False)
+    await reaped(post)
+    assert (await post.one()).state is State.CANCELLED
+
+
+async def test_an_interrupted_test_is_dead(post: Post) -> None:
+    channel = await post.channel(URL)
+    async with post.database.write() as connection:
+        await repository.insert_single(connection, channel, MESSAGE, post.clock())
+    await reaped(post)
+    assert ((await post.one()).state, (await post.one()).attempts) == (State.DEAD, 0)
+
+
+async def test_an_organization_makes_so_many_tests_at_once(post: Post) -> None:
+    channel = await post.channel(URL)
+    other = await foreign(post)
+    async with post.database.write() as connection:
+        for _ in range(MAX_CONCURRENT_TESTS):
+            await repository.insert_single(connection, channel, MESSAGE, post.clock())
+        await repository.insert_single(connection, other, MESSAGE, post.clock())
+        with pytest.raises(RateLimited) as refused:
+            await repository.insert_single(connection, channel, MESSAGE, post.clock())
+    assert refused.value.retry_after == TEST_RETRY_AFTER_S
+
+
+async def test_one_organization_takes_its_places_and_no_more_whatever_it_has(post: Post) -> None:
+    for _ in range(40):
+        await post.channel(URL)
+    other = await foreign(post)
+    for _ in range(3):
+        await queued(post)
+    async with post.database.write() as connection:
+        await repository.insert(connection, [other] * 3, MESSAGE, post.clock() - WORKER_DELAY)
+    first = await claim(post, limit=128)
+    counts = [[one.org_id for one in first].count(org) for org in (post.tenant.organization.id, other.org_id)]
+    assert counts == [ConcurrencyLimits().organization, 3]
+    assert await claim(post, limit=128) == []
+    await settle(post, next(one for one in first if one.org_id != other.org_id), OK)
+    assert [one.org_id for one in await claim(post, limit=128)] == [post.tenant.organization.id]
+
+
+async def test_organizations_take_turns(post: Post) -> None:
+    for _ in range(5):
+        await post.channel(URL)
+    await queued(post)
+    other = await foreign(post)
+    post.clock.pass_by(60)  # it comes much later, and is not last
+    async with post.database.write() as connection:
+        await repository.insert(connection, [other] * 2, MESSAGE, post.clock() - WORKER_DELAY)
+    claimed = await claim(post, limit=4)
+    assert [one.org_id == other.org_id for one in claimed] == [False, True, False, True]
+
+
+async def test_what_is_sent_at_once_keeps_to_the_places_too(post: Post) -> None:
+    well, failing = await post.channel(URL), await post.channel(URL)
+    async with post.database.write() as connection:
+        where = notification_channels.c.id == failing.id
+        await connection.execute(notification_channels.update().where(where).values(failing_since=post.clock()))
+        ids = await repository.insert(connection, [well] * 4 + [failing] * 4, MESSAGE, post.clock())
+        places = ConcurrencyLimits(channel=2, organization=3)
+        claimed = await claim_by_id(connection, ids, post.clock(), concurrency=places)
+        assert sorted(one.channel_id for one in claimed) == sorted([well.id, well.id, failing.id])
+        assert await claim_by_id(connection, ids, post.clock(), concurrency=places) == []
+
+
+async def test_the_end_takes_back_what_has_not_told_of_the_beginning(post: Post) -> None:
+    """A pager that was away when somebody was asked is not to open an incident after the answer."""
+    await post.channel(URL)
+    asked = await queued(post, until_s=3_600)
+    (claimed,) = await claim(post)
+    await settle(post, claimed, FAILED)
+    ended = await queued(post, ENDED)
+    found = await by_id(post)
+    assert (found[asked].state, found[asked].detail, found[ended].state) == (State.CANCELLED, OBSOLETE, State.READY)
+    post.clock.pass_by(RETRY_DELAYS_S[0])
+    assert [one.id for one in await claim(post)] == [ended]
+
+
+@pytest.mark.parametrize("outcome", [FAILED, OK, None])
+async def test_the_end_waits_for_what_is_under_way(post: Post, outcome: AttemptOutcome | None) -> None:
+    await post.channel(URL)
+    other = await post.channel(URL)
+    await queued(post, until_s=3_600)
+    under_way = {one.channel_id: one for one in await claim(post)}
+    await settle(post, under_way.pop(other.id), OK)
+    await queued(post, ENDED)
+    assert [one.channel_id for one in await claim(post)] == [other.id]
+    (asked,) = under_way.values()
+    if outcome is None:
+        await reaped(post)
+    else:
+        await settle(post, asked, outcome)
+    assert (await by_id(post))[asked.id].state is (State.DONE if outcome is OK else State.CANCELLED)
+    assert [(one.channel_id, one.message.resolved) for one in await claim(post)] == [(asked.channel_id, True)]
+
+
+async def test_what_is_sent_at_once_waits_for_what_is_under_way_too(post: Post) -> None:
+    channel = await post.channel(URL)
+    await queued(post, until_s=3_600)
+    await claim(post)
+    (ended,) = await post.queue(ChannelIds([channel.id]), ENDED)
+    async with post.database.write() as connection:
+        assert (
+            await claim_by_id(connection, [str(ended.delivery_id)], post.clock(), concurrency=ConcurrencyLimits()) == []
+        )
+
+
+async def test_nothing_is_told_when_its_time_is_over(post: Post) -> None:
+    await post.channel(URL)
+    asked = await queued(post, until_s=10)
+    post.clock.pass_by(9.999)
+    (claimed,) = await claim(post)
+    await settle(post, claimed, FAILED)
+    post.clock.pass_by(RETRY_DELAYS_S[0])
+    assert await claim(post) == []
+    assert ((await by_id(post))[asked].state, (await post.one()).detail) == (State.CANCELLED, OBSOLETE)
+
+
+async def test_an_attempt_that_fails_after_its_time_is_the_last(post: Post) -> None:
+    await post.channel(URL)
+    await queued(post, until_s=10)
+    (claimed,) = await claim(post)
+    post.clock.pass_by(10)
+    assert await settle(post, claimed, FAILED) == OutcomeResult(State.CANCELLED)
+
+
+async def test_what_is_over_is_not_told_again(post: Post) -> None:
+    channel = await post.channel(URL)
+    await queued(post, until_s=3_600)
+    (claimed,) = await claim(post)
+    await settle(post, claimed, AttemptOutcome(False, "Never.", permanent=True))
+    async with post.database.write() as connection:
+        await views.require_redeliverable(connection, await post.one())
+        await enqueue(
+            connection, channel.org_id, ChannelIds(["chn_" + "0" * 26]), ENDED
+        )  # told to nobody, and yet over
+    async with post.database.write() as connection:
+        with pytest.raises(Conflict, match="is over"):
+            await views.require_redeliverable(connection, await post.one())
+
+
+async def test_other_subjects_and_other_organizations_go_on(post: Post) -> None:
+    await post.channel(URL)
+    await queued(post, Message(type=MESSAGE.type, subject="apr_2", title="?"), until_s=3_600)
+    other = await foreign(post)
+    async with post.database.write() as connection:
+        await repository.insert(connection, [other], MESSAGE, post.clock() - WORKER_DELAY)
+        await repository.resolve_subject(connection, post.tenant.organization.id, MESSAGE.subject, post.clock())
+    assert len(await claim(post)) == 2
+
+
+@pytest.mark.parametrize(("sql", "index"), [
+    ("SELECT id FROM deliveries WHERE org_id = 'x' AND state = 'DEAD' ORDER BY id DESC", "org_id_state_id"),
+    ("SELECT id FROM deliveries WHERE org_id = 'x' AND channel_id = 'y' ORDER BY id DESC", "channel_id_id"),
+    ("SELECT id FROM deliveries WHERE org_id = 'x' ORDER BY id DESC", "org_id_id"),
+    ("UPDATE deliveries SET until = '' WHERE org_id = 'x' AND subject = 'y'", "org_id_subject_channel_id"),
+    ("DELETE FROM delivery_messages AS m WHERE NOT EXISTS (SELECT 1 FROM deliveries WHERE message_id = m.id)",
+     "message_id"),
+    ("DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries WHERE ended_at < 'x' LIMIT 1000)", "ended_at"),
+])  # fmt: skip
+def test_what_is_asked_of_deliveries_has_its_index(migrated_file: Path, sql: str, index: str) -> None:
+    plan = planned(migrated_file, sql)
+    assert any(f"INDEX ix_deliveries_{index} " in step for step in plan), plan
+    assert not any("TEMP B-TREE" in step for step in plan), plan
+
+
+def test_deleted_channels_cost_nothing(migrated_file: Path) -> None:
+    """Neither who counts and lists those that are there, nor who looks for those that may go."""
+    live = planned(
+        migrated_file, "SELECT count(*) FROM notification_channels WHERE org_id = 'x' AND deleted_at IS NULL"
+    )
+    assert "ix_notification_channels_org_id_project_id_id" in live[0]
+    named = "EXISTS (SELECT 1 FROM deliveries WHERE deliveries.channel_id = notification_channels.id)"
+    gone = planned(
+        migrated_file, f"SELECT id FROM notification_channels WHERE deleted_at IS NOT NULL AND NOT {named} LIMIT 1000"
+    )
+    assert "ix_notification_channels_deleted_at" in gone[0]
+    assert any("ix_deliveries_channel_id_id" in step for step in gone), gone
+
+
+def planned(file: Path, sql: str) -> list[str]:
+    """SQLite's plan. (PostgreSQL has the same indexes.)"""
+    with sa.create_engine(f"sqlite:///{file}").connect() as connection:
+        return [str(row[3]) for row in connection.execute(sa.text(f"EXPLAIN QUERY PLAN {sql}"))]
+
+
+async def foreign(post: Post) -> Channel:
+    """A channel of another organization."""
+    tenant = await new_tenant(post.database, "globex")
+    async with post.database.write() as connection:
+        row = (
+            await connection.execute(
+                notification_channels.insert()
+                .values(
+                    id="chn_" + "z" * 26, org_id=tenant.organization.id, name="x", kind="webhook", enabled=True,
+                    config=b"", created_at=post.clock(), updated_at=post.clock(),
+                )
+                .returning(notification_channels.c.id)
+            )
+        ).one()  # fmt: skip
+        (found,) = await channels.resolve_targets(
+            connection, tenant.organization.id, channel_ids=[row.id], project_id=None
+        )
+    return found

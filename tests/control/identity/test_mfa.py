@@ -1,0 +1,271 @@
+"""The second factor: owed until shown, once per step, and what stands in for it."""
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from chassis.auth.tables import recovery_codes, users
+from control.audit.tables import audit_events
+from control.identity.passwords import Passwords
+from tests.control.conftest import Control
+from tests.control.identity.conftest import PASSWORD, NewPerson, Person, enrol
+
+
+async def test_a_proposal_is_not_asked_for_until_it_is_confirmed(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    status, first, _ = await ada.call("POST", "/auth/totp", {"password": PASSWORD})
+    assert (status, list(first)) == (201, ["secret", "uri"])
+    assert first["uri"] == f"otpauth://totp/Sluice:ada@example.org?secret={first['secret']}&issuer=Sluice"
+    status, second, _ = await ada.call("POST", "/auth/totp", {"password": PASSWORD})
+    assert second["secret"] != first["secret"]
+    assert (await ada.call("GET", "/orgs/acme/projects"))[0] == 200
+    assert (await ada.login())[1]["user"]["mfaEnabled"] is False
+
+
+async def test_a_session_owes_the_second_factor_everywhere_but_where_it_is_shown(
+    control: Control, person: NewPerson
+) -> None:
+    ada = await person()
+    before = Person(control, ada.email, ada.id, *tokens(await ada.login()))
+    app, _ = await enrol(ada)
+    assert (await ada.call("GET", "/orgs/acme/projects"))[0] == 200, "it has just shown it"
+    owing = Person(control, ada.email, ada.id, *tokens(await ada.login()))
+    for debtor in (before, owing):
+        for method, path in (
+            ("GET", "/orgs/acme/projects"),
+            ("GET", "/orgs/globex/projects"),
+            ("GET", "/auth/user"),
+            ("POST", "/auth/totp"),
+            ("POST", "/auth/totp/disable"),
+            ("POST", "/auth/password"),
+        ):
+            status, body, headers = await debtor.call(method, path, {} if method == "POST" else None)
+            assert (status, body["error"]["code"]) == (401, "mfa_required"), path
+            assert headers["WWW-Authenticate"] == "Bearer"
+    status, refreshed, _ = await control.call("POST", "/auth/refresh", {"refreshToken": owing.refresh})
+    assert status == 200
+    owing.access = refreshed["tokens"]["accessToken"]
+    assert (await owing.call("GET", "/auth/user"))[0] == 401, "it still owes"
+    status, shown, _ = await owing.call("POST", "/auth/totp/verify", {"code": app.now()})
+    assert (status, list(shown), shown["user"]["mfaEnabled"]) == (200, ["tokens", "user"], True)
+    assert (await control.call("GET", "/orgs/acme/projects", token=shown["tokens"]["accessToken"]))[0] == 200
+    assert (await before.call("GET", "/auth/user"))[0] == 401, "what one session has shown is not another's"
+
+
+async def test_what_a_session_held_before_it_showed_the_factor_works_no_more(
+    control: Control, person: NewPerson
+) -> None:
+    ada = await person()
+    _, codes = await enrol(ada)
+    owing = Person(control, ada.email, ada.id, *tokens(await ada.login()))
+    _, refreshed, _ = await control.call("POST", "/auth/refresh", {"refreshToken": owing.refresh})
+    _, shown, _ = await owing.call("POST", "/auth/totp/verify", {"code": codes[0]})
+    for old in (owing.refresh, refreshed["tokens"]["refreshToken"]):
+        assert (await control.call("POST", "/auth/refresh", {"refreshToken": old}))[0] == 401, "there is no grace"
+    for old in (owing.access, refreshed["tokens"]["accessToken"]):
+        status, body, _ = await control.call("GET", "/auth/user", token=old)
+        assert (status, body["error"]["code"]) == (401, "unauthorized")
+        assert (await control.call("POST", "/auth/totp/verify", {"code": codes[1]}, old))[0] == 401
+    status, again, _ = await control.call("POST", "/auth/refresh", {"refreshToken": shown["tokens"]["refreshToken"]})
+    assert status == 200
+    assert (await control.call("GET", "/auth/user", token=again["tokens"]["accessToken"]))[0] == 200
+
+
+async def test_of_many_who_show_it_for_one_session_one_goes_on(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    _, codes = await enrol(ada)
+    owing = Person(control, ada.email, ada.id, *tokens(await ada.login()))
+    answers = await asyncio.gather(*(owing.call("POST", "/auth/totp/verify", {"code": one}) for one in codes[:4]))
+    assert sorted(status for status, _, _ in answers) == [200, 401, 401, 401]
+    async with control.checks.database.read() as connection:
+        used = sa.select(sa.func.count()).where(recovery_codes.c.used_at.is_not(None))
+        assert await connection.scalar(used) == 1, "the others were not spent"
+
+
+async def test_a_code_comes_with_the_login(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    app, _ = await enrol(ada)
+    code = app.now()
+    assert (await ada.login(totp=wrong(code)))[0] == 401
+    status, body, _ = await ada.login(totp=code)
+    assert status == 200
+    assert (await control.call("GET", "/auth/user", token=body["tokens"]["accessToken"]))[0] == 200
+    assert (await ada.login(totp=code))[0] == 401, "a step is accepted once"
+
+
+async def test_a_code_is_not_asked_for_where_there_is_no_factor(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    assert (await ada.login(totp="123456"))[0] == 200
+
+
+async def test_steps_are_accepted_in_order(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    app, _ = await enrol(ada)
+    late = (await ada.login(totp=app.at(time.time() + 30)))[0]
+    early = (await ada.login(totp=app.now()))[0]
+    assert (late, early) == (200, 401)
+    assert (await ada.login(totp=app.at(time.time() + 120)))[0] == 401, "and none of a time to come"
+
+
+async def test_codes_are_counted_with_passwords(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    app, _ = await enrol(ada)
+    owing = Person(control, ada.email, ada.id, *tokens(await ada.login()))
+    statuses = []
+    for number in range(6):
+        code = wrong(app.now(), number + 1)
+        status, body, _ = await owing.call("POST", "/auth/totp/verify", {"code": code})
+        statuses.append((status, body["error"]["code"]))
+    assert statuses == [(401, "unauthorized")] * 5 + [(429, "rate_limited")]
+    assert (await ada.login(totp=app.now()))[0] == 429
+
+
+@pytest.mark.both_stores
+async def test_a_recovery_code_stands_in_once(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    _, codes = await enrol(ada)
+    assert (len(codes), len(set(codes)), {len(code) for code in codes}) == (10, 10, {17})
+    assert (await ada.login(totp=codes[0].upper().replace("-", "")))[0] == 200
+    assert (await ada.login(totp=codes[0]))[0] == 401
+    owing = Person(control, ada.email, ada.id, *tokens(await ada.login()))
+    assert (await owing.call("POST", "/auth/totp/verify", {"code": codes[1]}))[0] == 200
+    async with control.checks.database.read() as connection:
+        used = sa.select(sa.func.count()).where(recovery_codes.c.used_at.is_not(None))
+        assert await connection.scalar(used) == 2
+
+
+@pytest.mark.both_stores
+async def test_disabling_takes_password_and_code(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    app, codes = await enrol(ada)
+    path = "/auth/totp/disable"
+    for body, expected in (
+        ({"password": "wrong", "code": codes[0]}, 403),
+        ({"password": PASSWORD, "code": wrong(app.now())}, 403),
+        ({"password": PASSWORD, "code": codes[0]}, 204),
+        ({"password": PASSWORD, "code": codes[1]}, 409),
+    ):
+        assert (await ada.call("POST", path, body))[0] == expected, body
+    access, _ = tokens(await ada.login())
+    status, user, _ = await control.call("GET", "/auth/user", token=access)
+    assert (status, user["mfaEnabled"]) == (200, False)
+    async with control.checks.database.read() as connection:
+        assert await connection.scalar(sa.select(sa.func.count()).select_from(recovery_codes)) == 0
+
+
+@pytest.mark.both_stores
+async def test_a_proposal_that_a_confirmation_has_overtaken_is_409(
+    control: Control, person: NewPerson, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = await person()
+    app, _ = await enrol(ada)
+    async with control.checks.database.write() as connection:
+        await connection.execute(users.update().values(totp_confirmed_at=None))
+    matches = Passwords.matches
+
+    async def slow(self: Passwords, stored: str | None, password: str) -> bool:
+        async with control.checks.database.write() as connection:
+            await connection.execute(users.update().values(totp_confirmed_at=datetime.now(UTC)))
+        return await matches(self, stored, password)
+
+    monkeypatch.setattr(Passwords, "matches", slow)
+    assert (await ada.call("POST", "/auth/totp", {"password": PASSWORD}))[0] == 409
+    monkeypatch.undo()
+    assert (await ada.login(totp=app.now()))[0] == 200, "the secret is the one that was confirmed"
+
+
+@pytest.mark.both_stores
+async def test_every_organization_of_a_user_is_told_what_he_does_with_his_account(
+    control: Control, person: NewPerson
+) -> None:
+    ada = await person()
+    await person(org="globex")
+    _, codes = await enrol(ada)
+    new = "another horse battery"
+    assert (await ada.call("POST", "/auth/password", {"current": PASSWORD, "password": new}))[0] == 204
+    assert (await ada.call("POST", "/auth/totp/disable", {"password": new, "code": codes[0]}))[0] == 204
+    assert (await ada.call("PATCH", "/auth/user", {"name": "Eve"}))[0] == 200
+    done = [
+        "second_factor.propose", "second_factor.enable", "user.password", "second_factor.disable", "user.update",
+    ]  # fmt: skip
+    for tenant, knows_session in ((control.acme, True), (control.globex, False)):
+        async with control.checks.database.read() as connection:
+            found = sa.select(audit_events).where(
+                audit_events.c.org_id == tenant.organization.id, audit_events.c.object_id == ada.id
+            )
+            told = (await connection.execute(found.order_by(audit_events.c.seq))).all()
+        assert [event.action for event in told] == done
+        assert all(event.actor_id == ada.id and (event.token_id is not None) is knows_session for event in told)
+
+
+async def test_states_that_stand_against_it_are_409(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    assert (await ada.call("POST", "/auth/totp/confirm", {"code": "123456"}))[0] == 409
+    assert (await ada.call("POST", "/auth/totp/verify", {"code": "123456"}))[0] == 409
+    await enrol(ada)
+    assert (await ada.call("POST", "/auth/totp", {"password": PASSWORD}))[0] == 409
+    assert (await ada.call("POST", "/auth/totp/confirm", {"code": "123456"}))[0] == 409
+
+
+async def test_a_proposal_and_a_confirmation_that_are_wrong_are_403(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    assert (await ada.call("POST", "/auth/totp", {"password": "wrong"}))[0] == 403
+    await ada.call("POST", "/auth/totp", {"password": PASSWORD})
+    assert (await ada.call("POST", "/auth/totp/confirm", {"code": "abcdef"}))[0] == 403
+    assert (await ada.login())[1]["user"]["mfaEnabled"] is False
+
+
+async def test_personal_access_tokens_are_not_for_accounts(control: Control) -> None:
+    for method, path in (("GET", "/auth/user"), ("POST", "/auth/totp"), ("POST", "/auth/totp/verify")):
+        status, body, _ = await control.call(method, path, {} if method == "POST" else None)
+        assert (status, body["error"]["code"]) == (403, "forbidden")
+    assert (await control.client.get("/auth/user")).status == 401
+
+
+@pytest.mark.both_stores
+async def test_the_secret_is_sealed_and_nowhere_else(control: Control, person: NewPerson) -> None:
+    ada = await person()
+    app, codes = await enrol(ada)
+    secret = app.byte_secret()
+    async with control.checks.database.read() as connection:
+        sealed = await connection.scalar(sa.select(users.c.totp_secret))
+        told = (await connection.execute(sa.select(audit_events))).all()
+        hashes = (await connection.scalars(sa.select(recovery_codes.c.hash))).all()
+    assert sealed is not None
+    assert secret not in bytes(sealed)
+    assert app.secret not in repr(told)
+    assert not any(code in repr(told) or code.encode() in hashes for code in codes)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "issues"),
+    [
+        ("/auth/totp", {}, [("body.password", "missing")]),
+        ("/auth/totp/confirm", {"code": "12345"}, [("body.code", "too_short")]),
+        ("/auth/totp/confirm", {"code": "1" * 18}, [("body.code", "too_long")]),
+        ("/auth/totp/disable", {}, [("body.password", "missing"), ("body.code", "missing")]),
+        ("/auth/totp/verify", {"code": 1, "x": 1}, [("body.code", "type"), ("body.x", "unknown_field")]),
+    ],
+)
+async def test_a_bad_body_names_its_fields(
+    control: Control, person: NewPerson, path: str, body: object, issues: list[tuple[str, str]]
+) -> None:
+    ada = await person()
+    status, answer, _ = await ada.call("POST", path, body)
+    assert status == 400
+    assert [(issue["path"], issue["code"]) for issue in answer["error"]["details"]] == issues
+
+
+def tokens(answer: tuple[int, Any, Any]) -> tuple[str, str]:
+    """Access and refresh token of a login."""
+    assert answer[0] == 200, answer
+    return answer[1]["tokens"]["accessToken"], answer[1]["tokens"]["refreshToken"]
+
+
+def wrong(code: str, by: int = 1) -> str:
+    """Another code. That it is by chance the one of a step nearby happens once in half a million times."""
+    return f"{(int(code) + 111_111 * by) % 1_000_000:06}"

@@ -1,0 +1,228 @@
+"""Which rule decides: held against a slow oracle over random rules and questions."""
+
+import itertools
+import re
+from dataclasses import replace
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from control.policies.builtin import BUILTIN, FALLBACK
+from control.policies.evaluation import PolicyQuery, decide, rank_rules, reason, required_approvals
+from control.policies.model import DECIDING_ROLES, Effect, RiskClass, Rule, Source
+from control.policies.pattern import ACTION_GLOB_PATTERN, ACTION_NAME_PATTERN, matches, specificity
+from control.policies.schemas import DecidingRole
+from proto.identity import Role
+
+WORDS = ("deploy", "issue", "a", "b", "sso")
+actions = st.lists(st.sampled_from(WORDS), min_size=2, max_size=4).map(".".join)
+segments = st.sampled_from((*WORDS, "*"))
+patterns = st.one_of(
+    st.just("**"),
+    st.lists(segments, min_size=2, max_size=4).map(".".join),
+    st.lists(segments, min_size=1, max_size=3).map(lambda parts: ".".join([*parts, "**"])),
+)
+rules = st.builds(
+    Rule,
+    name=st.just("a policy"),
+    source=st.sampled_from((Source.PROJECT, Source.ORGANIZATION)),
+    action_pattern=patterns,
+    effect=st.sampled_from(Effect),
+    risk_class=st.sampled_from(RiskClass),
+    policy_id=st.integers(0, 99).map("pol_{:02}".format),
+    target_type=st.sampled_from((None, "service", "host")),
+    min_approvers=st.integers(1, 3),
+)
+questions = st.builds(PolicyQuery, actions, st.sampled_from(("service", "host", "other")))
+
+
+def as_regex(pattern: str) -> re.Pattern[str]:
+    parts = {"*": r"[^.]+", "**": r"[^.]+(?:\.[^.]+)*"}
+    return re.compile(r"\.".join(parts.get(part, re.escape(part)) for part in pattern.split(".")))
+
+
+@given(patterns, actions)
+def test_a_pattern_matches_what_its_regular_expression_matches(pattern: str, action: str) -> None:
+    assert matches(pattern, action) == (as_regex(pattern).fullmatch(action) is not None)
+
+
+@given(patterns, actions)
+def test_generated_patterns_and_actions_are_ones_that_bodies_take(pattern: str, action: str) -> None:
+    assert re.search(ACTION_GLOB_PATTERN, pattern)
+    assert re.search(ACTION_NAME_PATTERN, action)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "action", "expected"),
+    [
+        ("mitigation.*", "mitigation.apply", True),
+        ("mitigation.*", "mitigation.apply.region", False),
+        ("mitigation.**", "mitigation.apply.region", True),
+        ("mitigation.**", "mitigation.apply", True),
+        ("mitigation.**", "mitigations.apply", False),
+        ("*.apply", "mitigation.apply", True),
+        ("*.apply", "mitigation.revert", False),
+        ("**", "a.b.c.d", True),
+        ("a.b", "a.b", True),
+        ("a.b", "a.bc", False),
+    ],
+)
+def test_patterns(pattern: str, action: str, expected: bool) -> None:
+    assert matches(pattern, action) is expected
+
+
+@given(st.lists(patterns, min_size=3, max_size=3), actions)
+def test_specificity_orders_the_patterns_of_one_action(three: list[str], action: str) -> None:
+    """A narrower pattern, one that matches only what the other does, is the more specific; no two tie."""
+    for one, other in itertools.combinations([each for each in three if matches(each, action)], 2):
+        assert (specificity(one) == specificity(other)) == (one == other)
+        if one != other and covers(one, other):
+            assert specificity(other) > specificity(one)
+
+
+def covers(wide: str, narrow: str) -> bool:
+    """Whether every action of `narrow` is one of `wide`, by trying out all words in the places of stars."""
+    parts = narrow.split(".")
+    tails = [[]] if parts[-1] != "**" else [["x"], ["x", "y"], ["x", "y", "z"], ["x"] * 4]
+    body = parts if parts[-1] != "**" else parts[:-1]
+    return all(matches(wide, ".".join(["q" if part == "*" else part for part in body] + tail)) for tail in tails)
+
+
+@given(st.lists(rules, max_size=8), questions)
+def test_the_order_of_rules(policies: list[Rule], question: PolicyQuery) -> None:
+    decided = decide(policies, question)
+    fitting = [
+        rule
+        for rule in policies
+        if as_regex(rule.action_pattern).fullmatch(question.action) and rule.target_type in (None, question.target_type)
+    ]
+    floor = [rule for rule in fitting if rule.source is Source.ORGANIZATION and rule.effect is Effect.DENY]
+    own = [rule for rule in fitting if rule.source is Source.PROJECT]
+    built = [rule for rule in BUILTIN if as_regex(rule.action_pattern).fullmatch(question.action)]
+    tier = next(tier for tier in (floor, own, fitting, built, [FALLBACK]) if tier)
+    assert decided in tier
+    for rule in tier:
+        assert specificity(rule.action_pattern) <= specificity(decided.action_pattern)
+        if rule.action_pattern == decided.action_pattern:
+            assert decided.target_type is not None or rule.target_type is None
+            if rule.target_type == decided.target_type:
+                assert list(Effect).index(rule.effect) <= list(Effect).index(decided.effect)
+
+
+@given(st.lists(rules, max_size=8), questions, st.randoms())
+def test_the_order_of_policies_in_the_store_does_not_matter(
+    policies: list[Rule], question: PolicyQuery, random: object
+) -> None:
+    unique = list({rule.policy_id: rule for rule in policies}.values())
+    shuffled = list(unique)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]  # hypothesis' Random
+    assert rank_rules(unique, question) == rank_rules(shuffled, question)
+
+
+@given(st.lists(rules, max_size=8), questions)
+def test_an_organization_that_denies_is_never_overruled(policies: list[Rule], question: PolicyQuery) -> None:
+    deny = Rule(
+        name="floor",
+        source=Source.ORGANIZATION,
+        action_pattern="**",
+        effect=Effect.DENY,
+        risk_class=RiskClass.LOW,
+        policy_id="pol_floor",
+    )
+    assert decide([*policies, deny], question).effect is Effect.DENY
+
+
+@given(st.lists(rules, max_size=8), questions)
+def test_every_question_has_an_answer_with_a_reason(policies: list[Rule], question: PolicyQuery) -> None:
+    every = rank_rules(policies, question)
+    assert every[-1] is FALLBACK
+    for rule in every:
+        assert required_approvals(rule) == (rule.min_approvers if rule.effect is Effect.ASK else 0)
+        assert reason(rule).endswith(("it.", "approval.", "approvals."))
+
+
+@pytest.mark.parametrize(
+    ("action", "effect", "risk", "approvers"),
+    [
+        ("issue.comment", Effect.ALLOW, RiskClass.LOW, 0),
+        ("issue.assign", Effect.ALLOW, RiskClass.LOW, 0),
+        ("issue.resolve", Effect.ALLOW, RiskClass.LOW, 0),
+        ("probe.attach", Effect.ASK, RiskClass.MEDIUM, 1),
+        ("probe.detach", Effect.ALLOW, RiskClass.LOW, 0),
+        ("mitigation.apply", Effect.ASK, RiskClass.HIGH, 1),
+        ("mitigation.revert", Effect.ASK, RiskClass.MEDIUM, 1),
+        ("proposal.merge", Effect.ASK, RiskClass.HIGH, 1),
+        ("release.rollback", Effect.ASK, RiskClass.HIGH, 1),
+        ("sink.create", Effect.ASK, RiskClass.HIGH, 1),
+        ("sso.update", Effect.ASK, RiskClass.CRITICAL, 2),
+        ("sso.connection.delete", Effect.ASK, RiskClass.CRITICAL, 2),
+        ("issue.delete", Effect.ASK, RiskClass.HIGH, 1),
+        ("no.such.thing", Effect.ASK, RiskClass.HIGH, 1),
+    ],
+)
+def test_what_comes_with_the_product(action: str, effect: Effect, risk: RiskClass, approvers: int) -> None:
+    rule = decide([], PolicyQuery(action, "anything"))
+    assert (rule.effect, rule.risk_class, required_approvals(rule)) == (effect, risk, approvers)
+    assert rule.approver_roles == DECIDING_ROLES == (Role.MEMBER, Role.ADMIN, Role.OWNER)
+    assert rule.machine_approver_ids == ()
+
+
+def test_the_roles_that_bodies_take_are_those_that_decide() -> None:
+    assert get_args(DecidingRole) == tuple(map(str, DECIDING_ROLES))
+
+
+def test_reasons_say_which_rule_decided_and_what() -> None:
+    policy = Rule(
+        name="Freeze",
+        source=Source.PROJECT,
+        action_pattern="deploy.*",
+        effect=Effect.ASK,
+        risk_class=RiskClass.LOW,
+        min_approvers=2,
+    )
+    assert reason(policy) == 'The policy "Freeze" of the project asks for 2 approvals.'
+    freeze = replace(policy, source=Source.ORGANIZATION, effect=Effect.DENY)
+    assert reason(freeze) == 'The policy "Freeze" of the organization denies it.'
+    assert reason(decide([], PolicyQuery("issue.resolve", "issue"))) == "The built-in rule for issue.resolve allows it."
+    assert reason(FALLBACK) == "Since no other rule knows the action, the fallback asks for 1 approval."
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["deploy", "*", "**.a", "a.**.b", "a..b", ".a", "a.", "A.b", "a.b*", "a.***", "a b.c", "a.b\n", "", "a." * 8 + "a"],
+)
+def test_what_is_no_pattern(text: str) -> None:
+    assert re.search(ACTION_GLOB_PATTERN, text) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["deploy", "A.b", "a.B", "1a.b", "a.*", "a.b\n", "a..b", "", ".", "a.b.", "ä.b", "a.1", "a." * 8 + "a"]
+)
+def test_what_is_no_action(text: str) -> None:
+    assert (re.search(ACTION_NAME_PATTERN, text) is None) == (text != "a.1")
+
+
+@pytest.mark.parametrize(
+    ("weaker", "stronger"),
+    [
+        ({"risk_class": RiskClass.LOW, "min_approvers": 3}, {"risk_class": RiskClass.HIGH, "min_approvers": 1}),
+        ({"risk_class": RiskClass.HIGH, "min_approvers": 1}, {"risk_class": RiskClass.HIGH, "min_approvers": 2}),
+    ],
+    ids=["risk", "approvers"],
+)
+def test_on_a_tie_the_higher_risk_decides_and_then_more_approvers(
+    weaker: dict[str, Any], stronger: dict[str, Any]
+) -> None:
+    """Though the weaker one is older."""
+    same: dict[str, Any] = {
+        "name": "x",
+        "source": Source.ORGANIZATION,
+        "action_pattern": "deploy.**",
+        "effect": Effect.ASK,
+    }
+    older = Rule(**same, **weaker, policy_id="pol_1")
+    younger = Rule(**same, **stronger, policy_id="pol_2")
+    for policies in ([older, younger], [younger, older]):
+        assert decide(policies, PolicyQuery("deploy.it", "service")) == younger

@@ -1,0 +1,233 @@
+"""Project keys over HTTP."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from chassis.errors import Unauthorized
+from chassis.runtime.settings import ChassisSettings
+from control.identity import project_key_repository
+from control.settings import ControlSettings
+from control.tenants import project_keys
+from proto.identity import Role, is_project_key, parse_dsn
+from tests.chassis.auth.tenants import new_member_token
+from tests.control.conftest import Control, serving
+
+KEYS = "/orgs/acme/projects/web/keys"
+
+
+async def test_a_key_is_shown_once_and_works(control: Control) -> None:
+    status, made, _ = await control.call("POST", KEYS, {"name": "Browser"})
+    assert status == 201
+    assert list(made) == ["id", "name", "hint", "enabled", "rate", "createdAt", "revokedAt", "key", "dsn"]
+    assert is_project_key(made["key"])
+    assert made["hint"] == made["key"][-4:]
+    dsn = parse_dsn(made["dsn"])
+    assert (dsn.scheme, dsn.key, dsn.host) == ("https", made["key"], "sluice.example.org")
+    found = await control.checks.project_keys.check(legacy_key=made["key"], project_id=str(dsn.project_id))
+    assert (found.project_slug, found.key_id) == ("web", made["id"])
+    status, page, _ = await control.call("GET", KEYS)
+    assert status == 200
+    shown = {name: value for name, value in made.items() if name not in ("key", "dsn")}
+    assert page["data"][0] == shown
+    assert [key["name"] for key in page["data"]] == ["Browser", "first"]
+
+
+async def test_a_revoked_key_stops_at_once_and_stays_listed(control: Control) -> None:
+    _, made, _ = await control.call("POST", KEYS, {"name": "Browser"})
+    await control.checks.project_keys.check(legacy_key=made["key"])
+    for _ in range(2):
+        status, body, headers = await control.call("DELETE", f"{KEYS}/{made['id']}")
+        assert (status, body) == (204, None)
+        assert "X-Request-Id" in headers
+    with pytest.raises(Unauthorized):
+        await control.checks.project_keys.check(legacy_key=made["key"])
+    _, page, _ = await control.call("GET", KEYS)
+    assert [(key["id"], key["revokedAt"] is None) for key in page["data"]] == [
+        (made["id"], False),
+        (control.acme.key.key.id, True),
+    ]
+
+
+async def test_a_key_is_renamed_switched_off_and_on_and_given_a_rate(control: Control) -> None:
+    _, made, _ = await control.call("POST", KEYS, {"name": "Browser"})
+    path, secret = f"{KEYS}/{made['id']}", made["key"]
+    shown = {name: value for name, value in made.items() if name not in ("key", "dsn")}
+    assert (shown["rate"], shown["enabled"]) == (None, True)
+    await control.checks.project_keys.check(legacy_key=secret)
+    for change in ({"name": "Web"}, {"enabled": False}, {}, {"enabled": True, "rate": 1}, {"rate": 7}, {"rate": None}):
+        status, changed, _ = await control.call("PATCH", path, change)
+        shown |= change
+        assert (status, changed) == (200, shown)
+        if shown["enabled"]:
+            assert (await control.checks.project_keys.check(legacy_key=secret)).rate == shown["rate"]
+        else:
+            with pytest.raises(Unauthorized):
+                await control.checks.project_keys.check(legacy_key=secret)
+    assert (await control.call("GET", KEYS))[1]["data"][0] == shown
+
+
+@pytest.mark.parametrize(
+    ("body", "issues"),
+    [
+        ({"name": ""}, [("body.name", "too_short")]),
+        ({"enabled": 1}, [("body.enabled", "type")]),
+        ({"rate": -1}, [("body.rate", "too_small")]),
+        ({"rate": 0}, [("body.rate", "too_small")]),
+        ({"rate": 5_001}, [("body.rate", "too_large")]),
+        ({"rate": 5_001, "name": ""}, [("body.name", "too_short"), ("body.rate", "too_large")]),
+        ({"rate": 10_000_001}, [("body.rate", "too_large")]),
+        ({"rate": 1.5, "hint": "x"}, [("body.rate", "type"), ("body.hint", "unknown_field")]),
+    ],
+)
+async def test_a_bad_change_names_its_fields(control: Control, body: object, issues: list[tuple[str, str]]) -> None:
+    status, answer, _ = await control.call("PATCH", f"{KEYS}/{control.acme.key.key.id}", body)
+    assert status == 400
+    assert [(issue["path"], issue["code"]) for issue in answer["error"]["details"]] == issues
+
+
+@pytest.mark.both_stores
+async def test_a_rate_beyond_that_of_the_settings_is_the_operators(control: Control) -> None:
+    one = f"{KEYS}/{control.acme.key.key.id}"
+    for rate in (1, ChassisSettings().otlp_rate):
+        assert (await control.call("PATCH", one, {"rate": rate}))[0] == 200
+    async with control.checks.database.write() as connection:
+        await project_key_repository.set_key_rate(
+            connection, control.acme.organization.id, control.acme.key.key.id, 10_000_000
+        )
+    status, key, _ = await control.call("PATCH", one, {"name": "Web"})
+    assert (status, key["rate"]) == (200, 10_000_000), "what he gave stays"
+    assert (await control.call("PATCH", one, {"rate": 9_000_000}))[0] == 400
+    assert (await control.call("PATCH", one, {"rate": 10_000_000, "enabled": True}))[0] == 200, "sent back as it is"
+    assert (await control.call("POST", f"{one}/rotate", {}))[1]["rate"] == 10_000_000
+
+
+async def test_where_keys_have_no_limit_any_rate_holds_one_lower(migrated_url: str, tmp_path: Path) -> None:
+    async with serving(migrated_url, tmp_path, ControlSettings(), otlp_rate=0) as control:
+        for rate, expected in ((0, 400), (1, 200), (10_000_000, 200), (10_000_001, 400)):
+            path = f"{KEYS}/{control.acme.key.key.id}"
+            assert (await control.call("PATCH", path, {"rate": rate}))[0] == expected
+
+
+async def test_keys_of_a_project_are_bounded(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has a rate, so many of them have any."""
+    monkeypatch.setattr(project_keys, "MAX_KEYS", 2)
+    _, made, _ = await control.call("POST", KEYS, {"name": "2"})
+    status, refusal, _ = await control.call("POST", KEYS, {"name": "3"})
+    assert (status, refusal["error"]["code"]) == (409, "conflict")
+    for expected in (201, 201, 409):
+        status, rotated, _ = await control.call("POST", f"{KEYS}/{made['id']}/rotate", {})
+        made = rotated if status == 201 else made
+        assert status == expected, "those that were rotated work for a day yet"
+    status, made, _ = await control.call("POST", f"{KEYS}/{made['id']}/rotate", {"graceMinutes": 0})
+    assert status == 201, "no more work than before"
+    assert (await control.call("DELETE", f"{KEYS}/{made['id']}"))[0] == 204
+    assert (await control.call("POST", KEYS, {"name": "3"}))[0] == 409, "three work"
+    await control.call("POST", "/orgs/acme/projects", {"slug": "other", "name": "Other"})
+    assert (await control.call("POST", "/orgs/acme/projects/other/keys", {"name": "1"}))[0] == 201
+
+
+async def test_a_rotated_key_works_beside_the_new_one_for_as_long_as_was_said(control: Control) -> None:
+    old = control.acme.key
+    path = f"{KEYS}/{old.key.id}"
+    await control.call("PATCH", path, {"rate": 9})
+    status, made, _ = await control.call("POST", f"{path}/rotate", {"graceMinutes": 60})
+    assert (status, made["name"], made["rate"], made["id"] == old.key.id) == (201, old.key.name, 9, False)
+    for secret in (old.secret, made["key"]):
+        assert (await control.checks.project_keys.check(legacy_key=secret)).rate == 9
+    _, page, _ = await control.call("GET", KEYS)
+    left = datetime.fromisoformat(page["data"][1]["revokedAt"]) - datetime.now(UTC)
+    assert timedelta(minutes=59) < left <= timedelta(minutes=60)
+    assert (await control.call("POST", f"{path}/rotate", {}))[0] == 409
+    assert (await control.call("DELETE", path))[0] == 204, "it can be ended sooner"
+    with pytest.raises(Unauthorized):
+        await control.checks.project_keys.check(legacy_key=old.secret)
+    await control.checks.project_keys.check(legacy_key=made["key"])
+
+
+async def test_a_rotated_key_stops_when_its_time_has_come(control: Control) -> None:
+    path = f"{KEYS}/{control.acme.key.key.id}/rotate"
+    status, made, _ = await control.call("POST", path, {"graceMinutes": 0})
+    assert status == 201
+    with pytest.raises(Unauthorized):
+        await control.checks.project_keys.check(legacy_key=control.acme.key.secret)
+    assert (await control.call("POST", f"{KEYS}/{made['id']}/rotate", {}))[0] == 201
+    for secret, late, works in (
+        (made["key"], timedelta(days=1, seconds=-5), True),
+        (made["key"], timedelta(days=1), False),
+    ):
+        now = datetime.now(UTC) + late
+        control.checks.project_keys._now = lambda now=now: now  # type: ignore[misc]
+        control.checks.project_keys.invalidate_all()
+        if works:
+            await control.checks.project_keys.check(legacy_key=secret)
+        else:
+            with pytest.raises(Unauthorized):
+                await control.checks.project_keys.check(legacy_key=secret)
+
+
+@pytest.mark.parametrize(("minutes", "expected"), [(-1, 400), (0, 201), (43_200, 201), (43_201, 400)])
+async def test_bounds_of_the_grace_of_a_rotation(control: Control, minutes: int, expected: int) -> None:
+    path = f"{KEYS}/{control.acme.key.key.id}/rotate"
+    status, answer, _ = await control.call("POST", path, {"graceMinutes": minutes})
+    assert status == expected
+    if expected == 400:
+        assert answer["error"]["details"][0]["path"] == "body.graceMinutes"
+
+
+@pytest.mark.parametrize("key_id", ["none", "key_" + "0" * 26, "%00", "FOREIGN", "x" * 500])
+async def test_a_key_that_is_not_the_projects_is_404(control: Control, key_id: str) -> None:
+    path = f"{KEYS}/{key_id.replace('FOREIGN', control.globex.key.key.id)}"
+    for method, below, sent in (("DELETE", "", None), ("PATCH", "", {"x": 1}), ("POST", "/rotate", [])):
+        status, body, _ = await control.call(method, path + below, sent)
+        assert (status, body["error"]["message"]) == (404, "Not found.")
+    foreign = await control.checks.project_keys.check(legacy_key=control.globex.key.secret)
+    assert foreign.org_slug == "globex"
+
+
+@pytest.mark.both_stores
+async def test_pages_hold_every_key_once_newest_first(control: Control) -> None:
+    for number in range(6):
+        await control.call("POST", KEYS, {"name": str(number)})
+    seen: list[str] = []
+    cursor: dict[str, str] = {}
+    while True:
+        _, page, _ = await control.call("GET", KEYS, params={"limit": "3"} | cursor)
+        seen += [key["id"] for key in page["data"]]
+        if not page["hasMore"]:
+            break
+        cursor = {"cursor": page["nextCursor"]}
+    assert len(seen) == len(set(seen)) == 7
+    assert seen == sorted(seen, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("body", "issues"),
+    [
+        ({}, [("body.name", "missing")]),
+        ({"name": ""}, [("body.name", "too_short")]),
+        ({"name": "x" * 201}, [("body.name", "too_long")]),
+        ({"name": "x", "key": "mine"}, [("body.key", "unknown_field")]),
+    ],
+)
+async def test_a_bad_body_names_its_fields(control: Control, body: object, issues: list[tuple[str, str]]) -> None:
+    status, answer, _ = await control.call("POST", KEYS, body)
+    assert status == 400
+    assert [(issue["path"], issue["code"]) for issue in answer["error"]["details"]] == issues
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.BILLING, Role.MEMBER])
+async def test_keys_are_for_administrators(control: Control, role: Role) -> None:
+    _, token = await new_member_token(control.checks.database, control.acme, role)
+    assert (await control.call("GET", KEYS, token=token))[0] == 403
+    assert (await control.call("POST", KEYS, {"name": "x"}, token))[0] == 403
+    one = f"{KEYS}/{control.acme.key.key.id}"
+    for method, path, sent in (("DELETE", one, None), ("PATCH", one, {}), ("POST", f"{one}/rotate", {})):
+        assert (await control.call(method, path, sent, token))[0] == 403
+
+
+async def test_keys_of_a_foreign_project_are_out_of_sight(control: Control) -> None:
+    foreign = "/orgs/globex/projects/web/keys"
+    for method, path in (("GET", foreign), ("POST", foreign), ("DELETE", f"{foreign}/{control.globex.key.key.id}")):
+        assert (await control.call(method, path))[0] == 404

@@ -1,0 +1,270 @@
+"""What is of another organization and what is nowhere look the same: to everybody, on every route, byte for byte."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+import pytest
+from aiohttp import web
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from yarl import URL
+
+from chassis.auth.jwt import JwtSigner
+from chassis.auth.signing_keys import publish_key
+from chassis.auth.tables import delegations, users
+from chassis.runtime.key_file import load_or_create_key
+from control.identity import organization_repository, session_repository
+from control.settings import ControlSettings
+from proto.identity import PrincipalKind, Role, Scope
+from tests.chassis.auth.tenants import Tenant, new_member_token
+from tests.control.conftest import Control, serving
+from tests.selection import scaled
+
+VARIES = {"date", "x-request-id", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"}
+BODIES: Final[tuple[object, ...]] = (
+    None,
+    {},
+    [],
+    {"name": "x"},
+    {"role": "MEMBER"},
+    {"reason": "No."},
+    {"enabled": False},
+    {"scopes": ["explore:read"], "name": "x"},
+)
+IDS: Final = {
+    "keyId": "key",
+    "principalId": "prn",
+    "tokenId": "tok",
+    "invitationId": "inv",
+    "policyId": "pol",
+    "requestId": "apr",
+    "channelId": "chn",
+    "deliveryId": "dlv",
+}
+NOWHERE: Final = {name: f"{prefix}_{'0' * 26}" for name, prefix in IDS.items()}
+
+
+def routes(control: Control) -> list[tuple[str, str]]:
+    """Method and path of every route below an organization."""
+    app: web.Application = control.client.app
+    found = {
+        (route.method, route.resource.canonical)
+        for route in app.router.routes()
+        if route.resource is not None and route.resource.canonical.startswith("/orgs/{orgSlug}")
+    }
+    return sorted((method, path) for method, path in found if method != "*")
+
+
+async def everything_of(control: Control, tenant: Tenant) -> dict[str, str]:
+    """An id of each kind of thing in the tenant's organization, some of which are made for it."""
+    org, token = tenant.organization.slug, tenant.token.secret
+    email = {"kind": "email", "name": "x", "config": {"to": ["a@example.org"]}}
+    request = {"action": "deploy.production", "targetType": "service", "targetId": "x"} | {
+        "notify": True,
+        "projectTag": "web",
+    }
+    policy = {"name": "x", "actionPattern": "deploy.*", "effect": "ASK", "riskClass": "HIGH"}
+    made = {"keyId": tenant.key.key.id, "principalId": tenant.owner_id, "tokenId": tenant.token.id}
+    for name, path, body in (
+        ("channelId", "notification-channels", email),
+        ("policyId", "approval-policies", policy),
+        ("requestId", "approval-requests", request),
+        ("invitationId", "invitations", {"email": "a@example.org", "role": "VIEWER"}),
+    ):
+        below = f"projects/web/{path}" if name == "channelId" else path
+        status, answer, _ = await control.call("POST", f"/orgs/{org}/{below}", body, token)
+        assert status in (200, 201), answer
+        made[name] = (answer.get("request") or answer)["id"]
+    _, page, _ = await control.call("GET", f"/orgs/{org}/deliveries", token=token)
+    made["deliveryId"] = page["data"][0]["id"]
+    used = {name for _, path in routes(control) for name in re.findall(r"\{(\w+Id)\}", path)}
+    assert used == set(made), "of each kind there is one"
+    return made
+
+
+def filled(path: str, org: str, project: str, ids: dict[str, str]) -> str:
+    values = ids | {"orgSlug": org, "projectSlug": project}
+    return re.sub(r"\{(\w+)\}", lambda found: quote(values[found[1]], safe=""), path)
+
+
+async def answered(control: Control, method: str, path: str, body: object, token: str) -> Any:
+    """All of the answer that may not differ."""
+    sent = None if method == "GET" else body
+    status, answer, headers = await control.call(method, URL(path, encoded=True), sent, token)
+    if answer is not None and "error" in answer:
+        answer["error"]["requestId"] = ""
+    return status, msgspec.json.encode(answer), sorted((n, v) for n, v in headers.items() if n.lower() not in VARIES)
+
+
+@pytest.mark.parametrize("role", list(Role))
+@pytest.mark.parametrize("body", [None, {"name": "x"}], ids=str)
+async def test_foreign_and_missing_are_the_same(control: Control, role: Role, body: object) -> None:
+    theirs = await everything_of(control, control.globex)
+    _, token = await new_member_token(control.checks.database, control.acme, role)
+    for method, path in routes(control):
+        foreign = await answered(control, method, filled(path, "globex", "web", theirs), body, token)
+        assert foreign[0] == 404, path
+        for org, project in (("globex", "none"), ("nowhere", "web"), ("nowhere", "none")):
+            assert await answered(control, method, filled(path, org, project, NOWHERE), body, token) == foreign, path
+        if "Id}" in path:
+            inside = filled(path, "acme", "web", theirs)
+            missing = filled(path, "acme", "web", NOWHERE)
+            assert await answered(control, method, inside, body, token) == (
+                await answered(control, method, missing, body, token)
+            ), path
+
+
+async def test_who_may_not_read_requests_does_not_learn_by_rejecting_whether_there_is_one(control: Control) -> None:
+    ours = await everything_of(control, control.acme)
+    scopes = frozenset({Scope.APPROVALS_WRITE})
+    _, token = await new_member_token(control.checks.database, control.acme, Role.MEMBER, scopes)
+    path = "/orgs/{orgSlug}/approval-requests/{requestId}/reject"
+    for body in BODIES:
+        missing = await answered(control, "POST", filled(path, "acme", "web", NOWHERE), body, token)
+        assert missing[0] == 404
+        assert await answered(control, "POST", filled(path, "acme", "web", ours), body, token) == missing, body
+
+
+class Served(NamedTuple):
+    """A service that many examples ask."""
+
+    runner: asyncio.Runner
+    control: Control
+    theirs: dict[str, str]  # everything of globex
+    signer: JwtSigner
+
+
+@pytest.fixture
+def served(migrated_url: str, tmp_path: Path) -> Iterator[Served]:
+    with asyncio.Runner() as runner:
+        context = serving(migrated_url, tmp_path, ControlSettings(), api_rate=0)
+        control = runner.run(context.__aenter__())
+        signer = JwtSigner.from_seed(load_or_create_key(tmp_path / "signing.key", "signing key"))
+        yield Served(runner, control, runner.run(everything_of(control, control.globex)), signer)
+        runner.run(context.__aexit__(None, None, None))
+
+
+class Caller(NamedTuple):
+    """Somebody of acme. `scopes`: of his token, None for all that his role has. `both`: he is in globex, too."""
+
+    kind: str
+    role: Role
+    scopes: frozenset[Scope] | None
+    both: bool
+
+
+async def credential(served: Served, caller: Caller) -> str:
+    """A good one of a new principal."""
+    org_id, now = served.control.acme.organization.id, datetime.now(UTC)
+    async with served.control.checks.database.write() as connection:
+        person = await organization_repository.create_principal(connection, PrincipalKind.USER, "Person")
+        holder = person
+        if caller.kind in ("agent", "delegated"):
+            holder = await organization_repository.create_principal(connection, PrincipalKind.AGENT, "Agent", person.id)
+        for member in {person.id, holder.id}:
+            await organization_repository.add_membership(connection, org_id, member, caller.role)
+            if caller.both:
+                await organization_repository.add_membership(
+                    connection, served.control.globex.organization.id, member, Role.OWNER
+                )
+        if caller.kind == "session":
+            return await new_session(served, connection, person.id, now)
+        token = await organization_repository.create_token(connection, org_id, holder.id, "t", scopes=caller.scopes)
+        if caller.kind == "delegated":
+            row = {"token_id": token.id, "org_id": org_id, "created_at": now}
+            row |= {"subject_id": person.id, "chain": [holder.id]}
+            await connection.execute(delegations.insert().values(row))
+    return token.secret
+
+
+async def new_session(served: Served, connection: Any, user_id: str, now: datetime) -> str:
+    row = {"principal_id": user_id, "email": f"{user_id}@example.org", "email_verified": False, "password_hash": "x"}
+    row |= {"locale": "en", "theme": "dark", "created_at": now}
+    await connection.execute(users.insert().values(row))
+    await publish_key(connection, served.signer.public, now)
+    org_id = served.control.acme.organization.id
+    session = (await session_repository.start(connection, org_id, user_id, ("pwd",), now)).session
+    return served.signer.sign(session.id, user_id, org_id, ["pwd"], now)
+
+
+CALLERS = st.builds(
+    Caller,
+    st.sampled_from(["user", "agent", "delegated", "session"]),
+    st.sampled_from(list(Role)),
+    st.none() | st.frozensets(st.sampled_from(list(Scope))),
+    st.booleans(),
+)
+# aiohttp takes no braces for a variable of a path: unrouted, which comes before everything.
+_CHARACTERS = st.characters(codec="utf-8", exclude_characters="{}")
+SEGMENTS = st.text(_CHARACTERS, min_size=1, max_size=40).filter(lambda text: text not in {".", ".."})
+MISSING = st.fixed_dictionaries({name: st.just(known) | SEGMENTS for name, known in NOWHERE.items()})
+
+
+@pytest.mark.sized
+@settings(
+    max_examples=scaled(25, 300),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(caller=CALLERS, body=st.sampled_from(BODIES), missing=MISSING, place=SEGMENTS, pick=st.integers(0, 10**6))
+def test_whoever_asks_for_whatever(
+    served: Served, caller: Caller, body: object, missing: dict[str, str], place: str, pick: int
+) -> None:
+    every = routes(served.control)
+    method, path = every[pick % len(every)]
+
+    async def compare() -> None:
+        token = await credential(served, caller)
+        foreign = await answered(served.control, method, filled(path, "globex", "web", served.theirs), body, token)
+        nowhere = await answered(served.control, method, filled(path, place, place, missing), body, token)
+        assert nowhere == foreign
+        assert foreign[0] == 404
+        if "Id}" in path:
+            theirs = await answered(served.control, method, filled(path, "acme", "web", served.theirs), body, token)
+            assert await answered(served.control, method, filled(path, "acme", "web", missing), body, token) == theirs
+            assert theirs[0] in {403, 404}
+
+    served.runner.run(compare())
+
+
+@pytest.mark.both_stores
+async def test_what_is_not_there_is_told_before_what_is_not_allowed(control: Control) -> None:
+    """To who may read; who may not is told of his scope, whether it is there or not."""
+    ours = await everything_of(control, control.acme)
+    _, reader = await new_member_token(
+        control.checks.database, control.acme, Role.OWNER, frozenset(s for s in Scope if s.endswith(":read"))
+    )
+    _, blind = await new_member_token(control.checks.database, control.acme, Role.OWNER, frozenset())
+    to_one = [(method, path) for method, path in routes(control) if "Id}" in path and "{tokenId}" not in path]
+    assert len(to_one) > 15
+    for method, path in to_one:
+        there, nowhere = (filled(path, "acme", "web", ids) for ids in (ours, NOWHERE))
+        statuses = [(await answered(control, method, where, None, reader))[0] for where in (there, nowhere)]
+        assert statuses in ([200, 404], [403, 404]), (method, path)
+        statuses = [(await answered(control, method, where, None, blind))[0] for where in (there, nowhere)]
+        assert statuses == [403, 403], (method, path)
+
+
+async def test_projects_are_not_probed_by_who_may_not_read_them(control: Control) -> None:
+    """He is told of the scope that he lacks, whether there is such a project or not; who may read them, of that."""
+    acme, database = control.acme, control.checks.database
+    _, blind = await new_member_token(database, acme, Role.OWNER, frozenset({Scope.APPROVALS_READ}))
+    _, reader = await new_member_token(database, acme, Role.OWNER, frozenset({Scope.PROJECTS_READ}))
+    _, writer = await new_member_token(database, acme, Role.OWNER, frozenset({Scope.KEYS_READ}))
+    for project, status in (("web", 403), ("none", 404), ("No-slug", 404)):
+        path = f"/orgs/acme/projects/{project}/keys"
+        assert (await control.call("GET", path, token=blind))[0] == 403
+        assert (await control.call("GET", path, token=reader))[0] == status
+        assert (await control.call("GET", path, token=writer))[0] == (200 if status == 403 else 404)
+    below = [(method, path) for method, path in routes(control) if "{projectSlug}" in path]
+    for method, path in below:
+        there, nowhere = (filled(path, "acme", project, NOWHERE) for project in ("web", "none"))
+        answers = [await answered(control, method, where, {}, blind) for where in (there, nowhere)]
+        assert answers[0] == answers[1], (method, path)
+        assert answers[0][0] == 403

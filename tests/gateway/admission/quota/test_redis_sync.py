@@ -1,0 +1,166 @@
+"""Processes that see in a real Redis what each other accepted, before the record has it."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from chassis.auth.tables import metadata
+from chassis.db.database import Database
+from chassis.redis import open_redis
+from control.identity import organization_repository
+from gateway.admission.quota import redis_sync
+from tests.gateway.admission.quota.conftest import MONTH, Clock, Connect, Process, month, process, recorded
+from tests.redis_server import RedisServer
+
+NewProcess = Callable[..., Process]
+
+
+async def test_what_one_accepts_the_others_know_before_the_record_does(
+    new_process: NewProcess, connect: Connect, redis_server: RedisServer, database: Database, org: str
+) -> None:
+    first, second = [new_process(await connect(redis_server.url)) for _ in range(2)]
+    first.accept(org, 10)
+    second.accept(org, 1)
+    for each in (first, second, first):
+        each.account(org)
+        await each.share()
+    assert (first.used(org), second.used(org), await recorded(database, org)) == (11, 11, 0)
+    for each in (first, second, first):
+        each.account(org)
+        await each.recorder.sync()
+        await each.share()
+    assert (first.used(org), second.used(org), await recorded(database, org)) == (11, 11, 11)
+
+
+async def test_a_counter_lasts_a_day_longer_than_its_month(
+    new_process: NewProcess, connect: Connect, redis_server: RedisServer, org: str
+) -> None:
+    one = new_process(await connect(redis_server.url))
+    one.accept(org, 10)
+    await one.share()
+    key = f"sluice:quota:{org}:{MONTH}"
+    assert redis_server.ask("KEYS", "sluice:quota:*") == [key]
+    expires = time.time() + redis_server.ask("TTL", key)
+    assert expires == pytest.approx(month().ends + 86_400, abs=60)
+
+
+async def test_one_that_forgot_begins_with_what_the_record_has(
+    new_process: NewProcess, connect: Connect, redis_server: RedisServer, org: str
+) -> None:
+    first, second = [new_process(await connect(redis_server.url)) for _ in range(2)]
+    first.accept(org, 10)
+    await first.share()
+    await first.recorder.sync()
+    redis_server.flush()
+    first.accept(org, 1)
+    second.accept(org, 2)
+    for each in (first, second, first):
+        each.account(org)
+        await each.share()
+    assert redis_server.ask("GET", f"sluice:quota:{org}:{MONTH}") == "12", "10 of the record, and what came since"
+    assert first.used(org) == 12
+
+
+async def test_without_it_the_record_is_told_and_it_is_brought_up_afterwards(
+    new_process: NewProcess, connect: Connect, own_redis: RedisServer, database: Database, org: str
+) -> None:
+    redis = await connect(own_redis.url)
+    one = new_process(redis)
+    own_redis.stop()
+    one.accept(org, 10)
+    await one.share()
+    await one.recorder.sync()
+    assert (one.used(org), await recorded(database, org), one.failures("redis")) == (10, 10, 1.0)
+    own_redis.start()
+    async with asyncio.timeout(20):
+        while not redis.is_up:
+            await asyncio.sleep(0.01)
+    one.accept(org, 5)
+    await one.share()
+    await one.recorder.sync()
+    assert (one.used(org), await recorded(database, org)) == (15, 15)
+
+
+async def test_many_organizations_are_exchanged_in_several_calls(
+    new_process: NewProcess,
+    connect: Connect,
+    redis_server: RedisServer,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(redis_sync, "ACCOUNTS_PER_CALL", 3)
+    first, second = [new_process(await connect(redis_server.url)) for _ in range(2)]
+    orgs = [f"org_{n}" for n in range(8)]
+    for items, org in enumerate(orgs, 1):
+        first.accept(org, items)
+        second.account(org)
+    for each in (first, second):
+        await each.share()
+    assert [second.used(org) for org in orgs] == list(range(1, 9))
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("accept"), st.integers(0, 2), st.integers(1, 50)),
+        st.tuples(st.sampled_from(["share", "record", "restart"]), st.integers(0, 2), st.just(0)),
+        st.tuples(st.just("forget"), st.just(0), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(STEPS)
+def test_nobody_ever_counts_more_than_was_accepted_and_in_the_end_all_count_it(
+    redis_of_the_session: RedisServer, migrated_file: Any, tmp_path: Any, steps: list[tuple[str, int, int]]
+) -> None:
+    """Three processes under exchanges in any order, clean restarts, and a Redis that forgets now and then."""
+    file = tmp_path / "sluice.db"
+    if not file.exists():
+        file.write_bytes(migrated_file.read_bytes())
+
+    async def run() -> None:
+        database = Database(f"sqlite:///{file}", max_wait_s=10.0)
+        await database.start()
+        redis = open_redis(redis_of_the_session.url, 10.0)
+        await redis.start()
+        async with database.write() as connection:
+            for table in reversed(metadata.sorted_tables):
+                await connection.execute(table.delete())
+            org = (await organization_repository.create_organization(connection, "acme", "Acme")).id
+        clock, accepted = Clock(), 0
+        processes = [process(database, clock, redis) for _ in range(3)]
+        for what, number, items in steps:
+            one = processes[number]
+            if what == "accept":
+                one.accept(org, items)
+                accepted += items
+            elif what == "forget":
+                redis_of_the_session.flush()
+            elif what == "restart":
+                await one.share()
+                await one.recorder.close()
+                processes[number] = process(database, clock, redis)
+            else:
+                one.account(org)
+                await (one.share() if what == "share" else one.recorder.sync())
+            assert max(each.used(org) for each in processes) <= accepted
+            assert (
+                sum(each.accounts.get(org).unrecorded for each in processes) + await recorded(database, org) == accepted
+            )
+        for each in (*processes, *processes):
+            each.account(org)
+            await each.share()
+            each.account(org)
+            await each.recorder.sync()
+        assert [each.used(org) for each in processes] == [accepted] * 3
+        await redis.close()
+        await database.close()
+
+    redis_of_the_session.flush()
+    asyncio.run(run())

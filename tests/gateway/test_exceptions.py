@@ -1,0 +1,178 @@
+"""Fingerprints: the same error has the same one in the next release, another error has another."""
+
+import pytest
+
+from gateway.exceptions import fingerprint
+from gateway.stack_traces import in_app_frames, normalize_message
+
+PYTHON = """Traceback (most recent call last):
+  File "/srv/shop-1.2.3/shop/cart.py", line 10, in add
+    self.load(id)
+KeyError: 4711
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/usr/lib/python3.11/site-packages/flask/app.py", line 1820, in full_dispatch_request
+    rv = self.dispatch_request()
+  File "/srv/shop-1.2.3/shop/views.py", line 22, in view
+    add()
+  File "/srv/shop-1.2.3/shop/cart.py", line 12, in add
+    raise ValueError
+  File "/usr/lib/python3.11/json/decoder.py", line 3, in decode
+ValueError: bad
+"""
+
+JAVA = """java.lang.IllegalStateException: no cart
+\tat java.base/java.util.Objects.requireNonNull(Objects.java:233)
+\tat com.shop.Cart.lambda$add$3(Cart.java:42)
+\tat com.shop.Cart$$Lambda$123/0x0000000800c8.run(Unknown Source)
+\tat app//com.shop.Main.main(Main.java:5)
+\tat org.springframework.web.Servlet.service(Servlet.java:5)
+Caused by: java.sql.SQLException: gone
+\tat com.other.Db.query(Db.java:1)
+"""
+
+JAVASCRIPT = """TypeError: Cannot read properties of undefined (reading 'id')
+    at Cart.add (/app/dist/cart.3f2a1b9c.js:10:5)
+    at async Promise.all (index 0)
+    at async handler (/app/src/http.js:1:2)
+    at Module._compile (node:internal/modules/cjs/loader:1105:14)
+    at Layer.handle (/app/node_modules/express/lib/router/layer.js:95:5)
+"""
+
+FIREFOX = """add@https://shop.example/static/app.3f2a1b9c.js:10:5
+@https://shop.example/static/main.js?v=3:11:5
+"""
+
+GO = """goroutine 1 [running]:
+runtime/debug.Stack()
+\t/usr/local/go/src/runtime/debug/stack.go:24 +0x65
+panic({0x4b2b20?, 0xc000014070?})
+\t/usr/local/go/src/runtime/panic.go:884 +0x213
+main.(*Cart).Add(0xc000012345, {0x1, 0x2})
+\t/home/ci/build/4711/cart.go:12 +0x1d
+github.com/acme/shop/internal/http.Handler.func1.2({0x1, 0x2})
+\t/home/ci/build/shop/http.go:12 +0x1d
+net/http.(*conn).serve(0x1)
+\t/usr/local/go/src/net/http/server.go:1995
+github.com/gin-gonic/gin.(*Context).Next(0x1)
+\t/home/build/go/pkg/mod/github.com/gin-gonic/gin@v1.9.0/context.go:1
+goroutine 2 [running]:
+main.other()
+\t/home/ci/other.go:1
+"""
+
+DOTNET = """System.InvalidOperationException: Sequence contains no elements
+   at System.Linq.ThrowHelper.ThrowNoElementsException()
+   at Shop.Cart.Add(Int32 id, String name) in C:\\src\\Cart.cs:line 42
+   at Shop.Api.CartController.<Post>d__5.MoveNext() in /src/CartController.cs:line 12
+--- End of stack trace from previous location ---
+   at Shop.Program.<>c__DisplayClass0_0.<Main>b__1(HttpContext c)
+"""
+
+RUBY = "app/models/cart.rb:12:in `add'\n/usr/lib/ruby/gems/3.0/rack/x.rb:1:in `call'\n"
+
+PHP = "#0 /var/www/app/src/Cart.php(12): App\\Cart->add(1)\n#1 /var/www/app/vendor/x/y.php(3): foo()\n#2 {main}\n"
+
+TRACES = {
+    "python": (PYTHON, ["shop/cart.py:add", "shop/views.py:view"]),
+    "java": (JAVA, ["com.shop.Cart:lambda$add", "com.shop.Main:main"]),
+    "javascript": (JAVASCRIPT, ["dist/cart.<hash>.js:Cart.add", "src/http.js:handler"]),
+    "firefox": (FIREFOX, ["static/app.<hash>.js:add", "static/main.js:"]),
+    "go": (GO, ["main:(*Cart).Add", "http:Handler.func"]),
+    "dotnet": (DOTNET, ["Shop.Cart:Add", "Shop.Api.CartController:Post", "Shop.Program:Main"]),
+    "ruby": (RUBY, ["models/cart.rb:add"]),
+    "php": (PHP, ["src/Cart.php:App\\Cart->add"]),
+}
+
+# What a next build changes, and nothing else.
+NEXT_BUILD = [
+    ("line 12", "line 99"),
+    (":42)", ":77)"),
+    (":10:5", ":1:93127"),
+    ("line 42", "line 43"),
+    ("1.2.3", "1.10.0-rc1"),
+    ("3f2a1b9c", "9e8d7c6b"),
+    ("/home/ci/build/4711/", "/home/ci/build/4712/"),
+    ("0xc000012345", "0xc000099999"),
+    ("$123/0x0000000800c8", "$77/0x0000000801aa"),
+    ("lambda$add$3", "lambda$add$4"),
+    ("d__5", "d__6"),
+    ("DisplayClass0_0", "DisplayClass1_0"),
+    ("func1.2", "func3.1"),
+    (".rb:12:", ".rb:13:"),
+    ("(12)", "(13)"),
+]
+
+
+@pytest.mark.parametrize("language", TRACES)
+def test_own_frames_innermost_first(language: str) -> None:
+    trace, frames = TRACES[language]
+    assert in_app_frames(trace) == frames
+
+
+@pytest.mark.parametrize("language", TRACES)
+def test_a_next_build_does_not_change_the_fingerprint(language: str) -> None:
+    trace, _ = TRACES[language]
+    rebuilt = trace
+    for old, new in NEXT_BUILD:
+        rebuilt = rebuilt.replace(old, new)
+    assert rebuilt != trace
+    assert fingerprint("E", "other message 7", rebuilt) == fingerprint("E", "message", trace)
+
+
+@pytest.mark.parametrize("language", TRACES)
+def test_another_place_or_type_is_another_error(language: str) -> None:
+    trace, _ = TRACES[language]
+    moved = trace.replace("add", "remove").replace("Add", "Remove")
+    assert fingerprint("E", "", moved) != fingerprint("E", "", trace)
+    assert fingerprint("F", "", trace) != fingerprint("E", "", trace)
+
+
+def test_without_own_frames_all_frames_count() -> None:
+    trace = 'Traceback (most recent call last):\n  File "/usr/lib/python3.11/json/decoder.py", line 3, in decode\n'
+    assert in_app_frames(trace) == ["json/decoder.py:decode"]
+
+
+@pytest.mark.parametrize("trace", ["", "no trace at all", "at\nat\n", "\n" * 1000])
+def test_without_frames_the_message_counts(trace: str) -> None:
+    assert in_app_frames(trace) == []
+    first = fingerprint("E", "Order 4711 of bob@example.com failed", trace)
+    assert first == fingerprint("E", "Order 12 of eve@example.com failed\nsecond line", trace)
+    assert first != fingerprint("E", "Invoice 4711 of bob@example.com failed", trace)
+    assert len(first) == 16
+
+
+@pytest.mark.parametrize(
+    ("text", "stable"),
+    [
+        ("user 550e8400-e29b-41d4-a716-446655440000", "user <id>"),
+        ("at 2026-11-20T10:00:00.123Z", "at <time>"),
+        ("GET https://x.example/y?a=1 failed", "GET <url> failed"),
+        ("object at 0x7f33aa", "object at <n>"),
+        ("open /srv/a/b.py: no", "open <path>: no"),
+        ("commit deadbeef12", "commit <hash>"),
+        ("needs v1.2.3-rc1", "needs <version>"),
+        ("connect 127.0.0.1:5432", "connect <version>:<n>"),
+        ("  many   spaces\tand tabs ", "many spaces and tabs"),
+    ],
+)
+def test_what_changes_is_taken_out_of_messages(text: str, stable: str) -> None:
+    assert normalize_message(text) == stable
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "a" * 16384,
+        "    at " + "a(" * 8000,
+        "at " + "a " * 8000,
+        "x@" * 8000,
+        "/a" * 8000,
+        '  File "' * 2000,
+        "((" * 8000,
+    ],
+)
+def test_hostile_texts_are_read_within_their_bounds(hostile: str) -> None:
+    assert len(fingerprint(hostile, hostile, hostile)) == 16

@@ -1,0 +1,126 @@
+"""Parts are counted where ClickHouse keeps them, and not told of while it is away."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+import structlog
+from prometheus_client import CollectorRegistry
+
+from chassis.clickhouse import ClickHouse, StoreUnavailable
+from gateway.inserts.clickhouse_health import Availability
+from gateway.inserts.part_monitor import INTERVAL_S, PartMonitor, PartsReader
+from gateway.outcomes import Metrics
+from tests.gateway.conftest import RecordingStore, eventually
+
+Rows = list[tuple[object, ...]]
+
+
+@dataclass
+class Looking:
+    """Parts that are counted once for every `next`."""
+
+    registry: CollectorRegistry
+    availability: Availability
+    turns: asyncio.Queue[None] = field(default_factory=asyncio.Queue)
+    waits: list[float] = field(default_factory=list)
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        await self.turns.get()
+
+    async def next(self) -> None:
+        before = len(self.waits)
+        self.turns.put_nowait(None)
+        await eventually(lambda: len(self.waits) > before)
+
+    def parts(self, table: str) -> float | None:
+        return self.registry.get_sample_value("sluice_gateway_parts", {"table": table})
+
+
+@asynccontextmanager
+async def looking(store: PartsReader) -> AsyncIterator[Looking]:
+    """The first count is made."""
+    registry = CollectorRegistry()
+    metrics = Metrics(registry)
+    log: structlog.stdlib.BoundLogger = structlog.get_logger("test")
+    availability = Availability(RecordingStore(), metrics, log, sleep=lambda _seconds: asyncio.sleep(3_600))
+    looking = Looking(registry, availability)
+    parts = PartMonitor(store, availability, metrics, log, looking.sleep)
+    parts.start()
+    await eventually(lambda: looking.waits == [INTERVAL_S])
+    yield looking
+    await parts.close()
+    await availability.close()
+
+
+async def test_the_day_with_most_parts_is_told_by_table(clickhouse: ClickHouse) -> None:
+    await clickhouse.command("SYSTEM STOP MERGES attribute_keys")
+    async with looking(clickhouse) as seen:
+        assert seen.parts("attribute_keys") is None
+        for day, key in (("2026-11-20", "a"), ("2026-11-20", "b"), ("2026-11-20", "c"), ("2026-11-21", "d")):
+            await clickhouse.command(f"INSERT INTO attribute_keys VALUES (1, '{day} 00:00:00', '{key}', 1, 0)")
+        await clickhouse.command("CREATE TABLE other AS attribute_keys")
+        await clickhouse.command("INSERT INTO other VALUES (1, '2026-11-20 00:00:00', 'a', 1, 0)")
+        await seen.next()
+        assert seen.parts("attribute_keys") == 3
+        assert seen.parts("other") is None
+        await clickhouse.command("SYSTEM START MERGES attribute_keys")
+        await clickhouse.command("TRUNCATE TABLE attribute_keys")
+        await seen.next()
+        assert seen.parts("attribute_keys") is None
+
+
+class Store:
+    """Answers with the rows that it is given, or refuses."""
+
+    def __init__(self) -> None:
+        self.rows: Rows = [("spans", 7)]
+        self.asked = 0
+        self.refusing = False
+
+    async def query(self, *_sql_and_parameters: object, **_limits: object) -> Rows:
+        self.asked += 1
+        if self.refusing:
+            raise StoreUnavailable("Not enough privileges.", 497)
+        return self.rows
+
+
+async def test_while_clickhouse_is_away_it_is_not_asked_and_no_number_is_told() -> None:
+    store = Store()
+    async with looking(store) as seen:
+        assert seen.parts("spans") == 7
+        seen.availability.failed(StoreUnavailable("away"), "spans")
+        await seen.next()
+        assert (seen.parts("spans"), store.asked) == (None, 1)
+
+
+async def test_a_right_that_is_missing_is_said_once_and_mended_without_a_restart() -> None:
+    store = Store()
+    with structlog.testing.capture_logs() as said:
+        store.refusing = True
+        async with looking(store) as seen:
+            await seen.next()
+            assert seen.parts("spans") is None
+            store.refusing = False
+            await seen.next()
+            assert seen.parts("spans") == 7
+    assert [(line["event"], line["code"]) for line in said] == [("parts are not counted", 497)]
+
+
+async def test_nothing_ends_the_looking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No thread to ask in, for a while."""
+    store = Store()
+    async with looking(store) as seen:
+        with monkeypatch.context() as patched:
+            patched.setattr(store, "query", refused_a_thread)
+            await seen.next()
+            assert seen.parts("spans") is None
+        await seen.next()
+        assert seen.parts("spans") == 7
+
+
+async def refused_a_thread(*_: object, **__: object) -> Rows:
+    raise RuntimeError("can't start new thread")

@@ -1,0 +1,372 @@
+"""Lists of errors: what a group says, their order, filters, and what they may not be asked."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+import pytest
+from clickhouse_connect.driver.client import Client
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from chassis.clickhouse import ClickHouse, QueryLimits, QueryTooLarge
+from chassis.clickhouse.target import open_client, parse_url
+from chassis.http.cursor import CursorSigner
+from query import sql
+from query.error_groups.listing import error_page, fetch, plan
+from query.fair_semaphore import Requester
+from query.fields import ERRORS
+from query.metrics import QueryMetrics
+from query.read_store import ReadStores
+from query.search.listing import ListScope
+from query.settings import QuerySettings
+from query.statements import LatestOccurrences
+from query.statements.window import BUCKET, Window
+from query.timestamps import HOUR, format_timestamp
+from tests.query.conftest import NOW, ONE_ENGINE, OTHER_PROJECT, SECOND, Explore, issues, served
+from tests.query.error_groups.conftest import Occurrences, Raised, fingerprint
+from tests.query.error_groups.model import groups, ordered
+from tests.selection import scaled
+
+FIELDS = "fingerprint, type, message, source, serviceName, environment, release, time, traceId, spanId"
+
+
+async def test_a_group_tells_what_is_known_of_its_occurrences(occurrences: Occurrences, explore: Explore) -> None:
+    at = NOW - 600 * SECOND
+    _, _, last = await occurrences.store(
+        Raised(1, at, message="first", trace=5, span=1, service="cart", release="1.0", environment="prod"),
+        Raised(1, at + 1, message="second", trace=5, span=2, service="cart", release="1.1", environment="prod"),
+        Raised(1, at + 2, message="", source="log"),
+    )
+    assert await explore.data("/errors") == [
+        {
+            "fingerprint": "0" * 31 + "1",
+            "type": "ValueError",
+            "message": None,
+            "count": 3,
+            "firstSeen": format_timestamp(at),
+            "lastSeen": format_timestamp(at + 2),
+            "firstRelease": "1.0",
+            "lastRelease": "1.1",
+            "latestOccurrenceId": last.id,
+            "traces": 1,
+            "tracesExact": True,
+            "facetsExact": True,
+            "releases": [
+                {**moment(at + 2), "release": None},
+                {**moment(at), "release": "1.0"},
+                {**moment(at + 1), "release": "1.1"},
+            ],
+            "releaseCount": 3,
+            "environments": [
+                {
+                    "count": 2,
+                    "firstSeen": format_timestamp(at),
+                    "lastSeen": format_timestamp(at + 1),
+                    "environment": "prod",
+                },
+                {**moment(at + 2), "environment": "unknown"},
+            ],
+            "environmentCount": 2,
+            "services": [
+                {
+                    "count": 2,
+                    "firstSeen": format_timestamp(at),
+                    "lastSeen": format_timestamp(at + 1),
+                    "serviceName": "cart",
+                },
+                {**moment(at + 2), "serviceName": None},
+            ],
+            "serviceCount": 2,
+            "sources": [
+                {"count": 2, "firstSeen": format_timestamp(at), "lastSeen": format_timestamp(at + 1), "source": "span"},
+                {**moment(at + 2), "source": "log"},
+            ],
+        }
+    ]
+
+
+def moment(at: int) -> dict[str, Any]:
+    return {"count": 1, "firstSeen": format_timestamp(at), "lastSeen": format_timestamp(at)}
+
+
+@pytest.mark.parametrize("filters", ["", "message:matches", "-traceId:00000000000000000000000000000003"])
+async def test_the_latest_of_a_tie_is_the_first_that_its_list_shows(
+    filters: str, occurrences: Occurrences, explore: Explore
+) -> None:
+    same = [Raised(trace=trace, span=n, message="matches") for trace in (1, 2) for n in (1, 2)]
+    await occurrences.store(*same, Raised(trace=3, span=1, message="other"), same[3], Raised(at=NOW - HOUR))
+    (found,) = await explore.data("/errors", filters=filters)
+    first = (await explore.data(f"/errors/{fingerprint(1)}/occurrences", filters=filters))[0]
+    assert (found["latestOccurrenceId"], found["message"]) == (first["id"], first["message"])
+
+
+async def test_of_many_releases_the_most_frequent_are_shown_and_all_are_counted(
+    occurrences: Occurrences, explore: Explore
+) -> None:
+    often = [Raised(release=f"1.{n}", at=NOW - (n + 1) * SECOND) for n in range(25) for _ in range(n + 1)]
+    await occurrences.store(*often, Raised(release="0.1", at=NOW - 60 * SECOND), Raised(release="9", at=NOW - 1))
+    (found,) = await explore.data("/errors")
+    assert found["releaseCount"] == 27
+    assert [(each["release"], each["count"]) for each in found["releases"]] == [
+        (f"1.{n}", n + 1) for n in range(24, 4, -1)
+    ]
+    assert (found["firstRelease"], found["lastRelease"]) == ("0.1", "9")
+
+
+NAMES = st.sampled_from(["", "a", "b", "ä"])
+RAISED = st.builds(
+    Raised,
+    error=st.integers(1, 4),
+    at=st.sampled_from([0, 1, 2, SECOND, BUCKET, 40 * BUCKET, 23 * HOUR]).map(lambda ago: NOW - 1 - ago),
+    type=st.sampled_from(["", "E"]),
+    message=st.sampled_from(["", "x", "y"]),
+    source=st.sampled_from(["span", "log"]),
+    trace=st.integers(0, 3),
+    span=st.integers(0, 2),
+    service=NAMES,
+    environment=st.sampled_from(["unknown", "prod"]),
+    release=NAMES,
+)
+
+
+@ONE_ENGINE
+@pytest.mark.sized
+@settings(max_examples=scaled(12, 100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    raised=st.lists(RAISED, max_size=25),
+    sort=st.sampled_from(["lastSeen", "count", "firstSeen"]),
+    limit=st.integers(1, 5),
+    release=st.none() | NAMES,
+)
+async def test_pages_of_groups_are_those_of_a_plain_model(
+    raised: list[Raised], sort: str, limit: int, release: str | None, clickhouse: ClickHouse, occurrences: Occurrences
+) -> None:
+    project = await empty_project(clickhouse)
+    stored = await occurrences.store(*raised, project=project)
+    query = {"sort": sort, "limit": str(limit)}
+    if release is not None:
+        query["filters"] = f"release:{release}" if release else "!has:release"
+        stored = [each for each in stored if each.release == release]
+    assert await pages(clickhouse, project, query) == ordered(stored, sort)
+
+
+async def empty_project(clickhouse: ClickHouse) -> int:
+    ((highest,),) = await clickhouse.query("SELECT max(project_id) FROM error_occurrences", {}, limits=QueryLimits())
+    return max(int(str(highest)), 100) + 1
+
+
+async def pages(clickhouse: ClickHouse, project: int, query: Mapping[str, str]) -> list[Any]:
+    """All groups, page after page."""
+    store = ReadStores(clickhouse, QuerySettings(), QueryMetrics()).for_requester(Requester("o1", "mine"))
+    signer, found = CursorSigner(b"k" * 32), []
+    cursor: dict[str, str] = {}
+    while True:
+        planned = plan({**query, **cursor}, ListScope("o", project, ERRORS), signer, NOW)
+        page = await fetch(store, signer, planned)
+        found += msgspec.json.decode(msgspec.json.encode(error_page(page)))["data"]
+        if page.next_cursor is None:
+            return found
+        cursor = {"cursor": page.next_cursor}
+
+
+FINDS: list[tuple[str, set[int]]] = [
+    ("", {1, 2, 3}),
+    ("type:KeyError", {2}),
+    ("!has:type", {3}),
+    ("message:*refused*", {1}),
+    ("source:log", {3}),
+    ("serviceName:cart", {1, 2}),
+    ("-serviceName:cart", {3}),
+    ("environment:prod", {2}),
+    ("release:[1,2]", {1, 2}),
+    (f"traceId:{5:032X}", {1}),
+    ("!has:traceId", {2, 3}),
+    (f"spanId:{6:016x}", {1}),
+    (f"fingerprint:[{fingerprint(1)},{fingerprint(3)}]", {1, 3}),
+    (f"-fingerprint:{fingerprint(1)}", {2, 3}),
+    ("fingerprint:1", set()),
+    ("time:<=now-2m", {2}),
+    ('[{"key": "message", "op": "regex", "value": "^conn.*7$"}]', {1}),
+    ("type:ValueError serviceName:cart", {1}),
+    ("type:ValueError serviceName:none", set()),
+]
+
+
+@ONE_ENGINE
+@pytest.mark.parametrize(("filters", "expected"), FINDS)
+async def test_filters(filters: str, expected: set[int], occurrences: Occurrences, explore: Explore) -> None:
+    await occurrences.store(
+        Raised(1, message="connection refused 7", trace=5, span=6, service="cart", release="1"),
+        Raised(2, NOW - 120 * SECOND, type="KeyError", service="cart", environment="prod", release="2"),
+        Raised(3, type="", source="log"),
+    )
+    await occurrences.store(Raised(4, message="foreign"), project=OTHER_PROJECT)
+    found = await explore.data("/errors", filters=filters)
+    assert {int(each["fingerprint"], 16) for each in found} == expected
+
+
+async def test_filters_and_window_decide_what_a_group_counts(occurrences: Occurrences, explore: Explore) -> None:
+    stored = await occurrences.store(
+        *(Raised(1, NOW - n * 60 * SECOND, message=str(n), release=str(n % 2)) for n in range(1, 30))
+    )
+    found = await explore.data("/errors", filters="release:1", from_="now-20m", to="now-5m")
+    assert found == [
+        groups([each for each in stored if each.release == "1" and 5 < int(each.message) <= 20])[fingerprint(1)]
+    ]
+
+
+async def test_errors_of_other_projects_are_out_of_sight(occurrences: Occurrences, explore: Explore) -> None:
+    await occurrences.store(Raised(1, message="theirs", release="theirs"), project=OTHER_PROJECT)
+    assert await explore.data("/errors") == []
+    await occurrences.store(Raised(1, message="ours"))
+    (found,) = await explore.data("/errors")
+    assert (found["count"], found["message"], found["releaseCount"]) == (1, "ours", 1)
+
+
+@ONE_ENGINE
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({"limit": "1"}, None),
+        ({"limit": "200"}, None),
+        ({"limit": "0"}, ("query.limit", "too_small")),
+        ({"limit": "201"}, ("query.limit", "too_large")),
+        ({"hours": "720"}, None),
+        ({"hours": "721"}, ("query.hours", "too_large")),
+        ({"from_": "now"}, ("query.from", "range")),
+        ({"to": "soon"}, ("query.to", "format")),
+        ({"sort": "count"}, None),
+        ({"sort": "traces"}, ("query.sort", "not_allowed")),
+        ({"sort": ""}, ("query.sort", "not_allowed")),
+        ({"cursor": "x"}, ("query.cursor", "invalid")),
+        ({"filters": "type:E"}, None),
+        ({"filters": "type"}, ("query.filters", "syntax")),
+        ({"filters": "http.route:/x"}, ("query.filters[0].key", "not_allowed")),
+        ({"filters": "type:E attr:type:E"}, ("query.filters[1].key", "not_allowed")),
+        ({"filters": "time:>soon"}, ("query.filters[0].value", "format")),
+        ({"filters": '[{"key":"message","op":"regex","value":"("}]'}, ("query.filters[0].value", "format")),
+    ],
+)
+async def test_bounds(query: Mapping[str, str], expected: tuple[str, str] | None, explore: Explore) -> None:
+    answer = await explore.get("/errors", **query)
+    if expected is None:
+        assert answer.status == 200, answer.text
+    else:
+        assert issues(answer) == [expected]
+
+
+async def test_an_attribute_is_answered_with_the_fields_there_are(explore: Explore) -> None:
+    details = (await explore.get("/errors", filters="http.route:/x")).json["error"]["details"]
+    assert [issue["message"] for issue in details] == [f"Must be one of {FIELDS}."]
+
+
+async def test_all_faults_are_named_at_once(explore: Explore) -> None:
+    answer = await explore.get("/errors", cursor="x", limit=0, filters="a:b", sort="x", hours=0)
+    assert sorted(path for path, _ in issues(answer)) == [
+        *("query.cursor", "query.filters[0].key", "query.hours", "query.limit", "query.sort")
+    ]
+
+
+class Forgetful(ClickHouse):
+    """A store without the memory to count traces one by one."""
+
+    async def query(self, sql: str, parameters: Mapping[str, object], *, limits: QueryLimits) -> list[tuple[Any, ...]]:
+        if "uniqExact" in sql:
+            raise QueryTooLarge("memory", 241)
+        return await super().query(sql, parameters, limits=limits)
+
+
+async def test_too_many_traces_are_estimated_and_that_is_said(
+    occurrences: Occurrences, clickhouse_url: str, database: str
+) -> None:
+    await occurrences.store(*(Raised(trace=n // 2 + 1) for n in range(10)), Raised())
+    async with served(Forgetful(clickhouse_url, database=database), QuerySettings(), [NOW]) as client:
+        (found,) = await client.data("/errors")
+    assert (found["count"], found["traces"], found["tracesExact"]) == (11, 5, False)
+
+
+async def test_a_release_of_each_occurrence_is_estimated_and_that_is_said(
+    occurrences: Occurrences, explore: Explore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is shown is exact as far as it goes; an error with few releases beside it is exact in all."""
+    often = [Raised(1, NOW - n * SECOND, release="often", environment="prod") for n in range(2, 300)]
+    once = [Raised(1, NOW - n * SECOND, release=f"r{n:03}", service=f"s{n % 3}") for n in range(300, 500)]
+    few = [Raised(2, NOW - n * SECOND, release=str(n % 20)) for n in range(1, 60)]
+    stored = groups(await occurrences.store(*often, *once, *few))
+    assert {each["fingerprint"]: each for each in await explore.data("/errors")} == stored
+    monkeypatch.setattr("query.error_groups.groups.MAX_FACET_COMBINATIONS", 100)
+    found = {each["fingerprint"]: each for each in await explore.data("/errors")}
+    assert found[fingerprint(2)] == stored[fingerprint(2)]
+    estimated, exact = found[fingerprint(1)], stored[fingerprint(1)]
+    about = ("facetsExact", "releases", "releaseCount")
+    assert {**estimated, **dict.fromkeys(about)} == {**exact, **dict.fromkeys(about)}
+    assert not estimated["facetsExact"]
+    assert estimated["releaseCount"] == pytest.approx(201, rel=0.02)
+    assert estimated["releases"][0] == exact["releases"][0]
+    assert [each["count"] for each in estimated["releases"]] == [298, *[1] * 19]
+
+
+async def test_the_latest_occurrences_are_found_by_the_sort_key(
+    clickhouse: ClickHouse, clickhouse_url: str, database: str
+) -> None:
+    noon = (NOW // (24 * HOUR) - 1) * 24 * HOUR + 12 * HOUR
+    await clickhouse.command(
+        "INSERT INTO error_occurrences (project_id, time, fingerprint)"
+        f" SELECT 7, fromUnixTimestamp64Nano(toInt64({noon}) + toInt64(number) * 100000000, 'UTC'),"
+        " toFixedString(toString(number % 50), 16) FROM numbers(400000)"
+    )
+    places = tuple((str(n).encode().ljust(16, b"\0"), noon + n * HOUR) for n in range(1, 4))
+    whole = Window(places[0][1], places[-1][1] + 1)
+    query = sql.emit(LatestOccurrences(project_id=7, window=whole, fingerprint_times=places))
+    engine = open_client(parse_url(clickhouse_url, database), 30)
+    try:
+        read, of = granules(engine, query)
+        read_all, _ = granules(engine, replaced(query))
+    finally:
+        engine.close()
+    assert of >= 40
+    assert read <= 6 < read_all
+
+
+def replaced(query: sql.Query) -> sql.Query:
+    """The same without the lists of places."""
+    text = "\n".join(line for line in query.sql.splitlines() if " IN (" not in line)
+    return sql.Query(text, {name: value for name, value in query.parameters.items() if f"{{{name}:" in text})
+
+
+def granules(engine: Client, query: sql.Query) -> tuple[int, int]:
+    """Granules that the primary key leaves, and those it had to choose from."""
+    plan = engine.query(f"EXPLAIN indexes = 1 {query.sql}", parameters=query.parameters)
+    text = "\n".join(line for (line,) in plan.result_rows)
+    found = text.partition("PrimaryKey")[2].partition("Granules: ")[2].split("\n")[0]
+    left, of = found.split("/")
+    return int(left), int(of)
+
+
+class Answering(ClickHouse):
+    """A store whose reads are answered by `reply`."""
+
+    def __init__(
+        self, url: str, reply: Callable[[str, Mapping[str, object]], Awaitable[list[tuple[Any, ...]]]]
+    ) -> None:
+        super().__init__(url)
+        self._reply = reply
+
+    async def query(self, sql: str, parameters: Mapping[str, object], *, limits: QueryLimits) -> list[tuple[Any, ...]]:
+        assert limits.max_seconds
+        return await self._reply(sql, parameters)
+
+
+async def test_the_newest_groups_are_found_without_the_whole_day(clickhouse_url: str) -> None:
+    asked: list[int] = []
+
+    async def reply(sql: str, parameters: Mapping[str, object]) -> list[tuple[Any, ...]]:
+        if "AS rank" not in sql:
+            return []
+        asked.append(int(str(parameters["p3"])))
+        return [(NOW - n, n.to_bytes(16, "big")) for n in range(1, 4 if len(asked) == 2 else 2)]
+
+    async with served(Answering(clickhouse_url, reply), QuerySettings(), [NOW]) as client:
+        assert (await client.get("/errors", limit=2)).status == 200
+    assert [NOW - from_ns <= 12 * BUCKET for from_ns in asked] == [True, True]
