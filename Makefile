@@ -120,7 +120,7 @@ format: $(VENV)/.dev ## put the source into its one form
 
 .PHONY: interface
 interface: $(VENV)/.package ## sluice/openapi.json anew, what every service shows at /docs
-	$(BIN)/python -m sluice.interface
+	$(BIN)/python -m sluice.build_interface
 	$(BIN)/python -m tests.interface
 
 fuzz: programs $(VENV)/.dev ## every fuzz target for FUZZ_SECONDS each (docs/fuzzing.md)

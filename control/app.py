@@ -12,6 +12,7 @@ from control.approvals.notifications import LinkBuilder
 from control.approvals.requests import ApprovalRequests
 from control.audit.events import Audit
 from control.channels.channels import Channels
+from control.deliveries.channel_tests import ChannelTests
 from control.deliveries.deliveries import Deliveries
 from control.deliveries.wiring import build_deliveries
 from control.existence import with_existence_checks
@@ -42,10 +43,12 @@ def service(
     links = LinkBuilder(chassis.base_url, settings.page_url.rstrip("/"))
     approvals = ApprovalRequests(desk, telling.sender, links)
     policies, audit = Policies(desk), Audit(desk)
-    channels, deliveries = Channels(desk, sealer, telling.sender, settings.channel_rules), Deliveries(desk)
+    channels, deliveries = Channels(desk, sealer, settings.channel_rules), Deliveries(desk)
+    tests = ChannelTests(channels, telling.sender)
     routes, beside = assemble_identity(desk, sealer, chassis.data_dir)
     routes += [*Organizations(desk).routes(), *projects.routes(), *keys.routes()]
-    routes += [*approvals.routes(), *policies.routes(), *channels.routes(), *deliveries.routes(), *audit.routes()]
+    routes += [*approvals.routes(), *policies.routes()]
+    routes += [*channels.routes(), *tests.routes(), *deliveries.routes(), *audit.routes()]
     keeper = [KeyringWatcher(sealing, guards.database, metadata).running] if isinstance(sealing, KeyFile) else []
     resources = [*beside, *keeper, *telling.resources, ExpiryTask(guards.database, links).running]
     return Service(

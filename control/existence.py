@@ -19,8 +19,8 @@ from chassis.errors import NotFound
 from chassis.http.access import BearerAuth
 from chassis.http.web import Route
 from control.approvals.tables import approval_requests
+from control.channels.delivery_tables import deliveries
 from control.channels.tables import notification_channels
-from control.deliveries.tables import deliveries
 from control.policies.tables import approval_policies
 from proto.identity import Scope
 

@@ -40,6 +40,7 @@ ZERO_WIDTH: Final = (
 )
 # `$` alone would let a trailing newline through, hence the look-ahead; both are also valid in JSON Schema.
 SLUG_PATTERN: Final = r"^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?!\n)$"
+SENSITIVE_WORD_PATTERN: Final = r"^[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?(?!\n)$"
 NAME_PATTERN: Final = rf"^(?!\s)[^{UNPRINTABLE}]+(?<!\s)(?!\n)$"
 VISIBLE_PATTERN: Final = (
     rf"^(?!\s)[^{UNPRINTABLE}{ZERO_WIDTH}]+(?<!\s)(?!\n)$"  # of what people decide about by its look

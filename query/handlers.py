@@ -22,7 +22,8 @@ from query.response_slots import QueryScheduler, requester_of
 from query.search.listing import ListScope, RowPage, fetch, page_query_key, plan
 from query.search.serializers import log_page, span_page
 from query.settings import QuerySettings
-from query.trace.read import read_span, read_waterfall, trace_windows
+from query.trace.read import read_span, read_waterfall
+from query.trace_windows import trace_windows
 
 PageBuilder = Callable[[Sequence[Sequence[Any]], str | None], object]
 

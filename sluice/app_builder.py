@@ -16,6 +16,7 @@ from chassis.auth.guards import AuthGuards
 from chassis.clickhouse import ClickHouse, StoreMisconfigured, StoreUnavailable
 from chassis.clickhouse.migrations import VerifiedClickHouse
 from chassis.db.database import Database
+from chassis.http.access import Guards
 from chassis.http.cursor import load_cursor_signer
 from chassis.http.web import CleanupContext, Route, Service, build_app
 from chassis.limits.local import LocalLimiter
@@ -103,7 +104,7 @@ def compose_app(
         settings=chassis,
         telemetry=telemetry,
         cleanup_contexts=parts.resources,
-        guards=checks.guards,
+        guards=Guards.over(checks),
         readiness=parts.readiness,
         full_document=interface.load_document if len(names) == 1 else None,
         limiter=None if redis is None else RedisLimiter(redis, LocalLimiter(), telemetry.registry),

@@ -8,7 +8,11 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from itertools import accumulate
+from operator import and_
 from pathlib import Path
 
 import pytest
@@ -16,13 +20,17 @@ import pytest
 from sluice import __version__
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("sluice", "gateway", "query", "control", "chassis", "proto")
+# `web`, the page, is to come; it stands on the chassis alone.
+PACKAGES = tuple(
+    name for name in ("sluice", "gateway", "query", "control", "web", "chassis", "proto") if (ROOT / name).is_dir()
+)
 MAY_IMPORT = {
     "proto": {"proto"},
     "chassis": {"chassis", "proto"},
     "gateway": {"gateway", "chassis", "proto"},
     "query": {"query", "chassis", "proto"},
     "control": {"control", "chassis", "proto"},
+    "web": {"web", "chassis"},
     "sluice": set(PACKAGES),
 }
 # What a pure package has no business with: the world outside its arguments.
@@ -141,6 +149,54 @@ sys.exit(main(["{service}"]))
     done = run_python(code)
     assert done.returncode == 2
     assert f"`sluice {service}` alone needs a ClickHouse server" in done.stderr
+
+
+def imported_modules(path: Path, known: set[str]) -> Iterator[str]:
+    """Our modules that a file imports, anywhere in it."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield whole if whole in known else str(node.module)
+
+
+def folder_imports(package: str) -> dict[str, dict[str, set[str]]]:
+    """By folder of the package: which of its children (modules and sub-folders) import which others."""
+    paths = dict(zip(modules(package), sources(package), strict=True))
+    graphs: dict[str, dict[str, set[str]]] = {}
+    for importer, path in paths.items():
+        for module in imported_modules(path, set(paths)):
+            ours, theirs = importer.split("."), module.split(".")
+            depth = sum(accumulate((one == other for one, other in zip(ours, theirs, strict=False)), and_))
+            if depth and depth < len(ours) and depth < len(theirs):  # a folder's own __init__ may show what is in it
+                graph = graphs.setdefault(".".join(ours[:depth]), {})
+                graph.setdefault(ours[depth], set()).add(theirs[depth])
+    return graphs
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_nothing_imports_in_a_circle(package: str) -> None:
+    """Neither the folders of a package nor the modules of a folder."""
+    circles = []
+    for folder, graph in folder_imports(package).items():
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            circles.append(f"{folder}: {' <- '.join(error.args[1])}")
+    assert circles == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_public_class_name_is_defined_twice_in_a_package(package: str) -> None:
+    found = Counter(
+        node.name
+        for path in sources(package)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert [name for name, times in found.items() if times > 1] == []
 
 
 def test_no_assert_decides_anything_in_our_code() -> None:

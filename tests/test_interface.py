@@ -16,7 +16,8 @@ from chassis.http.api_docs.page import render_page
 from chassis.http.validation import MAX_MESSAGE_LENGTH, must_be_one_of
 from chassis.runtime.telemetry import Telemetry
 from sluice.app_builder import ALL_SERVICES, compose_app
-from sluice.interface import build_document, load_document
+from sluice.build_interface import build_document
+from sluice.interface import load_document
 from sluice.settings_sources import SettingsSources
 
 ROOT = Path(__file__).parents[1]

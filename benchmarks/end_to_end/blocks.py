@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from benchmarks.gateway.bodies import Kind, bodies
 from chassis.runtime.settings import ChassisSettings
-from gateway.http.decoding import redecode
+from gateway.ingest.redecoding import redecode
 from gateway.inserts.blocks import build_insert_blocks
 from gateway.inserts.insert_block import new_batch_id
 from gateway.settings import GatewaySettings

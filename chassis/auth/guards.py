@@ -11,7 +11,6 @@ from chassis.auth.bearer import BearerGuard
 from chassis.auth.cache import CacheMetrics
 from chassis.auth.project_key_guard import ProjectKeyGuard
 from chassis.db.database import Database
-from chassis.http.access import Guards
 from chassis.redis import Broadcast, Redis
 
 CHANNEL: Final = "sluice:identity"
@@ -42,11 +41,6 @@ class AuthGuards:
         hearing = _InvalidationListener(bearer, keys)
         broadcast = None if redis is None else Broadcast(redis, CHANNEL, hearing.on_message, hearing.on_gap)
         return cls(database, bearer, keys, broadcast)
-
-    @property
-    def guards(self) -> Guards:
-        """What the application skeleton asks."""
-        return Guards(bearer=self.bearer, project_key=self.project_keys)
 
     def invalidate_bearers(self, org_id: str) -> None:
         """A token, session, principal, membership or project of the organization was changed."""

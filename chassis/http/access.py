@@ -8,13 +8,14 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 from aiohttp import web
 from multidict import MultiDict, MultiDictProxy
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.grants import reload_authorization, reload_session_credential
+from chassis.auth.guards import AuthGuards
 from chassis.auth.model import AuthenticatedCredential, AuthorizationContext, ProjectIdentity
 from chassis.errors import ApiError, CredentialExpired, Forbidden, MfaRequired, Unauthorized
 from chassis.limits.limiter import COUNTED_AS_API, LimitClass
@@ -135,6 +136,11 @@ class Guards:
 
     bearer: BearerCheck | None = None
     project_key: ProjectKeyCheck | None = None
+
+    @classmethod
+    def over(cls, auth: AuthGuards) -> Self:
+        """Both, over the relational store."""
+        return cls(auth.bearer, auth.project_keys)
 
 
 def authorization_context(request: web.Request) -> AuthorizationContext:

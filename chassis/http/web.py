@@ -10,7 +10,6 @@ the request id.
 """
 
 import hmac
-import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,12 +52,13 @@ from chassis.http.access import (
 )
 from chassis.http.api_docs import ApiDocs, system_routes
 from chassis.http.body import delay_100_continue, reject_malformed
+from chassis.http.connections.context import CANCEL_ON_DISCONNECT
 from chassis.http.cors import Cors, cors_middleware
 from chassis.http.not_found import add_catch_all, resolve_path, route_name
 from chassis.http.openapi import Endpoint
 from chassis.http.operation import JSON_TYPE
 from chassis.http.preparse import PRE_PARSE_FILTERS, require_slot
-from chassis.http.request_ids import new_request_id
+from chassis.http.request_ids import resolve_request_id
 from chassis.http.route import ErrorRenderer, Route
 from chassis.limits.limiter import Limiter
 from chassis.limits.local import LocalLimiter
@@ -104,9 +104,6 @@ KNOWN_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE
 REQUEST_ID: Final = web.RequestKey("request_id", str)
 RATE_LIMITS: Final = web.AppKey("admission", RateLimits)
 API_DOCS: Final = web.AppKey("reference", ApiDocs)
-CANCEL_ON_DISCONNECT: Final = web.RequestKey("cancel_on_disconnect", bool)
-
-_ACCEPTED_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 def render_json_error(_request: web.Request, error: ApiError, rid: str) -> web.Response:
@@ -223,11 +220,6 @@ async def _request_id_middleware(request: web.Request, handler: AiohttpHandler) 
     answer.headers.update(limit_headers(request))
     answer.headers["Server"] = "sluice"  # without versions
     return answer
-
-
-def resolve_request_id(proposed: str) -> str:
-    """The id a client proposes when it is harmless (`[A-Za-z0-9._-]{1,64}`), else a fresh one."""
-    return proposed if _ACCEPTED_REQUEST_ID.fullmatch(proposed) else new_request_id()
 
 
 def _access_log_middleware(telemetry: Telemetry, proxies: TrustedProxies) -> Middleware:

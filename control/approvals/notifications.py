@@ -14,8 +14,8 @@ from control.approvals.schemas import request_body
 from control.channels import repository as channels
 from control.channels.ids import is_channel_id
 from control.deliveries import outbox
-from control.deliveries.message import Fact, Message, Severity
 from control.deliveries.outbox import AllChannels, ChannelIds, EnqueueResult
+from control.message import Fact, Message, Severity
 from control.policies.model import RiskClass
 
 _SEVERITY: Final = {

@@ -1,4 +1,4 @@
-"""`/orgs/{orgSlug}/projects/{projectSlug}/notification-channels`: list, create, change, delete, test."""
+"""`/orgs/{orgSlug}/projects/{projectSlug}/notification-channels`: list, create, change, delete."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final
@@ -8,24 +8,20 @@ from msgspec import UNSET, Meta
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.model import AuthorizationContext
-from chassis.db.database import format_time
 from chassis.errors import NotFound
 from chassis.http.access import authorization_context, bearer
 from chassis.http.operation import Body, Operation, Parameter, ResponseSpec, Tag, json_content
 from chassis.http.validation import read_json_bytes
 from chassis.http.web import Route, json_response, request_id
-from chassis.limits.limiter import LimitClass
 from control.audit.record import record
 from control.channels import repository
 from control.channels.ids import is_channel_id
-from control.channels.permissions import check_channel_rate_limit, require_administrator
+from control.channels.permissions import require_administrator
 from control.channels.repository import Channel
 from control.channels.schemas import (
     ChannelChange,
     ChannelPage,
     ChannelScope,
-    ChannelTest,
-    Failure,
     NewChannel,
     NotificationChannel,
     channel_body,
@@ -33,15 +29,10 @@ from control.channels.schemas import (
     read_new,
 )
 from control.channels.validation import ChannelRules
-from control.deliveries.message import Fact, Message
-from control.deliveries.outcome import AttemptOutcome
-from control.deliveries.sender import Sender
 from control.http.context import HandlerContext
 from control.http.paging import PAGE_PARAMETERS, page_body, parse_page_request
 from control.secrets.secret_box import SecretBox
 from proto.identity import Scope
-
-TEST_MESSAGE_TYPE: Final = "channel.test"
 
 TAG: Final = Tag("notification-channels", "Where people and programs are told.")
 LIST: Final = Operation("listChannels", TAG, (ResponseSpec("A page.", json_content(ChannelPage)),), PAGE_PARAMETERS)
@@ -55,18 +46,15 @@ CREATE: Final = Operation(
     ),
     error_statuses=(409,),
 )
-_ID: Final = Parameter("channelId", "path", Annotated[str, Meta(min_length=1)], "The channel.")
+ID: Final = Parameter("channelId", "path", Annotated[str, Meta(min_length=1)], "The channel.")
 CHANGE: Final = Operation(
     "changeChannel",
     TAG,
     (ResponseSpec("The channel as it is now.", json_content(NotificationChannel)),),
-    (_ID,),
+    (ID,),
     body=Body(json_content(ChannelChange), example={"enabled": False}),
 )
-DELETE: Final = Operation("deleteChannel", TAG, (ResponseSpec("It is deleted.", status=204),), (_ID,))
-TEST_OPERATION: Final = Operation(
-    "testChannel", TAG, (ResponseSpec("What came of it.", json_content(ChannelTest)),), (_ID,)
-)
+DELETE: Final = Operation("deleteChannel", TAG, (ResponseSpec("It is deleted.", status=204),), (ID,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +63,6 @@ class Channels:
 
     context: HandlerContext
     secret_box: SecretBox
-    sender: Sender
     rules: ChannelRules
 
     def routes(self) -> list[Route]:
@@ -87,7 +74,6 @@ class Channels:
             Route("POST", every, self.create, write, operation=CREATE),
             Route("PATCH", one, self.change, write, operation=CHANGE),
             Route("DELETE", one, self.delete, write, operation=DELETE),
-            Route("POST", one + "/test", self.test, write, limit=LimitClass.CHANNEL_TEST, operation=TEST_OPERATION),
         ]
 
     async def list(self, request: web.Request) -> web.StreamResponse:
@@ -131,10 +117,10 @@ class Channels:
 
         What waits for a channel that is disabled is cancelled.
         """
-        found = await self._precheck_manageable(request)
+        found = await self.precheck_manageable(request)
         body, config = read_change(await self._read_body(request), found.kind, self.rules)
         async with self.context.write_transaction(request) as (connection, _):
-            await self._load_manageable(connection, request)  # it may be gone by now, and so may the right
+            await self.load_manageable(connection, request)  # it may be gone by now, and so may the right
             changed = await repository.change(
                 connection,
                 self.secret_box,
@@ -149,35 +135,10 @@ class Channels:
     async def delete(self, request: web.Request) -> web.StreamResponse:
         """Delete a channel. Its config is erased, and what waits for it is cancelled."""
         async with self.context.write_transaction(request) as (connection, _):
-            found = await self._load_manageable(connection, request)
+            found = await self.load_manageable(connection, request)
             await repository.delete(connection, found)
             await self._record_audit(connection, request, "channel.delete", found)
         return web.Response(status=204)
-
-    async def test(self, request: web.Request) -> web.StreamResponse:
-        """Send a test message through a channel, also through a disabled one.
-
-        It is one delivery of one attempt; the answer says what came of it, and nothing of what the receiver said. A
-        pager opens an incident and closes it. A channel of the whole organization takes an administrator, as whoever
-        changes it. 429 also when the channel has been tested too often, by whomever, and while the organization makes
-        several tests.
-        """
-        await check_channel_rate_limit(request, (await self._precheck_manageable(request)).id)
-        async with self.context.write_transaction(request) as (connection, caller):
-            found = await self._load_manageable(connection, request)
-            claimed = await self.sender.insert_test(connection, found, test_message(found, caller))
-        outcome = await self.sender.test(claimed)
-        return json_response(
-            ChannelTest(
-                channel_id=found.id,
-                kind=found.kind,
-                ok=outcome.ok,
-                delivery_id=claimed.id,
-                attempted_at=format_time(claimed.created_at),
-                detail=outcome.detail,
-                failure=failure_body(outcome),
-            )
-        )
 
     async def _read_body(self, request: web.Request) -> bytes:
         return await read_json_bytes(
@@ -194,17 +155,17 @@ class Channels:
             raise NotFound
         return found
 
-    async def _load_manageable(self, connection: AsyncConnection, request: web.Request) -> Channel:
+    async def load_manageable(self, connection: AsyncConnection, request: web.Request) -> Channel:
         """The channel of the path, for who may change it. Raises NotFound, Forbidden."""
         found = await self._load_channel(connection, request)
         if found.project_id is None:
             require_administrator(authorization_context(request))
         return found
 
-    async def _precheck_manageable(self, request: web.Request) -> Channel:
+    async def precheck_manageable(self, request: web.Request) -> Channel:
         """The same before anything is done. Raises NotFound, Forbidden."""
         async with self.context.database.read() as connection:
-            return await self._load_manageable(connection, request)
+            return await self.load_manageable(connection, request)
 
     async def _record_audit(
         self, connection: AsyncConnection, request: web.Request, action: str, channel: Channel, **more: object
@@ -212,25 +173,6 @@ class Channels:
         project = None if channel.project_id is None else str(channel.project_id)
         data = {"name": channel.name, "kind": channel.kind.value, "enabled": channel.enabled, "projectId": project}
         await record(connection, authorization_context(request), action, channel.id, data | more, request_id(request))
-
-
-def test_message(channel: Channel, caller: AuthorizationContext) -> Message:
-    """What a test says."""
-    scope = "the whole organization" if channel.project_id is None else f"project {caller.project_slug}"
-    return Message(
-        type=TEST_MESSAGE_TYPE,
-        subject=channel.id,
-        title=f"Test of the channel {channel.name}",
-        text="Sluice reaches this channel: what it has to tell will arrive here.",
-        facts=(Fact("Organization", caller.org_slug), Fact("Channel of", scope)),
-        passing=True,
-        data={"channelId": channel.id, "orgSlug": caller.org_slug, "projectSlug": caller.project_slug},
-    )
-
-
-def failure_body(outcome: AttemptOutcome) -> Failure | None:
-    """Of an attempt that delivered nothing."""
-    return None if outcome.ok else Failure(outcome.permanent, outcome.retry_after_s)
 
 
 def _project_id(caller: AuthorizationContext) -> int:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from control.deliveries.message import Severity
+from control.message import Severity
 from control.outbound.egress_policy import MAX_URL_LENGTH
 
 MAX_RECIPIENTS: Final = 20

@@ -12,8 +12,8 @@ from chassis.auth.id_generation import new_id
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
 from control.channels.config import Config, Kind, decode_config, encode_config
+from control.channels.delivery_tables import State, deliveries
 from control.channels.tables import DisabledReason, notification_channels
-from control.deliveries.tables import State, deliveries
 from control.secrets.secret_box import SecretBox
 
 MAX_CHANNELS: Final = 1_000  # of an organization: one message may go to all of them

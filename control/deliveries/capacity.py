@@ -8,7 +8,7 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from control.deliveries.tables import TERMINAL_STATES, deliveries, delivery_messages
+from control.channels.delivery_tables import TERMINAL_STATES, deliveries, delivery_messages
 
 MAX_DELIVERIES: Final = 20_000  # of an organization, whatever has become of them
 

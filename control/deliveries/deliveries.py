@@ -20,11 +20,11 @@ from chassis.http.web import Route, json_response, request_id
 from chassis.limits.limiter import LimitClass
 from control.audit.record import record
 from control.channels.config import Kind
+from control.channels.delivery_tables import State
 from control.channels.ids import is_channel_id, is_delivery_id
 from control.channels.permissions import check_channel_rate_limit, require_administrator
 from control.channels.schemas import ChannelId, DeliveryId, Failure
 from control.deliveries import views
-from control.deliveries.tables import State
 from control.deliveries.views import DeliveryFilter, DeliveryView
 from control.http.context import HandlerContext
 from control.http.field_types import Timestamp

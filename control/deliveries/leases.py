@@ -14,11 +14,11 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from control.channels.config import Kind
+from control.channels.delivery_tables import State, deliveries, delivery_messages
 from control.channels.tables import notification_channels
-from control.deliveries.message import Message
 from control.deliveries.outcome import MAX_ATTEMPTS, interrupted_backoff
 from control.deliveries.schedule_sql import BY_ID, DUE
-from control.deliveries.tables import State, deliveries, delivery_messages
+from control.message import Message
 
 LEASE: Final = timedelta(seconds=60)  # an attempt ends within 20 s; its outcome has the rest to be written
 OBSOLETE: Final = "What it tells of is over."

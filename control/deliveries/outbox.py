@@ -10,12 +10,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.db.database import to_milliseconds
 from control.channels import repository as channels
+from control.channels.delivery_tables import MAX_SUBJECT_LENGTH, MAX_TYPE_LENGTH
 from control.channels.ids import is_channel_id
 from control.channels.repository import Channel
 from control.deliveries import repository
 from control.deliveries.capacity import ensure_capacity
-from control.deliveries.message import Message
-from control.deliveries.tables import MAX_SUBJECT_LENGTH, MAX_TYPE_LENGTH
+from control.message import Message
 
 BUDGET_S: Final = 3.0
 MAX_CHANNELS: Final = 100  # that one message goes to: its rows are of one transaction, and other writers wait for that

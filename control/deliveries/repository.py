@@ -14,13 +14,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.auth.id_generation import new_id
 from chassis.errors import RateLimited
+from control.channels.delivery_tables import TERMINAL_STATES, State, deliveries, delivery_messages
 from control.channels.repository import Channel, purge_deleted
 from control.channels.tables import notification_channels
 from control.deliveries.capacity import MAX_DELIVERIES, delete_deliveries, ensure_capacity
 from control.deliveries.leases import LEASE, OBSOLETE, ClaimedDelivery, in_flight
-from control.deliveries.message import Message
 from control.deliveries.outcome import MAX_ATTEMPTS, AttemptOutcome, backoff, is_failing_too_long, next_failing_since
-from control.deliveries.tables import TERMINAL_STATES, State, deliveries, delivery_messages
+from control.message import Message
 
 PURGE_BATCH: Final = 1_000
 WORKER_DELAY: Final = timedelta(seconds=2)  # of who has inserted deliveries over those who look for some

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from control.channels.delivery_tables import State, deliveries
 from control.channels.tables import notification_channels
-from control.deliveries.tables import State, deliveries
 
 
 def _due() -> sa.Subquery:

@@ -21,12 +21,12 @@ from control.channels import repository as channels
 from control.channels.repository import Channel
 from control.deliveries import repository
 from control.deliveries.leases import LEASE, ClaimedDelivery, ConcurrencyLimits, claim_by_id
-from control.deliveries.message import Message
 from control.deliveries.outbox import BUDGET_S, QUEUED, DeliveryResult, EnqueueResult
 from control.deliveries.outcome import AttemptOutcome
 from control.deliveries.outcome_writer import OutcomeWriter
 from control.deliveries.platforms.outgoing_message import OutgoingMessage
 from control.deliveries.platforms.transports import Transports, send
+from control.message import Message
 from control.secrets.secret_box import DecryptionError, SecretBox
 
 SLOTS: Final = 128

@@ -11,9 +11,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from chassis.db.database import to_milliseconds
 from chassis.errors import Conflict
 from control.channels.config import Kind
+from control.channels.delivery_tables import TERMINAL_STATES, State, deliveries, delivery_messages
 from control.channels.tables import notification_channels
-from control.deliveries.message import Message
-from control.deliveries.tables import TERMINAL_STATES, State, deliveries, delivery_messages
+from control.message import Message
 
 _COLUMNS: Final = (
     *(

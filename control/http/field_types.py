@@ -4,8 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from control.identity.organization_repository import SENSITIVE_WORD_PATTERN
-from proto.identity import MAX_NAME_LENGTH, MAX_SLUG_LENGTH, NAME_PATTERN, SLUG_PATTERN
+from proto.identity import MAX_NAME_LENGTH, MAX_SLUG_LENGTH, NAME_PATTERN, SENSITIVE_WORD_PATTERN, SLUG_PATTERN
 
 Slug = Annotated[
     str,

@@ -26,6 +26,7 @@ from proto.identity import (
     MAX_NAME_LENGTH,
     MAX_SLUG_LENGTH,
     NAME_PATTERN,
+    SENSITIVE_WORD_PATTERN,
     PrincipalKind,
     Role,
     Scope,
@@ -35,7 +36,6 @@ from proto.identity import (
 )
 
 MAX_SENSITIVE_WORDS: Final = 100
-SENSITIVE_WORD_PATTERN: Final = r"^[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?(?!\n)$"
 
 _NAME: Final = re.compile(NAME_PATTERN)
 _SENSITIVE_WORD: Final = re.compile(SENSITIVE_WORD_PATTERN)

@@ -1,8 +1,6 @@
-"""From a body as it came to columns: on the event loop while that is cheaper than a thread, or in one.
+"""From a body as received to columns: on the event loop while that is cheaper than a thread, or in one.
 
-`Decoder` is the way of a request that comes in. `decoded_again` is that of one that was accepted before and kept as it
-came: by the policy and at the time of then, so that it gives the same columns, and without the caps of today, so that
-nothing that was acknowledged is refused.
+`gateway.ingest.redecoding` decodes what was accepted before.
 """
 
 import asyncio
@@ -22,7 +20,6 @@ from proto.otlp.codec import (
     KERNEL,
     PythonReadLimit,
     decode,
-    decode_json,
     decode_json_in_python,
     decode_json_within,
     estimate_json_memory,
@@ -45,7 +42,6 @@ MANY_ITEMS: Final = PythonReadLimit(2**63, 2**20)  # and in one that they do not
 LARGE_JSON_BYTES: Final = 2**20  # larger ones are read in Python one at a time: that holds the interpreter's lock
 
 POLICY_CACHE_SIZE: Final = 1_024  # kept at once; one per set of additional sensitive words
-UNLIMITED: Final = DecompressionLimits(2**31 - 2, 2**31, 2**31)  # what zlib takes as a length
 
 
 class Decoder:
@@ -130,34 +126,3 @@ class Decoder:
 
     async def _off_loop(self, function: Callable[..., T], *arguments: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, partial(function, *arguments))
-
-
-class LargeJsonBody(Exception):
-    """A body in OTLP/JSON of more than SHARED_JSON, which takes several times as much to read."""
-
-
-def redecode(
-    signal: Signal,
-    media: Media,
-    encoding: str,
-    wire: bytes,
-    project_id: int,
-    policy: Policy,
-    received_ns: int,
-    *,
-    allow_large_json: bool = True,
-) -> DecodedPayload:
-    """The columns of a request that was accepted at `received_ns` by `policy`. Takes milliseconds; raises what the
-    steps raise when the bytes are not those that were accepted, and LargeJson when it is `large` and is not to be.
-    """
-    if media != "json":
-        return decode(signal, decompress(encoding, wire, UNLIMITED), project_id, policy, received_ns)
-    try:
-        body = decompress(
-            encoding, wire, UNLIMITED if allow_large_json else UNLIMITED._replace(max_bytes=LARGE_JSON_BYTES)
-        )
-    except PayloadTooLarge as error:
-        if allow_large_json:
-            raise
-        raise LargeJsonBody from error
-    return decode_json(signal, body, project_id, policy, received_ns)

@@ -14,10 +14,11 @@ from gateway.admission.memory_budget import Lease, MemoryBudget
 from gateway.admission.quota.quota import Quota
 from gateway.decompression import IDENTITY, content_encoding
 from gateway.http.decoding import Decoder
-from gateway.http.responses import ITEMS, WIRE_BYTES, OtlpResponses, request_media
+from gateway.http.responses import OtlpResponses, request_media
 from gateway.ingest.interface import AcceptedRequest, Ingest
 from gateway.journal import JournaledRequest
 from gateway.outcomes import OutcomeCounters
+from gateway.request_keys import ITEMS, WIRE_BYTES
 from gateway.settings import GatewaySettings
 from proto.errors import ErrorCode
 from proto.otlp.policy import DecodedPayload, Signal

@@ -9,12 +9,10 @@ from chassis.errors import ApiError, Issue, UnsupportedMediaType, envelope
 from chassis.http.access import PROJECT
 from gateway.admission.concurrency import OVERLOADED, Overloaded
 from gateway.outcomes import NO_PROJECT, OutcomeCounters
+from gateway.request_keys import ITEMS
 from proto.errors import ErrorCode
 from proto.otlp.policy import DecodedPayload, DecodeError, RequestRejection, Signal
 from proto.otlp.responses import CONTENT_TYPES, Media, Violation, export_response, status_json, status_protobuf
-
-WIRE_BYTES: Final = web.RequestKey("wire_bytes", int)  # of the body, once it is read
-ITEMS: Final = web.RequestKey("items", int)  # spans or log records in it, once it is decoded
 
 _MEDIA: Final[Mapping[str, Media]] = {content_type: media for media, content_type in CONTENT_TYPES.items()}
 _BAD_REQUEST_REASONS: Final = frozenset((RequestRejection.MALFORMED, RequestRejection.TOO_DEEP))

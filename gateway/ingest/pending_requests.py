@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gateway.http.decoding import LargeJsonBody, redecode
+from gateway.ingest.redecoding import LargeJsonBody, redecode
 from gateway.journal import Entry, Range
 from proto.otlp.policy import DecodedPayload, Signal
 

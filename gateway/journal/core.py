@@ -12,8 +12,9 @@ from gateway.journal.format.ledger_records import (
     begin_record,
     finish_record,
 )
-from gateway.journal.interface import Batch, JournalContext, JournaledRequest, TableDay
+from gateway.journal.interface import Batch, JournaledRequest, TableDay
 from gateway.journal.storage import quarantine
+from gateway.journal.storage.context import JournalContext
 from gateway.journal.storage.corruption_store import CorruptionStore
 from gateway.journal.storage.directory_lock import DirectoryLock
 from gateway.journal.storage.ledger import Ledger

@@ -4,11 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
-import structlog
 
 from chassis.errors import StartupError
-from gateway.journal.metrics import JournalMetrics
-from gateway.journal.storage.files import Files
 from proto.otlp.policy import Policy, Signal
 from proto.otlp.responses import Media
 
@@ -82,17 +79,6 @@ class JournalLimits(msgspec.Struct, frozen=True, kw_only=True):
     min_free_bytes: int = 2**10 * MIB
     hold_s: float = 600.0
     quarantine_days: int = 30
-
-
-class JournalContext(NamedTuple):
-    """What a journal is given. `clock` gives nanoseconds since 1970, `monotonic` seconds."""
-
-    files: Files
-    limits: JournalLimits
-    metrics: JournalMetrics
-    log: structlog.stdlib.BoundLogger
-    clock: Callable[[], int]
-    monotonic: Callable[[], float]
 
 
 class JournalLocked(StartupError):

@@ -16,7 +16,6 @@ from gateway.journal.interface import (
     Batch,
     DamagedRequests,
     Entry,
-    JournalContext,
     JournaledRequest,
     JournalLimits,
     OnPersisted,
@@ -28,6 +27,7 @@ from gateway.journal.metrics import JournalMetrics
 from gateway.journal.startup import open_journal
 from gateway.journal.storage import directory_lock
 from gateway.journal.storage.block_index import FRESH, SLOW
+from gateway.journal.storage.context import JournalContext
 from gateway.journal.storage.files import Files, RealFiles
 from gateway.journal.storage.ledger import LEDGER_PREFIX
 from gateway.journal.storage.segment_index import CooperativeSteps

@@ -18,8 +18,9 @@ from gateway.journal.core import JournalCore
 from gateway.journal.format import frames as fmt
 from gateway.journal.format.ledger_records import SealRecord
 from gateway.journal.format.ranges import RangeSet
-from gateway.journal.interface import JournalContext, RecoveredState
+from gateway.journal.interface import RecoveredState
 from gateway.journal.storage.batch_state import BatchState
+from gateway.journal.storage.context import JournalContext
 from gateway.journal.storage.corruption_store import DAMAGED_DIRECTORY as DAMAGED
 from gateway.journal.storage.corruption_store import CorruptionStore
 from gateway.journal.storage.directory_lock import DirectoryLock

@@ -17,7 +17,7 @@ from query.search.listing import RowPage
 from query.search.serializers import StoredEvent, hex_id, span, span_events
 from query.statements import ErrorRecord, SpanRecords
 from query.timestamps import format_timestamp
-from query.trace.read import trace_windows
+from query.trace_windows import trace_windows
 
 DEFAULT_LOGS: Final = 20
 MAX_LOGS: Final = 100

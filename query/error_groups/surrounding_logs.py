@@ -13,7 +13,7 @@ from query.search.serializers import log
 from query.statements import Condition, Listing, TextIn
 from query.statements.window import Window, slices, slices_oldest_first
 from query.timestamps import HOUR, MAX_NANOS
-from query.trace.read import trace_windows
+from query.trace_windows import trace_windows
 
 SERVICE_LOGS_RADIUS_NS: Final = HOUR  # how far from the moment the records of a service are looked for
 

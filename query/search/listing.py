@@ -24,7 +24,7 @@ from query.sql import attribute_names
 from query.statements import Attribute, Condition, IdIn, Listing, Position, Subject
 from query.statements.window import Window, slices
 from query.timestamps import HOUR
-from query.trace.read import trace_windows
+from query.trace_windows import trace_windows
 
 _SHRINK_FACTOR: Final = 4
 

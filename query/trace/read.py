@@ -27,10 +27,11 @@ from query.rows import AttributeColumns, BriefSpanColumns, text_size, within_byt
 from query.search.schemas import SpanRecord
 from query.search.serializers import hex_id, span_record
 from query.settings import QuerySettings
-from query.statements import SpanRecords, TraceAttributes, TraceBounds, TraceSize, TraceSpansBrief
+from query.statements import SpanRecords, TraceAttributes, TraceSize, TraceSpansBrief
 from query.statements.window import Window
 from query.timestamps import format_millis, format_timestamp
 from query.trace.waterfall import build_layout
+from query.trace_windows import trace_windows
 
 MAX_SPANS_PER_ID: Final = 20  # whole records shown of spans that share an id
 _SHRINK_FACTOR: Final = 4
@@ -85,12 +86,6 @@ class _Trace(NamedTuple):
     spans: list[BriefSpanColumns]
     attributes: AttributesByRow
     span_count: int
-
-
-async def trace_windows(store: ReadStore, project_id: int, trace_id: bytes) -> dict[int, Window]:
-    """The time that a trace's spans and log records cover, by the signal's code; empty for an unknown trace."""
-    bounds = await store.rows(TraceBounds(project_id=project_id, trace_id=trace_id))
-    return {code: Window(low, high + 1) for code, low, high in bounds}
 
 
 async def read_waterfall(store: ReadStore, settings: QuerySettings, project_id: int, trace_id: bytes) -> bytes | None:

@@ -13,6 +13,7 @@ from yarl import URL
 
 from chassis.auth.guards import AuthGuards
 from chassis.db.database import Database
+from chassis.http.access import Guards
 from chassis.http.web import build_app
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
@@ -69,7 +70,7 @@ async def serving(url: str, directory: Path, settings: ControlSettings, **chassi
         settings=chassis_settings,
         telemetry=telemetry,
         cleanup_contexts=[checks.running, *part.cleanup_contexts],
-        guards=checks.guards,
+        guards=Guards.over(checks),
         readiness=part.readiness,
     )
     async with TestClient(TestServer(app), auto_decompress=False) as client:

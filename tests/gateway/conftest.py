@@ -18,6 +18,7 @@ from chassis.auth.guards import AuthGuards
 from chassis.clickhouse import ClickHouse, QueryLimits, StoreError
 from chassis.db.database import Database
 from chassis.db.migrations import migrate
+from chassis.http.access import Guards
 from chassis.http.serve import bind, listening
 from chassis.http.web import build_app
 from chassis.limits.local import LocalLimiter
@@ -220,7 +221,7 @@ async def start_gateway(checks: AuthGuards, projects: list[Project]) -> AsyncIte
                 settings=chassis,
                 telemetry=telemetry,
                 cleanup_contexts=made.cleanup_contexts,
-                guards=checks.guards,
+                guards=Guards.over(checks),
                 readiness=made.readiness,
                 limiter=None if redis is None else RedisLimiter(redis, LocalLimiter(), telemetry.registry),
             )

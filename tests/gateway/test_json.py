@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from chassis.clickhouse import ClickHouse
 from gateway.admission.memory_budget import MemoryBudget
-from gateway.http.decoding import redecode
+from gateway.ingest.redecoding import redecode
 from gateway.outcomes import Metrics
 from gateway.settings import GatewaySettings
 from tests.gateway.conftest import Answer, Gateway, RecordingStore, StartGateway, eventually

@@ -2,6 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from typing import Final
+
+from aiohttp import web
 
 from chassis.http.connections.head_memory import HeadMemoryLimit
 from chassis.http.connections.registry import ConnectionRegistry, TrackedConnection
@@ -9,6 +12,8 @@ from chassis.http.preparse import ConnectionAdmission, PreParseFilter
 from chassis.limits.trusted_proxies import TrustedProxies
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
+
+CANCEL_ON_DISCONNECT: Final = web.RequestKey("cancel_on_disconnect", bool)  # whether its client going ends a request
 
 
 class ConnectionContext:

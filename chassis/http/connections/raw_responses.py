@@ -7,8 +7,9 @@ import msgspec
 from aiohttp import web
 
 from chassis.errors import ApiError, ServiceUnavailable, envelope
+from chassis.http.operation import JSON_TYPE
 from chassis.http.preparse import date_line
-from chassis.http.web import JSON_TYPE, resolve_request_id
+from chassis.http.request_ids import resolve_request_id
 
 SERVER: Final = "sluice"  # what such an answer says of its maker, as those inside do: no versions
 

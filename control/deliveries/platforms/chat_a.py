@@ -15,9 +15,9 @@ import msgspec
 from msgspec import UNSET
 
 from control.channels.config import ChatAConfig
-from control.deliveries.message import Fact, Message
 from control.deliveries.outcome import AttemptOutcome, from_reply
 from control.deliveries.platforms.outgoing_message import HttpRequest, OutgoingMessage, one_line, truncate
+from control.message import Fact, Message
 from control.outbound.egress import HttpReply
 
 POST_MESSAGE: Final = "/chat.postMessage"

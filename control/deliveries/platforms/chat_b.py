@@ -13,9 +13,9 @@ import msgspec
 
 from chassis.db.database import format_time
 from control.channels.config import ChatBConfig
-from control.deliveries.message import Message, Severity
 from control.deliveries.outcome import AttemptOutcome, clamp_wait, from_reply
 from control.deliveries.platforms.outgoing_message import HttpRequest, OutgoingMessage, one_line, truncate
+from control.message import Message, Severity
 from control.outbound.egress import HttpReply
 
 MAX_CONTENT: Final = 2_000

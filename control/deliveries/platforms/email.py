@@ -18,10 +18,10 @@ from typing import Final
 import aiosmtplib
 
 from control.channels.config import EmailConfig
-from control.deliveries.message import Message
 from control.deliveries.outcome import AttemptOutcome
 from control.deliveries.platforms.outgoing_message import OutgoingMessage, one_line, truncate
 from control.deliveries.platforms.recipients import MIN_PERMANENT_CODE, Recipients
+from control.message import Message
 from control.outbound.egress import Egress, EgressError
 from control.outbound.mail_server import MailServer
 

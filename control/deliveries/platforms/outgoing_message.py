@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from control.deliveries.message import Message
+from control.message import Message
 
 _ELLIPSIS: Final = "…"
 

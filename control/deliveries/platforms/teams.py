@@ -10,8 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from control.channels.config import TeamsConfig
-from control.deliveries.message import Message, Severity
 from control.deliveries.platforms.outgoing_message import HttpRequest, OutgoingMessage, one_line, truncate
+from control.message import Message, Severity
 
 MAX_BYTES: Final = 28_000
 MAX_TITLE: Final = 256

@@ -15,8 +15,8 @@ from msgspec import UNSET
 
 from chassis.db.database import format_time
 from control.channels.config import WebhookConfig, secret_bytes
-from control.deliveries.message import Fact, Message
 from control.deliveries.platforms.outgoing_message import HttpRequest, OutgoingMessage, truncate
+from control.message import Fact, Message
 
 MAX_BYTES: Final = 20_000  # Standard Webhooks recommends it; more only where what is for programs takes it
 MAX_FACTS: Final = 20  # where it is shortened

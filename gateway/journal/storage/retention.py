@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from gateway.journal.interface import JournalContext
+from gateway.journal.storage.context import JournalContext
 from gateway.journal.storage.corruption_store import CorruptionStore
 from gateway.journal.storage.expiry import Expiry
 from gateway.journal.storage.ledger import Ledger

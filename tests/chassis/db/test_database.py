@@ -34,8 +34,8 @@ from chassis.db.database import (
 from chassis.db.migrations import DatabaseSchemaTooNew, DatabaseSchemaTooOld, check, migrate
 from control.approvals import tables as _approvals  # noqa: F401  # what is imported is in `metadata`
 from control.audit import tables as _audit  # noqa: F401
+from control.channels import delivery_tables as _deliveries  # noqa: F401
 from control.channels import tables as _channels  # noqa: F401
-from control.deliveries import tables as _deliveries  # noqa: F401
 from control.identity import organization_repository, project_key_repository
 from control.identity.bootstrap import bootstrap
 from tests.databases import REVISIONS

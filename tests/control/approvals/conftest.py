@@ -7,6 +7,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from chassis.auth.guards import AuthGuards
 from chassis.db.database import Database
+from chassis.http.access import Guards
 from chassis.http.cursor import CursorSigner
 from chassis.http.web import build_app
 from chassis.runtime.settings import ChassisSettings
@@ -47,7 +48,7 @@ async def office(migrated_url: str, tmp_path: Path) -> AsyncIterator[Office]:
         settings=settings,
         telemetry=telemetry,
         cleanup_contexts=[checks.running],
-        guards=checks.guards,
+        guards=Guards.over(checks),
     )
     async with TestClient(TestServer(app), auto_decompress=False) as client:
         acme, globex = await new_tenant(checks.database, "acme"), await new_tenant(checks.database, "globex")

@@ -16,8 +16,8 @@ from control.approvals.notifications import LinkBuilder
 from control.approvals.repository import principal_names
 from control.approvals.tables import approval_requests
 from control.audit.verify import verify_stored
+from control.channels.delivery_tables import deliveries, delivery_messages
 from control.deliveries import outbox
-from control.deliveries.tables import deliveries, delivery_messages
 from tests.control.approvals.office import ASKED, REQUESTS, Office, new_channel
 
 LINK = "https://ops.example.org/orgs/acme/approval-requests/"

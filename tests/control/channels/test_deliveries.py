@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from control.deliveries.message import Message
+from control.channels.delivery_tables import State, deliveries
 from control.deliveries.outbox import AllChannels, enqueue
-from control.deliveries.tables import State, deliveries
+from control.message import Message
 from control.settings import ControlSettings
 from proto.identity import Role
 from tests.chassis.auth.tenants import new_member_token

@@ -11,14 +11,14 @@ import pytest
 from chassis.db.database import Database, to_milliseconds
 from control.channels import repository as channels
 from control.channels.config import Kind, WebhookConfig
+from control.channels.delivery_tables import State
 from control.channels.repository import Channel
 from control.deliveries import views
-from control.deliveries.message import Message
 from control.deliveries.outbox import AllChannels, ChannelIds, EnqueueResult, enqueue
 from control.deliveries.platforms.transports import Transports
 from control.deliveries.sender import DeliveryMetrics, Sender
-from control.deliveries.tables import State
 from control.deliveries.views import DeliveryFilter, DeliveryView
+from control.message import Message
 from control.outbound.egress import Egress
 from control.outbound.egress_policy import EgressPolicy
 from control.secrets.secret_box import KeyFile, SecretBox

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 
-from control.deliveries.message import Fact, Message, Severity
 from control.deliveries.platforms.outgoing_message import OutgoingMessage
+from control.message import Fact, Message, Severity
 
 NOW = datetime(2026, 11, 21, 12, 30, 1, tzinfo=UTC)
 

@@ -8,10 +8,10 @@ import pytest
 import sqlalchemy as sa
 
 from chassis.errors import RateLimited
+from control.channels.delivery_tables import deliveries, delivery_messages
 from control.deliveries import capacity, repository
 from control.deliveries.outbox import AllChannels, ChannelIds, EnqueueResult, enqueue
 from control.deliveries.outcome import AttemptOutcome
-from control.deliveries.tables import deliveries, delivery_messages
 from tests.chassis.auth.tenants import new_tenant
 from tests.control.deliveries.conftest import MESSAGE, Post
 from tests.control.deliveries.test_outbox import OK, claim, past_head_start, settle

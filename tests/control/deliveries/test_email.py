@@ -14,12 +14,12 @@ import pytest
 from aiosmtpd.smtp import AuthResult
 
 from control.channels.config import MAX_RECIPIENTS, EmailConfig
-from control.deliveries.message import Message
+from control.channels.delivery_tables import MAX_TAKEN_LENGTH
 from control.deliveries.outcome import AttemptOutcome
 from control.deliveries.platforms.email import send
 from control.deliveries.platforms.outgoing_message import OutgoingMessage
 from control.deliveries.platforms.recipients import Recipients
-from control.deliveries.tables import MAX_TAKEN_LENGTH
+from control.message import Message
 from control.outbound.egress import Egress
 from control.outbound.egress_policy import EgressPolicy
 from control.outbound.mail_server import MailServer

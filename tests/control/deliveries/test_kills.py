@@ -10,10 +10,10 @@ import pytest
 import sqlalchemy as sa
 from aiohttp import web
 
+from control.channels.delivery_tables import State, deliveries
 from control.deliveries import repository
 from control.deliveries.outcome import MAX_ATTEMPTS
 from control.deliveries.repository import WORKER_DELAY
-from control.deliveries.tables import State, deliveries
 from tests.control.deliveries.conftest import MESSAGE, Post
 from tests.control.receiver import Receiver
 from tests.selection import scaled

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from chassis.errors import Conflict, RateLimited
 from control.channels import repository as channels
+from control.channels.delivery_tables import State
 from control.channels.repository import Channel
 from control.channels.tables import notification_channels
 from control.deliveries import repository, views
@@ -22,11 +23,10 @@ from control.deliveries.leases import (
     claim_due,
     requeue_expired,
 )
-from control.deliveries.message import Message
 from control.deliveries.outbox import ChannelIds, enqueue
 from control.deliveries.outcome import MAX_ATTEMPTS, RETRY_DELAYS_S, AttemptOutcome
 from control.deliveries.repository import MAX_CONCURRENT_TESTS, TEST_RETRY_AFTER_S, WORKER_DELAY, OutcomeResult
-from control.deliveries.tables import State
+from control.message import Message
 from tests.chassis.auth.tenants import new_tenant
 from tests.control.deliveries.conftest import MESSAGE, Post
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from msgspec import structs
 
 from control.channels.config import EmailConfig
-from control.deliveries.message import Message
 from control.deliveries.platforms import email
 from control.deliveries.platforms.outgoing_message import one_line
+from control.message import Message
 from control.outbound.mail_server import MailServer
 from tests.control.deliveries.samples import ASK, encoded_word, messages, told
 

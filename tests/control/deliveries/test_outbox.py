@@ -8,12 +8,12 @@ import pytest
 import sqlalchemy as sa
 from aiohttp import web
 
+from control.channels.delivery_tables import State, deliveries
 from control.deliveries import repository
 from control.deliveries.leases import ClaimedDelivery, ConcurrencyLimits, claim_due
 from control.deliveries.outbox import AllChannels, ChannelIds, DeliveryResult, EnqueueResult, enqueue
 from control.deliveries.outcome import RETRY_DELAYS_S, AttemptOutcome
 from control.deliveries.repository import WORKER_DELAY
-from control.deliveries.tables import State, deliveries
 from tests.chassis.auth.tenants import new_tenant
 from tests.control.deliveries.conftest import MESSAGE, Post
 from tests.control.receiver import Receiver

@@ -15,9 +15,9 @@ from control.channels.config import (
     PagerConfig,
     TeamsConfig,
 )
-from control.deliveries.message import Message, Severity
 from control.deliveries.platforms import chat_a, chat_b, pager, teams
 from control.deliveries.platforms.outgoing_message import one_line, truncate
+from control.message import Message, Severity
 from control.outbound.egress import HttpReply
 from tests.control.deliveries.samples import ASK, NOW, messages, told
 

@@ -12,13 +12,13 @@ import pytest
 from aiohttp import web
 
 from chassis.auth.id_generation import new_id
+from control.channels.delivery_tables import State, deliveries, delivery_messages
 from control.channels.tables import notification_channels
 from control.deliveries import repository
 from control.deliveries.leases import LEASE, ConcurrencyLimits, claim_by_id, claim_due, has_work
 from control.deliveries.outbox import ChannelIds
 from control.deliveries.repository import WORKER_DELAY
 from control.deliveries.schedule_sql import DUE
-from control.deliveries.tables import State, deliveries, delivery_messages
 from control.deliveries.worker import Worker
 from tests.chassis.auth.tenants import new_tenant
 from tests.control.deliveries.conftest import MESSAGE, Post

@@ -5,13 +5,13 @@ import sqlalchemy as sa
 
 from control.channels import repository as channels
 from control.channels.config import WebhookConfig
+from control.channels.delivery_tables import State
 from control.channels.repository import Channel
 from control.channels.tables import notification_channels
 from control.deliveries import repository
 from control.deliveries.leases import claim_by_id
 from control.deliveries.outbox import ChannelIds
 from control.deliveries.outcome import AttemptOutcome
-from control.deliveries.tables import State
 from tests.control.deliveries.conftest import MESSAGE, Post
 from tests.control.deliveries.test_outbox import ALL, FAILED, OK, claim, past_head_start, settle
 from tests.control.receiver import SECRET, Receiver

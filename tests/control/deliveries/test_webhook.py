@@ -10,9 +10,9 @@ from msgspec import structs
 from standardwebhooks import Webhook
 
 from control.channels.config import WebhookConfig
-from control.deliveries.message import Fact, Message
 from control.deliveries.platforms import webhook
 from control.deliveries.platforms.outgoing_message import OutgoingMessage, truncate
+from control.message import Fact, Message
 from tests.control.deliveries.samples import ASK, NOW, messages, told
 from tests.control.receiver import SECRET
 

@@ -13,12 +13,12 @@ from chassis.db.database import DatabaseUnavailable
 from chassis.errors import ServiceUnavailable
 from control.channels import repository as channels
 from control.channels.config import EmailConfig, Kind
+from control.channels.delivery_tables import State
 from control.channels.tables import notification_channels
 from control.deliveries import repository
 from control.deliveries.leases import LEASE, ClaimedDelivery, ConcurrencyLimits
 from control.deliveries.outcome import RETRY_DELAYS_S
 from control.deliveries.repository import WORKER_DELAY
-from control.deliveries.tables import State
 from control.deliveries.worker import Worker
 from tests.control.deliveries.conftest import MESSAGE, Post
 from tests.control.deliveries.test_outbox import claim, past_head_start

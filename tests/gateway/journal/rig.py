@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry
 from gateway.journal import Batch, Entry, JournaledRequest, JournalLimits, JournalMetrics, Range
 from gateway.journal.core import JournalCore
 from gateway.journal.format import frames as fmt
-from gateway.journal.interface import JournalContext
 from gateway.journal.startup import open_journal
+from gateway.journal.storage.context import JournalContext
 from gateway.journal.storage.directory_lock import lock_journal
 from gateway.journal.storage.files import Files
 from gateway.journal.storage.scanning import JournalFrame, scan
