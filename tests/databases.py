@@ -4,13 +4,14 @@ The PostgreSQL server starts with the first test that needs it. A schema is migr
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 from psycopg import sql
 
+from chassis.db.database import Database
 from chassis.db.migrations import migrate, versions
 from tests.postgresql import PostgreSQL, running
 
@@ -57,6 +58,15 @@ def migrated_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
     kept: MigratedDatabase = request.getfixturevalue("migrated_database")
     yield kept.url
     kept.clear()
+
+
+@pytest.fixture
+async def database(migrated_url: str) -> AsyncIterator[Database]:
+    """Open, of the newest schema, and empty."""
+    database = Database(migrated_url, max_wait_s=WAIT_S)
+    await database.start()
+    yield database
+    await database.close()
 
 
 class MigratedDatabase:

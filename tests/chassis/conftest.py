@@ -11,12 +11,10 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from chassis.db.database import Database
 from chassis.http.serve import bind, listening
 from chassis.http.web import Route, build_app
 from chassis.runtime.settings import ChassisSettings
 from chassis.runtime.telemetry import Telemetry
-from tests.databases import WAIT_S
 
 Answer = tuple[int, Mapping[str, str], bytes]  # header names compare without case
 DEADLINE_S = 10.0  # for anything that must happen; never a measure of speed
@@ -67,15 +65,6 @@ async def read_all(reader: asyncio.StreamReader) -> bytes:
         except ConnectionResetError:
             pass
     return bytes(received)
-
-
-@pytest.fixture
-async def database(migrated_url: str) -> AsyncIterator[Database]:
-    """Open, of the newest schema, and empty."""
-    database = Database(migrated_url, max_wait_s=WAIT_S)
-    await database.start()
-    yield database
-    await database.close()
 
 
 @pytest.fixture

@@ -35,6 +35,6 @@ asyncio.run(main(Path(sys.argv[1])))
 def test_a_shard_that_is_away_is_an_error_and_not_a_part_of_the_rows(tmp_path: Path) -> None:
     arguments = [sys.executable, "-c", READ, str(tmp_path / "engine")]
     done = subprocess.run(
-        arguments, capture_output=True, text=True, timeout=60, check=True, cwd=Path(__file__).parents[2]
+        arguments, capture_output=True, text=True, timeout=60, check=True, cwd=Path(__file__).parents[3]
     )
     assert done.stdout.split("\n") == ["10", "279", ""]

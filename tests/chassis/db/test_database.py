@@ -174,7 +174,7 @@ def test_a_password_that_would_pass_for_a_host_is_refused_and_not_shown() -> Non
 
 def test_migrating_needs_nothing_but_the_package(database_url: str, tmp_path: Path) -> None:
     script = f"from chassis.db.migrations import check, migrate; u = {database_url!r}; migrate(u); print(check(u))"
-    root = str(Path(__file__).parents[2])
+    root = str(Path(__file__).parents[3])
     done = subprocess.run(
         [sys.executable, "-O", "-c", script],
         cwd=tmp_path, env={"PYTHONPATH": root, "PATH": ""}, capture_output=True, text=True, check=True,

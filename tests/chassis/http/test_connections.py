@@ -389,14 +389,14 @@ async def test_there_are_no_more_connections_than_file_descriptors_for_them(
 def test_descriptors_are_raised_to_what_is_permitted_and_some_are_kept() -> None:
     code = """if True:
         import resource, sys
-        from chassis import descriptors
+        from chassis.runtime import fd_limits
         resource.setrlimit(resource.RLIMIT_NOFILE, (300, 1_000))
         kept = [open("/dev/null") for _ in range(100)]
-        affordable = descriptors.connection_budget()
+        affordable = fd_limits.connection_budget()
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (1_000, 1_000)
-        assert 600 < affordable < 1_000 - 100 - descriptors.RESERVED, affordable
+        assert 600 < affordable < 1_000 - 100 - fd_limits.RESERVED, affordable
         resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
-        assert descriptors.connection_budget() == descriptors.MIN_CONNECTIONS
+        assert fd_limits.connection_budget() == fd_limits.MIN_CONNECTIONS
     """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 

@@ -34,7 +34,7 @@ async def start() -> AsyncIterator[Start]:
             *(sys.executable, str(SCRIPT), str(port), str(delay_s), str(timeout_s)),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env={"PYTHONPATH": str(SCRIPT.parents[2])},
+            env={"PYTHONPATH": str(SCRIPT.parents[3])},
         )
         started.append(process)
         return process

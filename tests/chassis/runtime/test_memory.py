@@ -11,7 +11,7 @@ PAGE = 4096
 
 _SCRIPT = dedent(f"""
     import resource, sys
-    from chassis import memory
+    from chassis.runtime import memory
 
     if "keep" in sys.argv:
         memory.tune_malloc()

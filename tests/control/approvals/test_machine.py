@@ -503,7 +503,7 @@ class Machine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if getattr(self, "asked", None) is not None:
             checked = self.run(verify_stored(self.database, self.org.id, self.org.slug, {}))
-            assert checked.broken is None
+            assert checked.first_break is None
 
 
 @pytest.mark.sized

@@ -80,7 +80,7 @@ async def test_where_there_is_no_page_a_message_says_how_to_approve_and_links_to
 ) -> None:
     """What this service shows at its own address is for programs: a browser is answered 401."""
     monkeypatch.setattr(
-        notifications.LinkBuilder, "for_org", lambda self, slug: notifications.RequestLinks(self.api, "", slug)
+        notifications.LinkBuilder, "for_org", lambda self, slug: notifications.RequestLinks(self.api_url, "", slug)
     )
     bob = await office.member()
     await new_channel(office.checks.database, office.acme)
