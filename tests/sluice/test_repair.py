@@ -66,17 +66,17 @@ def test_days_that_are_none_and_tables_that_are_not_there_are_refused(
 DISTRIBUTED = """
 import asyncio, sys
 from pathlib import Path
-from chassis import schema
+from chassis.clickhouse import migrations
 from chassis.clickhouse import ClickHouse
-from gateway.repair.days import DERIVED
+from gateway.repair.days import DERIVED_TABLES
 from sluice.main import main
 from tests.engine.shards import opened
 
 async def made(directory):
     store = ClickHouse(f"chdb://{directory}")
     await store.start()
-    await schema.migrate(store, retention_days=30)
-    for table in ("spans", "logs", *DERIVED):
+    await migrations.migrate(store, retention_days=30)
+    for table in ("spans", "logs", *DERIVED_TABLES):
         await store.command(f"RENAME TABLE {table} TO {table}_local")
         engine = f"Distributed('two', 'default', '{table}_local')"
         await store.command(f"CREATE TABLE {table} AS {table}_local ENGINE = {engine}")
