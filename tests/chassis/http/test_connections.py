@@ -314,6 +314,7 @@ async def test_one_connection_over_the_cap_is_answered_503_when_all_others_are_b
     assert 1 <= int(headers["retry-after"]) <= 5
     assert headers["server"] == "sluice"
     assert headers["date"].endswith(" GMT")
+    assert served.telemetry.registry.get_sample_value("sluice_http_refused_connections_total") == 1
     slow.released.set()
     for reader, _ in held:
         await reader.readuntil(b"{}")
