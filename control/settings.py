@@ -1,4 +1,4 @@
-"""What can be set about the control service: `SLUICE_CONTROL_<FIELD>`, or the table [control] of the settings file."""
+"""Settings of the control service: `SLUICE_CONTROL_<FIELD>` and the table `[control]` of the settings file."""
 
 from ipaddress import ip_network
 from typing import Annotated, ClassVar
@@ -13,42 +13,47 @@ from control.outbound.mail_server import MailServer
 
 
 class ControlSettings(Settings, frozen=True, kw_only=True):
-    """Settings of the control service."""
+    """Cursor and encryption keys, and where messages may be delivered."""
 
     prefix: ClassVar[str] = "SLUICE_CONTROL_"
 
     cursor_key: Annotated[
         str,
         setting(
-            "Key that signs page cursors; give the same to every control process.",
-            zero="empty: the file cursor.key in the data directory, made at first start",
+            "Key that signs page cursors; use the same for all control processes.",
+            zero="empty: the file cursor.key in the data directory, created at the first start",
             secret=True,
         ),
     ] = ""
     max_body_bytes: Annotated[
-        int, setting("Largest request body; a larger one is answered 413.", unit="bytes", ge=1_024, le=16 * 2**20)
+        int,
+        setting(
+            "Size of a request body; above it 413.",
+            unit="bytes",
+            ge=1_024,
+            le=16 * 2**20,
+            advanced="requests have longer texts",
+        ),
     ] = 256 * 1_024
     sealing_keys: Annotated[
         str,
         setting(
-            "Keys that secrets are encrypted with, kid:base64 and comma-separated; the first encrypts, all decrypt. "
-            "Give the same to every control process; `sluice secrets rotate` brings what is stored to the first one.",
-            zero="empty: the file sealing.keys in the data directory, made at first start",
+            "Keys that encrypt secrets, as kid:base64, comma-separated; the first encrypts, all decrypt. Use the "
+            "same for all control processes; `sluice secrets rotate` re-encrypts stored secrets with the first.",
+            zero="empty: the file sealing.keys in the data directory, created at the first start",
             secret=True,
         ),
     ] = ""
     delivery_retention_days: Annotated[
         int,
-        setting(
-            "Age at which deliveries that have ended are dropped.", unit="days", zero="kept for ever", ge=0, le=36_500
-        ),
+        setting("Age at which finished deliveries are deleted.", unit="days", zero="kept forever", ge=0, le=36_500),
     ] = 30
     page_url: Annotated[
         str,
         setting(
-            "Where people open in a browser what messages tell of: the base URL of a page of yours, which "
-            "/orgs/ORG/approval-requests/ID is added to.",
-            zero="empty: messages have no link, but the command that approves",
+            "Base URL of your page for approval requests, which messages link to; /orgs/ORG/approval-requests/ID is "
+            "appended.",
+            zero="empty: messages have the approval command instead of a link",
         ),
     ] = ""
     egress_allow: Annotated[
@@ -63,41 +68,55 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
         setting("Ports of public addresses that channels may deliver to, comma-separated.", unit="ports"),
     ] = (443,)
     egress_http: Annotated[
-        bool, setting("Whether channels may deliver over http:// too, which shows messages to whoever is in between.")
+        bool,
+        setting(
+            "Whether channels may also deliver over http://, which exposes messages to the network in between.",
+            advanced="a receiver in your network has no TLS",
+        ),
     ] = False
     chat_hosts: Annotated[
         tuple[str, ...],
         setting(
-            "Hosts that channels of chat platforms may post to besides the platforms' own, comma-separated; "
-            ".example.org stands for all below, * for any.",
-            zero="empty: the platforms' own",
+            "Hosts that chat channels may post to besides the platforms' own, comma-separated; .example.org matches "
+            "all hosts below it, * matches any.",
+            zero="empty: only the platforms' own",
         ),
     ] = ()
-    chat_a_api: Annotated[str, setting("Where bots of chat-a post: the base URL of the platform's API.")] = (
-        "https://slack.com/api"
-    )
-    pager_url: Annotated[str, setting("Where events of pager channels go: Events API v2.")] = (
-        "https://events.pagerduty.com/v2/enqueue"
-    )
+    chat_a_api: Annotated[
+        str,
+        setting(
+            "Base URL of the platform API that chat-a bots post to.",
+            advanced="a chat platform with the same API is used",
+        ),
+    ] = "https://slack.com/api"
+    pager_url: Annotated[
+        str,
+        setting(
+            "URL that pager channels send events to (Events API v2).",
+            advanced="a pager platform with the same API is used",
+        ),
+    ] = "https://events.pagerduty.com/v2/enqueue"
     smtp_url: Annotated[
         str,
         setting(
-            "Server that e-mail goes through: smtp://user:password@host:587 (with STARTTLS, which a password needs), "
-            "or smtps:// (TLS from the start).",
+            "SMTP server for e-mail: smtp://user:password@host:587 (with STARTTLS, which a password requires), or "
+            "smtps:// (TLS from the start).",
             zero="empty: no e-mail is sent",
             secret=True,
         ),
     ] = ""
-    smtp_from: Annotated[str, setting("Address that e-mail comes from.")] = "sluice@localhost"
+    smtp_from: Annotated[str, setting("Sender address of e-mail.")] = "sluice@localhost"
     smtp_allow: Annotated[
         tuple[str, ...],
         setting(
-            "Private networks that the SMTP server may be in, comma-separated.", zero="empty: public addresses only"
+            "Private networks that the SMTP server may be in, comma-separated.",
+            zero="empty: public addresses only",
+            advanced="the mail server has a private address",
         ),
     ] = ()
 
     def validate(self) -> None:
-        """Refuse networks that are none, and a mail server that cannot be understood."""
+        """Reject invalid networks, ports, page URLs, sender addresses and mail servers."""
         for name, networks in (("EGRESS_ALLOW", self.egress_allow), ("SMTP_ALLOW", self.smtp_allow)):
             for network in networks:
                 _require_network(f"{self.prefix}{name}", network)
@@ -119,7 +138,7 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
 
     @property
     def egress_policy(self) -> EgressPolicy:
-        """Where channels may deliver to."""
+        """Destinations that channels may deliver to."""
         allowed = tuple(ip_network(text, strict=False) for text in self.egress_allow)
         return EgressPolicy(
             allowed, frozenset(self.egress_ports) | ({80} if self.egress_http else set()), self.egress_http
@@ -127,18 +146,18 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
 
     @property
     def mail_policy(self) -> EgressPolicy:
-        """Where the mail server may be."""
+        """Destinations that the mail server may have."""
         server = self.mail_server()
         allowed = tuple(ip_network(text, strict=False) for text in self.smtp_allow)
         return EgressPolicy(allowed, frozenset() if server is None else frozenset({server.port}))
 
     @property
     def channel_rules(self) -> ChannelRules:
-        """What configs of channels are held to."""
+        """Rules that channel configs must satisfy."""
         return ChannelRules(self.egress_policy, self.chat_hosts)
 
     def mail_server(self) -> MailServer | None:
-        """The configured one. ValueError for a URL that is none."""
+        """The configured mail server; None without one. ValueError for an invalid URL."""
         return MailServer.parse(self.smtp_url, self.smtp_from) if self.smtp_url else None
 
 
@@ -146,4 +165,4 @@ def _require_network(name: str, text: str) -> None:
     try:
         ip_network(text, strict=False)
     except ValueError as error:
-        raise SettingsError(f"{name}: {text!r} is no address and no network.") from error
+        raise SettingsError(f"{name}: {text!r} is neither an address nor a network.") from error

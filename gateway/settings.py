@@ -1,4 +1,4 @@
-"""Settings of the gateway: `SLUICE_GATEWAY_<FIELD>` and the table `[gateway]`."""
+"""Settings of the gateway: `SLUICE_GATEWAY_<FIELD>` and the table `[gateway]` of the settings file."""
 
 from pathlib import Path
 from typing import Annotated, ClassVar, Final
@@ -10,170 +10,271 @@ from chassis.runtime.settings_loader import Settings, SettingsError, setting
 from proto.otlp.policy import NANOS_PER_DAY, SENSITIVE_WORDS, Policy
 
 _MIB = 2**20
-MIN_INFLIGHT_BYTES: Final = 160 * _MIB  # for the largest request alone, with its columns
-_JOURNAL_MARGIN_BYTES: Final = 512 * 2**10  # bytes, what eight of the smallest segments take: begun ones count whole
+MIN_INFLIGHT_BYTES: Final = 160 * _MIB  # fits the largest request with its columns
+_JOURNAL_MARGIN_BYTES: Final = 512 * 2**10  # eight segments of the smallest size; an open segment counts in full
 
 
 class GatewaySettings(Settings, frozen=True, kw_only=True):
-    """Caps on a request, budgets of the process, and how requests become batches."""
+    """Limits of a request, memory budgets of the process, and batching."""
 
     prefix: ClassVar[str] = "SLUICE_GATEWAY_"
 
-    max_wire_bytes: Annotated[int, setting("A body as it comes on the wire; beyond it 413.", unit="bytes", ge=1)] = (
-        64 * _MIB
-    )
-    max_body_bytes: Annotated[int, setting("A body once inflated; beyond it 413.", unit="bytes", ge=1)] = 64 * _MIB
+    max_wire_bytes: Annotated[
+        int, setting("Size of a request body as received, before decompression; above it 413.", unit="bytes", ge=1)
+    ] = 64 * _MIB
+    max_body_bytes: Annotated[
+        int, setting("Size of a decompressed request body; above it 413.", unit="bytes", ge=1)
+    ] = 64 * _MIB
     max_json_bytes: Annotated[
         int,
         setting(
-            "A JSON body once inflated; beyond it 413. Less than six times this in SLUICE_GATEWAY_MAX_INFLIGHT_BYTES: "
-            "the largest are 503 while anything else is in flight.",
+            "Size of a decompressed JSON body; above it 413. If SLUICE_GATEWAY_MAX_INFLIGHT_BYTES is less than six "
+            "times this, the largest bodies get 503 while anything else is in flight.",
             unit="bytes",
             ge=1,
+            advanced="JSON bodies must stay smaller: reading one takes six times its size in memory",
         ),
     ] = 64 * _MIB
-    max_items: Annotated[int, setting("Spans or log records in a request; beyond it 413.", unit="items", ge=1)] = 50_000
+    max_items: Annotated[int, setting("Spans or log records per request; above it 413.", unit="items", ge=1)] = 50_000
     max_parts: Annotated[
         int,
         setting(
-            "Spans, log records, attributes, events, links and array elements in a request; beyond it 413.",
+            "Spans, log records, attributes, events, links and array elements per request; above it 413.",
             unit="parts",
             ge=1,
+            advanced="requests have an unusual number of attributes or array elements per item",
         ),
     ] = 2_000_000
     max_members: Annotated[
-        int, setting("gzip members or zstd frames in a body; beyond it 413.", unit="members", ge=1)
+        int,
+        setting(
+            "gzip members or zstd frames per body; above it 413.",
+            unit="members",
+            ge=1,
+            advanced="a client compresses a body in very many pieces",
+        ),
     ] = 1_024
     max_window_bytes: Annotated[
         int,
         setting(
-            "Window of a zstd frame, rounded down to a power of 2; beyond it 413.", unit="bytes", ge=2**10, le=2**31
+            "Window size of a zstd frame, rounded down to a power of 2; above it 413.",
+            unit="bytes",
+            ge=2**10,
+            le=2**31,
+            advanced="a client compresses with a zstd window above 8 MiB",
         ),
     ] = 8 * _MIB
-    max_key_bytes: Annotated[int, setting("Attribute key; longer ones are truncated.", unit="bytes", ge=16)] = 256
-    max_value_bytes: Annotated[int, setting("Attribute value; longer ones are truncated.", unit="bytes", ge=16)] = (
-        16 * 2**10
-    )
+    max_key_bytes: Annotated[
+        int,
+        setting(
+            "Size of an attribute key; longer keys are truncated.",
+            unit="bytes",
+            ge=16,
+            advanced="attribute keys are longer and must not be truncated",
+        ),
+    ] = 256
+    max_value_bytes: Annotated[
+        int, setting("Size of an attribute value; longer values are truncated.", unit="bytes", ge=16)
+    ] = 16 * 2**10
     max_name_bytes: Annotated[
-        int, setting("Span name and other names; longer ones are truncated.", unit="bytes", ge=16)
+        int,
+        setting(
+            "Size of a span name or other name; longer names are truncated.",
+            unit="bytes",
+            ge=16,
+            advanced="span names are longer and must not be truncated",
+        ),
     ] = 2**10
-    max_log_body_bytes: Annotated[int, setting("Log body; longer ones are truncated.", unit="bytes", ge=16)] = _MIB
+    max_log_body_bytes: Annotated[
+        int,
+        setting(
+            "Size of a log body; longer bodies are truncated.",
+            unit="bytes",
+            ge=16,
+            advanced="log bodies are longer and must not be truncated, or disk space is scarce",
+        ),
+    ] = _MIB
     max_attributes: Annotated[
-        int, setting("Attributes of one list; more are dropped and counted.", unit="attributes", ge=1)
+        int, setting("Attributes per list; further ones are dropped and counted.", unit="attributes", ge=1)
     ] = 128
     max_events: Annotated[
-        int, setting("Events of a span; more are dropped and counted.", unit="events", zero="none are kept", ge=0)
+        int,
+        setting(
+            "Events per span; further ones are dropped and counted.",
+            unit="events",
+            zero="none are kept",
+            ge=0,
+            advanced="spans have more events",
+        ),
     ] = 128
     max_links: Annotated[
-        int, setting("Links of a span; more are dropped and counted.", unit="links", zero="none are kept", ge=0)
+        int,
+        setting(
+            "Links per span; further ones are dropped and counted.",
+            unit="links",
+            zero="none are kept",
+            ge=0,
+            advanced="spans have more links",
+        ),
     ] = 128
     max_exceptions: Annotated[
-        int, setting("Error occurrences taken from a request.", unit="exceptions", zero="none are taken", ge=0)
+        int,
+        setting(
+            "Error occurrences extracted per request.",
+            unit="exceptions",
+            zero="none are extracted",
+            ge=0,
+            advanced="requests record more exceptions",
+        ),
     ] = 4_096
     max_resource_bytes: Annotated[
         int,
         setting(
-            "Attributes of a resource, as they are stored with each of its items; those that do not fit are dropped "
-            "and counted.",
+            "Size of a resource's attributes as stored with each of its items; attributes that do not fit are "
+            "dropped and counted.",
             unit="bytes",
             zero="no limit",
             ge=0,
+            advanced="resources have more or larger attributes",
         ),
     ] = 128 * 2**10
     max_scope_bytes: Annotated[
         int,
         setting(
-            "Attributes of a scope, as they are stored with each of its items; those that do not fit are dropped and "
-            "counted.",
+            "Size of a scope's attributes as stored with each of its items; attributes that do not fit are dropped "
+            "and counted.",
             unit="bytes",
             zero="no limit",
             ge=0,
+            advanced="scopes have more or larger attributes",
         ),
     ] = 16 * 2**10
     max_repeated_bytes: Annotated[
         int,
         setting(
-            "Resource and scope attributes summed over all items of a request; beyond it 413.",
+            "Size of resource and scope attributes summed over all items of a request; above it 413.",
             unit="bytes",
             zero="no limit",
             ge=0,
+            advanced="requests repeat large resources over very many items",
         ),
     ] = 2**30
     large_origins_bytes: Annotated[
         int,
         setting(
-            "What the distinct resources and scopes of a project, UTC day of its items and process may hold beyond "
-            "2 KiB each; a request with further ones is stored with 2 KiB of each, what does not fit is dropped and "
+            "Bytes above 2 KiB each in the distinct resources and scopes of a project, per UTC day of its items and "
+            "process. A request with further ones is stored with 2 KiB of each; what does not fit is dropped and "
             "counted.",
             unit="bytes",
             zero="no limit",
             ge=0,
+            advanced="a project sends many distinct large resources, and ClickHouse has memory for their dictionaries",
         ),
     ] = 16 * _MIB
     max_future_s: Annotated[
         int,
-        setting("How far ahead of our clock an item may start.", unit="seconds", zero="not at all", ge=0, le=86_400),
+        setting(
+            "How far ahead of the gateway's clock an item may start; later items are rejected.",
+            unit="seconds",
+            zero="not at all",
+            ge=0,
+            le=86_400,
+            advanced="clocks of senders are further ahead",
+        ),
     ] = 3_600
     max_days: Annotated[
         int,
         setting(
-            "Days (UTC) that the items of a request lie in; beyond it 413. A batch is sent once it has so many.",
+            "Distinct UTC days of the items in a request; above it 413. A batch with this many days is sent.",
             unit="days",
             ge=1,
+            advanced="old data is imported, many days in one request",
         ),
     ] = 100
     max_inflight_bytes: Annotated[
         int,
         setting(
-            "Memory for requests between their first byte and their answer; a project that has some of it may take as "
-            "much as is left free, beyond it 503.",
+            "Memory for requests from their first byte to their response. A project that holds some of it may hold "
+            "at most as much as is left free; above that 503.",
             unit="bytes",
             ge=1,
         ),
     ] = 512 * _MIB
     max_inflight_items: Annotated[
         int,
-        setting("Items decoded and not answered yet; shared by projects like that memory.", unit="items", ge=1),
+        setting(
+            "Items decoded and not answered yet, shared among projects like SLUICE_GATEWAY_MAX_INFLIGHT_BYTES; above "
+            "it 503.",
+            unit="items",
+            ge=1,
+            advanced="requests have very small items, so that their number and not their bytes is the limit",
+        ),
     ] = 2_000_000
     target_delay_s: Annotated[
         float,
         setting(
-            "Under overload so many requests are taken at once that half of them are answered within this time of "
-            "their last byte, the others get 503. In mode store half the ack deadline counts, if that is longer.",
+            "Under overload, concurrent requests are limited so that half of them are answered within this time of "
+            "their last byte; the rest get 503. In mode store, half of SLUICE_GATEWAY_ACK_DEADLINE_S applies if that "
+            "is longer.",
             unit="seconds",
-            zero="all are taken that memory is there for",
+            zero="only memory limits concurrent requests",
             ge=0,
             le=60,
+            advanced="under overload, more throughput matters more than latency, or the other way round",
         ),
     ] = 0.2
-    batch_rows: Annotated[int, setting("A batch is sent once it has so many items.", unit="items", ge=1)] = 100_000
-    batch_bytes: Annotated[int, setting("A batch is sent once it holds so much.", unit="bytes", ge=1)] = 64 * _MIB
+    batch_rows: Annotated[int, setting("Number of items at which a batch is sent.", unit="items", ge=1)] = 100_000
+    batch_bytes: Annotated[
+        int,
+        setting(
+            "Size at which a batch is sent.",
+            unit="bytes",
+            ge=1,
+            advanced="ClickHouse has little memory, or inserts should be larger",
+        ),
+    ] = 64 * _MIB
     linger_s: Annotated[
         float,
         setting(
-            "How long a batch waits for more; less after a pause.",
+            "Mode store: how long a batch waits for more requests; less after a pause.",
             unit="seconds",
-            zero="every request at once",
+            zero="every request is sent at once",
             ge=0,
             le=5,
+            advanced="mode `store`: acknowledgements must be faster, or ClickHouse must get fewer parts",
         ),
     ] = 0.2
-    max_batches: Annotated[int, setting("Batches being inserted at once.", unit="batches", ge=1, le=64)] = 2
+    max_batches: Annotated[
+        int,
+        setting(
+            "Batches inserted concurrently.",
+            unit="batches",
+            ge=1,
+            le=64,
+            advanced="ClickHouse is far away and idle between inserts",
+        ),
+    ] = 2
     journal_dir: Annotated[
         str,
         setting(
-            "Directory of the journal (mode journal), on a disk worth trusting.",
+            "Directory of the journal (mode journal); use a reliable disk.",
             shown_default="journal in the data directory",
         ),
     ] = ""
     journal_segment_bytes: Annotated[
-        int, setting("A file of the journal; a request that is larger gets a larger one.", unit="bytes", ge=64 * 2**10)
+        int,
+        setting(
+            "Size of a journal file; a larger request gets a larger file.",
+            unit="bytes",
+            ge=64 * 2**10,
+            advanced="the disk is small",
+        ),
     ] = 64 * _MIB
     journal_max_bytes: Annotated[
         int,
         setting(
-            "What the journal takes on disk; beyond it 503, for a project that holds much of it earlier. At least "
-            "SLUICE_GATEWAY_MAX_WIRE_BYTES and 512 KiB.",
+            "Size of the journal on disk; above it 503, earlier for a project that holds much of it. At least "
+            "SLUICE_GATEWAY_MAX_WIRE_BYTES plus 512 KiB.",
             unit="bytes",
             zero="no limit",
             ge=0,
@@ -181,14 +282,13 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     ] = 16 * 2**10 * _MIB
     journal_min_free_bytes: Annotated[
         int,
-        setting(
-            "Room that the journal leaves on its disk; with less of it free, 503.", unit="bytes", zero="none", ge=0
-        ),
+        setting("Disk space that the journal leaves free; below it 503.", unit="bytes", zero="none", ge=0),
     ] = 2**10 * _MIB
     journal_hold_s: Annotated[
         float,
         setting(
-            "How long requests are kept after they are stored, in case that ClickHouse loses them.",
+            "How long stored requests stay in the journal, so that they can be inserted again if ClickHouse loses "
+            "them.",
             unit="seconds",
             zero="not at all",
             ge=0,
@@ -197,22 +297,25 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     ] = 600.0
     quarantine_days: Annotated[
         int,
-        setting("How long requests are kept that ClickHouse refused.", unit="days", zero="for ever", ge=0, le=36_500),
+        setting(
+            "How long requests that ClickHouse rejected are kept.", unit="days", zero="kept forever", ge=0, le=36_500
+        ),
     ] = 30
     journal_linger_s: Annotated[
         float,
         setting(
-            "How long a batch waits for more behind the journal; less after a pause.",
+            "Modes journal and memory: how long a batch waits for more requests; less after a pause.",
             unit="seconds",
-            zero="every request at once",
+            zero="every request is sent at once",
             ge=0,
             le=30,
+            advanced="rows must be visible sooner, or ClickHouse must get fewer parts",
         ),
     ] = 0.5
     pending_bytes: Annotated[
         int,
         setting(
-            "Memory for acknowledged requests that wait to be stored; beyond it the journal alone has them.",
+            "Memory for acknowledged requests that wait to be stored; above it only the journal holds them.",
             unit="bytes",
             ge=1,
         ),
@@ -220,137 +323,166 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     slow_after_days: Annotated[
         int,
         setting(
-            "A request with an item of a day that ended so long ago takes the slow lane: batches of their own.",
+            "A request with an item of a day that ended this long ago takes the slow lane, which has its own batches.",
             unit="days",
-            zero="none does for that",
+            zero="age is not considered",
             ge=0,
+            advanced="old data is imported, or most requests hold items of earlier days",
         ),
     ] = 2
     slow_after_symbols: Annotated[
         int,
         setting(
-            "A request with so many distinct attribute keys and span names takes the slow lane.",
+            "A request with this many distinct attribute keys and span names takes the slow lane.",
             unit="distinct strings",
-            zero="none does for that",
+            zero="their number is not considered",
             ge=0,
+            advanced="most requests have very many distinct keys and names",
         ),
     ] = 10_000
     slow_linger_s: Annotated[
         float,
         setting(
-            "How long a batch of the slow lane waits for more; at most a quarter of the ack deadline.",
+            "How long a batch of the slow lane waits for more requests; in mode store at most a quarter of "
+            "SLUICE_GATEWAY_ACK_DEADLINE_S.",
             unit="seconds",
-            zero="every request at once",
+            zero="every request is sent at once",
             ge=0,
             le=30,
+            advanced="imported data must be visible sooner",
         ),
     ] = 2.0
     slow_batches: Annotated[
-        int, setting("Batches of the slow lane being inserted at once.", unit="batches", ge=1, le=64)
+        int,
+        setting(
+            "Slow-lane batches inserted concurrently.",
+            unit="batches",
+            ge=1,
+            le=64,
+            advanced="an import must be faster, and ClickHouse has the capacity",
+        ),
     ] = 1
     recovery_batches: Annotated[
         int,
         setting(
-            "After a start, unfinished batches of the previous process that are inserted at once; each is held in "
-            "memory as a whole.",
+            "Unfinished batches of the previous process that are inserted concurrently after a start; each is held "
+            "in memory as a whole.",
             unit="batches",
             ge=1,
             le=64,
+            advanced="recovery after an outage must be faster, or take less memory",
         ),
     ] = 4
     max_slow_bytes: Annotated[
         int,
         setting(
-            "Memory for requests in the slow lane; a project may take as much as is left free, beyond it 503.",
+            "Memory for requests in the slow lane. A project that holds some of it may hold at most as much as is left "
+            "free; above that 503, or in mode journal only the journal holds them.",
             unit="bytes",
             ge=1,
+            advanced="mode `store`: imports are refused because this memory is used up",
         ),
     ] = 128 * _MIB
     ack_deadline_s: Annotated[
         float,
         setting(
-            "A request whose items are not in ClickHouse by then is answered 503; exporters give up at 10 s.",
+            "Mode store: time within which the items of a request must be in ClickHouse; then 503. Exporters give up "
+            "after 10 s.",
             unit="seconds",
             ge=0.05,
             le=300,
+            advanced="mode `store`: exporters wait longer, or shorter, than ten seconds",
         ),
     ] = 8.0
     max_background_bytes: Annotated[
         int,
         setting(
-            "Blocks of acknowledged batches that wait for another try (derived rows); beyond it they are lost.",
+            "Memory for blocks of acknowledged batches (derived rows) that wait for a retry; above it they are lost.",
             unit="bytes",
             zero="none wait",
             ge=0,
+            advanced="mode `store`: derived rows are lost during ClickHouse outages",
         ),
     ] = 64 * _MIB
     derived_linger_s: Annotated[
         float,
         setting(
-            "How long attribute keys, errors and outcomes wait for those of the next batches; less after a pause.",
+            "How long rows of attribute keys, errors and outcomes wait for those of the next batches; less after a "
+            "pause.",
             unit="seconds",
             zero="not at all",
             ge=0,
             le=60,
+            advanced="attribute keys and errors must be visible sooner, or ClickHouse must get fewer parts",
         ),
     ] = 2.0
     keys_per_day: Annotated[
         int,
         setting(
-            "Distinct attribute keys listed per project, UTC day and process; further keys count in one overflow "
-            "entry. Values are stored either way.",
+            "Distinct attribute keys listed per project, UTC day and process; further keys are counted in one "
+            "overflow entry. Values are stored in either case.",
             unit="keys",
             zero="no limit",
             ge=0,
+            advanced="a project has more attribute keys, and all must be listed",
         ),
     ] = 10_000
     keys_per_batch: Annotated[
         int,
         setting(
-            "New keys per insert batch that count towards SLUICE_GATEWAY_KEYS_PER_DAY, those of most spans first.",
+            "New keys per insert batch that count towards SLUICE_GATEWAY_KEYS_PER_DAY, those on most spans first.",
             unit="keys",
             zero="no limit",
             ge=0,
+            advanced="a project gets very many new attribute keys at once",
         ),
     ] = 2_000
     outcomes_flush_s: Annotated[
-        float, setting("How often counts of refused requests are stored.", unit="seconds", ge=0.05, le=3_600)
+        float,
+        setting(
+            "Interval at which counts of refused requests are stored.",
+            unit="seconds",
+            ge=0.05,
+            le=3_600,
+            advanced="counts of refused requests must be visible sooner",
+        ),
     ] = 10.0
     quota_sync_s: Annotated[
         float,
         setting(
-            "How often a process tells the database what it accepted of quotas, and learns what others did; with a "
-            "Redis it does so there as well, every 0.2 s at least.",
+            "Interval at which a process writes its quota usage to the database and reads that of the others; with "
+            "Redis it does the same there, at least every 0.2 s.",
             unit="seconds",
             ge=0.05,
             le=60,
+            advanced="several gateways must agree on quotas sooner, or the database must get fewer writes",
         ),
     ] = 1.0
     cors_origins: Annotated[
         tuple[str, ...],
         setting(
-            "Origins whose browser pages may send, as https://host or http://host:port, comma-separated, or *.",
+            "Origins whose browser pages may send exports, as https://host or http://host:port, comma-separated, or *.",
             zero="empty: no cross-origin requests",
         ),
     ] = ()
 
     def validate(self) -> None:
-        """Refuse a journal that the largest request would never fit in, and origins that no browser sends."""
+        """Reject a journal too small for the largest request, and origins that no browser sends."""
         least = self.max_wire_bytes + _JOURNAL_MARGIN_BYTES
         if 0 < self.journal_max_bytes < least:
             raise SettingsError(
                 f"SLUICE_GATEWAY_JOURNAL_MAX_BYTES must be 0 (no limit) or at least {least}: "
-                "SLUICE_GATEWAY_MAX_WIRE_BYTES and 512 KiB."
+                "SLUICE_GATEWAY_MAX_WIRE_BYTES plus 512 KiB."
             )
         check_origins("SLUICE_GATEWAY_CORS_ORIGINS", self.cors_origins)
 
     def journal_directory(self, data_dir: Path) -> Path:
-        """Where journals are, given the data directory."""
+        """The directory of all journals; by default in `data_dir`."""
         return Path(self.journal_dir) if self.journal_dir else data_dir / "journal"
 
     def within(self, memory: int) -> "GatewaySettings":
-        """These settings for a process that may use `memory` bytes: what waits in memory has a share of it at most, so
-        that all of it together, the embedded engine included, stays below it. From 8 GiB on nothing is lowered.
+        """These settings, limited for a process that may use `memory` bytes: each memory budget gets at most a share,
+        so that all of them together, including the embedded engine, stay below it. From 8 GiB on no default is lowered.
         """
         return msgspec.structs.replace(
             self,
@@ -362,7 +494,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         )
 
     def policy(self, retention_days: int, words: tuple[str, ...] = ()) -> Policy:
-        """What the decoder is told for a project with additional sensitive `words`."""
+        """The decoder's policy for a project with additional sensitive `words`."""
         return Policy(
             max_items=self.max_items,
             max_parts=self.max_parts,

@@ -1,6 +1,4 @@
-"""What an operator may set of the query service: `SLUICE_QUERY_<FIELD>`, or the table `[query]` of the settings
-file.
-"""
+"""Settings of the query service: `SLUICE_QUERY_<FIELD>` and the table `[query]` of the settings file."""
 
 import os
 from typing import Annotated, ClassVar, Final
@@ -11,21 +9,21 @@ from chassis.http.cors import check_origins
 from chassis.runtime.settings_loader import Settings, setting
 
 _MAX_HANDLES: Final = 64
-_MAX_DEFAULT_HANDLES: Final = 8  # each may take `max_memory_bytes`
+_MAX_DEFAULT_HANDLES: Final = 8  # each may use `max_memory_bytes`
 
 
 class QuerySettings(Settings, frozen=True, kw_only=True):
-    """Limits of reads. None of them has to do with what is stored."""
+    """Limits of reads and responses; they do not affect what is stored."""
 
     prefix: ClassVar[str] = "SLUICE_QUERY_"
 
     handles: Annotated[
         int,
         setting(
-            "Reads that run at once; each holds a connection to ClickHouse. One user, and one organization, have all "
-            "but one of them at most.",
+            "Concurrent reads; each holds a ClickHouse connection. One user or organization gets at most all but one "
+            "of them.",
             unit="reads",
-            zero="as many as there are processors, 2 to 8",
+            zero="one per processor, at least 2 and at most 8",
             ge=0,
             le=_MAX_HANDLES,
         ),
@@ -33,22 +31,23 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_waiting: Annotated[
         int,
         setting(
-            "Requests that may wait for their turn, half of them of one user, three quarters of one organization; one "
-            "more is answered 503.",
+            "Requests that may wait for a slot, at most half of them from one user and three quarters from one "
+            "organization; above it 503.",
             unit="requests",
-            zero="none waits",
+            zero="no request waits",
             ge=0,
             le=100_000,
+            advanced="more dashboards load at once, and their users wait",
         ),
     ] = 1_000
     max_wait_s: Annotated[
         float,
-        setting("A request that waits longer for its turn is answered 503.", unit="seconds", ge=0.05, le=600),
+        setting("How long a request may wait for a slot; then 503.", unit="seconds", ge=0.05, le=600),
     ] = 30.0
     timeout_s: Annotated[
         float,
         setting(
-            "What all reads of a request may take together, with their waits for each other; then 503.",
+            "Time limit for all reads of a request together, including waits between them; then 503.",
             unit="seconds",
             ge=0.05,
             le=600,
@@ -57,58 +56,74 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_memory_bytes: Annotated[
         int,
         setting(
-            "Memory one read may take in ClickHouse; beyond it 400. With the embedded engine a quarter of its memory "
-            "(SLUICE_CLICKHOUSE_MEMORY_BYTES) where that is less.",
+            "Memory one read may use in ClickHouse; above it 400. With the embedded engine at most a quarter of its "
+            "memory (SLUICE_CLICKHOUSE_MEMORY_BYTES).",
             unit="bytes",
-            zero="no limit of ours; embedded that quarter",
+            zero="no limit set by Sluice; embedded: that quarter",
             ge=0,
         ),
     ] = 2 * 2**30
     max_read_rows: Annotated[
         int,
-        setting("Rows one read may look at in ClickHouse; beyond it 400.", unit="rows", zero="no limit of ours", ge=0),
+        setting(
+            "Rows one read may scan in ClickHouse; above it 400.",
+            unit="rows",
+            zero="no limit set by Sluice",
+            ge=0,
+            advanced="ClickHouse is shared, and no single read may scan more",
+        ),
     ] = 2_000_000_000
     max_threads: Annotated[
         int,
-        setting("Threads one read may use in ClickHouse.", unit="threads", zero="ClickHouse chooses", ge=0, le=1_024),
+        setting(
+            "ClickHouse threads per read.",
+            unit="threads",
+            zero="ClickHouse chooses",
+            ge=0,
+            le=1_024,
+            advanced="ClickHouse is shared, and no single read may take all processors",
+        ),
     ] = 0
     max_answers: Annotated[
         int,
         setting(
-            "Answers that are made at once, half of them of one user, three quarters of one organization; the next "
-            "waits.",
+            "Responses built concurrently, at most half of them for one user and three quarters for one "
+            "organization; further ones wait.",
             unit="answers",
             ge=1,
             le=1_024,
+            advanced="many processors make responses at once",
         ),
     ] = 8
     max_sending_bytes: Annotated[
         int,
         setting(
-            "Memory for responses that clients have not taken yet, half of it for one user, three quarters for one "
-            "organization; further ones wait. A response larger than it is sent alone.",
+            "Memory for responses that clients have not read yet, at most half of it for one user and three quarters "
+            "for one organization; further responses wait. A larger response is sent alone.",
             unit="bytes",
             ge=2**20,
+            advanced="many slow clients read large responses, or memory is scarce",
         ),
     ] = 256 * 2**20
     stall_s: Annotated[
         float,
         setting(
-            "While a response waits for SLUICE_QUERY_MAX_SENDING_BYTES, a connection that holds some of it is closed "
-            "when it goes on for so long at less than SLUICE_SEND_MIN_RATE, or than takes it through its response in "
-            "SLUICE_QUERY_MAX_WAIT_S.",
+            "While responses wait for SLUICE_QUERY_MAX_SENDING_BYTES, a connection that holds some of it is closed "
+            "if for this long it reads more slowly than SLUICE_SEND_MIN_RATE, or too slowly to finish its response "
+            "within SLUICE_QUERY_MAX_WAIT_S.",
             unit="seconds",
             ge=0.05,
             le=600,
+            advanced="clients pause longer while they read",
         ),
     ] = 5.0
     cache_s: Annotated[
         float,
         setting(
-            "How long a response is reused whose window ended at least 60 s before it was read; late data appears that "
+            "How long a response is reused if its window ended at least 60 s before the read; late data appears that "
             "much later.",
             unit="seconds",
-            zero="none is reused",
+            zero="no response is reused",
             ge=0,
             le=300,
         ),
@@ -116,64 +131,90 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_cache_bytes: Annotated[
         int,
         setting(
-            "Memory for cached responses; least recently used go first, none is larger than an eighth.",
+            "Memory for cached responses. The least recently used are evicted first; a response larger than an "
+            "eighth is not cached.",
             unit="bytes",
-            zero="none is cached",
+            zero="nothing is cached",
             ge=0,
+            advanced="many dashboards show the same closed windows",
         ),
     ] = 32 * 2**20
     max_page_bytes: Annotated[
         int,
         setting(
-            "Rows of one page, as ClickHouse holds them; a page is cut short before it would be larger, and says so.",
+            "Size of the rows of a page, as ClickHouse holds them; a page ends before it exceeds this, and the "
+            "response says so.",
             unit="bytes",
-            zero="one row a page",
+            zero="one row per page",
             ge=0,
+            advanced="rows are very large",
         ),
     ] = 16 * 2**20
     max_trace_spans: Annotated[
         int,
         setting(
-            "Spans a waterfall shows; of a longer trace the earliest, and it says so.", unit="spans", ge=1, le=1_000_000
+            "Spans in a waterfall; a longer trace shows its earliest spans, and the response says so.",
+            unit="spans",
+            ge=1,
+            le=1_000_000,
+            advanced="traces are longer and must be shown completely",
         ),
     ] = 10_000
     max_trace_bytes: Annotated[
         int,
-        setting("Attribute text a waterfall shows; beyond it the trace is cut likewise.", unit="bytes", ge=2**20),
+        setting(
+            "Attribute text in a waterfall; a trace with more is truncated in the same way.",
+            unit="bytes",
+            ge=2**20,
+            advanced="spans of traces have large attributes",
+        ),
     ] = 64 * 2**20
     max_attribute_keys: Annotated[
         int,
         setting(
-            "Attributes in the list of keys, those of most spans; of more it says so.", unit="keys", ge=1, le=50_000
+            "Attributes in the list of keys, those on most spans; if there are more, the response says so.",
+            unit="keys",
+            ge=1,
+            le=50_000,
+            advanced="a project has more attribute keys, and all must be listed",
         ),
     ] = 10_000
     max_scan_rows: Annotated[
         int,
         setting(
-            "Spans an aggregate or a comparison looks at; of more the newest, or for a comparison a sample, and it "
-            "says so.",
+            "Spans scanned by an aggregate or a comparison. Of more, an aggregate scans the newest and a comparison "
+            "a sample, and the response says so.",
             unit="spans",
             ge=1,
             le=100_000_000,
         ),
     ] = 50_000_000
     max_series: Annotated[
-        int, setting("Groups of an aggregate that have a series.", unit="groups", zero="none has", ge=0, le=100)
+        int,
+        setting(
+            "Groups of an aggregate that have a series.",
+            unit="groups",
+            zero="no group has one",
+            ge=0,
+            le=100,
+            advanced="charts show more series",
+        ),
     ] = 100
     max_group_cardinality: Annotated[
         int,
         setting(
-            "Groups times steps of time that an aggregate counts in one scan; of more it ranks the groups first and "
-            "then reads again for those it shows. The answer is the same.",
+            "Groups times time intervals that an aggregate counts in one scan. Above it, one scan ranks the groups "
+            "and a second reads those shown; the result is the same.",
             unit="groups",
             ge=1,
             le=10_000_000,
+            advanced="aggregates have very many groups, and ClickHouse has the memory to count them in one scan",
         ),
     ] = 100_000
     cursor_key: Annotated[
         str,
         setting(
-            "Text that signs page cursors; the same on every machine that serves one address.",
+            "Secret text that signs page cursors; use the same on all machines that serve one address.",
             zero="empty: a key file in the data directory",
             secret=True,
         ),
@@ -181,13 +222,13 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     cors_origins: Annotated[
         tuple[str, ...],
         setting(
-            "Origins whose browser pages may ask, as https://host or http://host:port, comma-separated, or *.",
+            "Origins whose browser pages may query, as https://host or http://host:port, comma-separated, or *.",
             zero="empty: no cross-origin requests",
         ),
     ] = ()
 
     def within(self, memory: int) -> "QuerySettings":
-        """These settings for a process that may use `memory` bytes: answers have a share of it at most."""
+        """These settings, limited for a process that may use `memory` bytes: responses get at most a share of it."""
         return msgspec.structs.replace(
             self,
             max_sending_bytes=min(self.max_sending_bytes, memory // 32),
@@ -196,14 +237,14 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
 
     @property
     def effective_handles(self) -> int:
-        """`handles`, as many as that comes to."""
+        """`handles`, or the default for the processors of this process."""
         return self.handles or max(2, min(_cpu_count(), _MAX_DEFAULT_HANDLES))
 
     def validate(self) -> None:
-        """Refuse origins that no browser sends."""
+        """Reject origins that no browser sends."""
         check_origins("SLUICE_QUERY_CORS_ORIGINS", self.cors_origins)
 
 
 def _cpu_count() -> int:
-    """Those that this process may use, as far as the system tells."""
+    """Processors that this process may use, where the system reports it; otherwise those of the machine."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""The settings that every service stands on."""
+"""Settings of all services: `SLUICE_<FIELD>` and the top level of the settings file."""
 
 from ipaddress import ip_network
 from pathlib import Path
@@ -9,16 +9,16 @@ from chassis.runtime.settings_loader import Settings, SettingsError, setting
 
 
 class ChassisSettings(Settings, frozen=True, kw_only=True):
-    """What every service stands on."""
+    """Stores, connections, rate limits and shutdown; every service has them."""
 
-    data: Annotated[str, setting("Directory of everything that is kept on disk; created with mode 0700.")] = "data"
+    data: Annotated[str, setting("Directory for all data on disk; created with mode 0700.")] = "data"
     host: Annotated[str, setting("Address to listen on.")] = "127.0.0.1"
     port: Annotated[int, setting("Port to listen on.", zero="any free port", ge=0, le=65_535)] = 4318
     health_port: Annotated[
         int,
         setting(
-            "A second port on 127.0.0.1 of this command alone. With --workers it has /livez, /readyz and /metrics of "
-            "all its workers; without, it has the same paths as the main port.",
+            "Second port on 127.0.0.1, for this command only. With --workers it serves /livez, /readyz and /metrics "
+            "of all workers; without, the same paths as the main port.",
             zero="none",
             ge=0,
             le=65_535,
@@ -26,12 +26,12 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     ] = 0
     public_url: Annotated[
         str,
-        setting("Base URL that users see in DSNs and examples.", zero="empty: made from host and port"),
+        setting("Base URL shown to users in DSNs and examples.", zero="empty: built from host and port"),
     ] = ""
     clickhouse_url: Annotated[
         str,
         setting(
-            "Where telemetry is stored: chdb:///DIR (embedded) or http(s)://user:password@host:port/database.",
+            "ClickHouse that stores telemetry: chdb:///DIR (embedded) or http(s)://user:password@host:port/database.",
             secret=True,
             shown_default="chdb:// in <data>/clickhouse",
         ),
@@ -39,47 +39,58 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     clickhouse_timeout_s: Annotated[
         float,
         setting(
-            "How long a call waits for a ClickHouse server to answer; an insert is then sent again, under its token.",
+            "How long a call waits for a ClickHouse server to respond; an insert is then retried with the same "
+            "deduplication token.",
             unit="seconds",
             ge=1,
             le=3_600,
+            advanced="a slow ClickHouse would finish inserts or reads that time out",
         ),
     ] = 30.0
     clickhouse_memory_bytes: Annotated[
         int,
         setting(
-            "Memory of the embedded ClickHouse; an insert, a merge or a read that would take it beyond that fails, and "
-            "one read has a quarter of it. At least 256 MiB are used. A server has limits of its own.",
+            "Memory limit of the embedded ClickHouse, at least 256 MiB. An insert, merge or read that would exceed "
+            "it fails; one read may use a quarter of it. A ClickHouse server has its own limits.",
             unit="bytes",
-            zero="two fifths of the machine's memory, or of its control group's",
+            zero="two fifths of the memory of the machine, or of its control group",
             ge=0,
         ),
     ] = 0
     database_url: Annotated[
         str,
         setting(
-            "Where organizations, projects and keys are stored: sqlite:///FILE or "
-            "postgresql://user:password@host:port/name, with options of libpq (?sslmode=verify-full).",
+            "Database for organizations, projects and keys: sqlite:///FILE or "
+            "postgresql://user:password@host:port/name, with libpq options (?sslmode=verify-full).",
             secret=True,
             shown_default="sqlite:// in <data>/sluice.db",
         ),
     ] = ""
     database_connections: Annotated[
-        int, setting("Connections to the relational store that a process holds.", unit="connections", ge=2, le=1_000)
+        int,
+        setting(
+            "Database connections per process.",
+            unit="connections",
+            ge=2,
+            le=1_000,
+            advanced="control answers many requests at once on PostgreSQL, or PostgreSQL allows fewer",
+        ),
     ] = 5
     database_timeout_s: Annotated[
         float,
         setting(
-            "How long a request waits for a transaction of the relational store, and for each answer in it; then 503.",
+            "How long a request waits for a database transaction, and for each response within it; then 503.",
             unit="seconds",
             ge=0.05,
             le=600,
+            advanced="the database is slow but works, or requests must fail sooner",
         ),
     ] = 5.0
     redis_url: Annotated[
         str,
         setting(
-            "Where processes share rates and quotas: redis://user:password@host:port/0, or rediss:// for TLS.",
+            "Redis through which processes share rates and quotas: redis://user:password@host:port/0, or rediss:// "
+            "for TLS.",
             zero="empty: each process counts rates for itself",
             secret=True,
         ),
@@ -87,31 +98,33 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     redis_timeout_s: Annotated[
         float,
         setting(
-            "How long a request waits for Redis; then each process counts for itself until it answers in time again.",
+            "How long a request waits for Redis; then each process counts for itself until Redis responds in time "
+            "again.",
             unit="seconds",
             ge=0.001,
             le=10,
+            advanced="Redis is farther away than a few milliseconds",
         ),
     ] = 0.05
     durability: Annotated[
         Literal["journal", "store", "memory"],
         setting(
-            "What a 200 of the gateway promises; journal: the items are on disk; store: they are in ClickHouse; "
-            "memory: nothing, they are lost with the process."
+            "What a 200 from the gateway guarantees. journal: the items are on disk; store: they are in ClickHouse; "
+            "memory: nothing, items not stored yet are lost with the process."
         ),
     ] = "journal"
     retention_days: Annotated[
         int,
-        setting("Age at which spans and logs are dropped.", unit="days", zero="kept for ever", ge=0, le=36_500),
+        setting("Age at which spans and logs are deleted.", unit="days", zero="kept forever", ge=0, le=36_500),
     ] = 30
-    log_level: Annotated[
-        Literal["debug", "info", "warning", "error"], setting("Least severe log line that is written.")
-    ] = "info"
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], setting("Lowest severity that is logged.")] = (
+        "info"
+    )
     max_connections: Annotated[
         int,
         setting(
-            "Connections held at once, where there are file descriptors for them. For one more, one that waits for a "
-            "request is closed; where none does, it is answered 503.",
+            "Concurrent connections, as far as file descriptors allow. At the limit a connection that waits for a "
+            "request is closed for a new one; if there is none, the new one is answered 503.",
             unit="connections",
             ge=1,
         ),
@@ -119,58 +132,69 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     max_connections_per_address: Annotated[
         int,
         setting(
-            "Connections of one address (of IPv6 one /64) at once, trusted proxies aside; one more is answered 503.",
+            "Concurrent connections per client address (IPv6: per /64), except trusted proxies; above it 503.",
             unit="connections",
             zero="no limit",
             ge=0,
+            advanced="one client must not take all connections, and no proxy stands in front",
         ),
     ] = 0
     max_head_bytes: Annotated[
         int,
         setting(
-            "Longest request head, request line and headers together; one that is longer is answered 400. Explore's "
-            "longest filters need 49 152.",
+            "Size of a request head (request line and headers); above it 400. Explore's longest filters need 49 152.",
             unit="bytes",
             ge=2**13,
             le=2**20,
+            advanced="a proxy adds long headers",
         ),
     ] = 2**16
     max_head_buffer_bytes: Annotated[
         int,
         setting(
-            "Memory that request heads may take in a process: those that are not whole, wait behind a request under "
-            "way, or are long. Beyond it connections are closed, first those that hold most. At least 16 times the "
-            "longest head.",
+            "Memory for request heads in a process: those that are incomplete, long, or queued behind a request in "
+            "flight. Above it connections are closed, those that hold most first. At least 16 times "
+            "SLUICE_MAX_HEAD_BYTES.",
             unit="bytes",
             ge=2**17,
+            advanced="thousands of clients send long heads at once, or memory is scarce",
         ),
     ] = 2**26
     header_timeout_s: Annotated[
         float,
-        setting("A connection must have sent a whole request head by then.", unit="seconds", ge=0.05, le=3_600),
+        setting(
+            "How long a connection may take to send a complete request head; then it is closed.",
+            unit="seconds",
+            ge=0.05,
+            le=3_600,
+            advanced="clients connect over very slow links",
+        ),
     ] = 10.0
     body_timeout_s: Annotated[
         float,
         setting(
-            "A request body must have arrived by then, or go on at SLUICE_BODY_MIN_RATE; one that stalls ends then.",
+            "How long a request body may take to arrive, and the longest stall of a body that takes longer at "
+            "SLUICE_BODY_MIN_RATE; then 503 and the connection is closed.",
             unit="seconds",
             ge=0.05,
             le=3_600,
+            advanced="clients send small bodies over very slow links",
         ),
     ] = 15.0
     body_min_rate: Annotated[
         int,
         setting(
-            "Rate at which an export's body may go on for as long as it takes.",
+            "Minimum rate of an export's body; at this rate it may take any time.",
             unit="bytes/s",
             zero="all of it within SLUICE_BODY_TIMEOUT_S",
             ge=0,
+            advanced="exporters send large bodies over links slower than this",
         ),
     ] = 8_192
     keepalive_timeout_s: Annotated[
         float,
         setting(
-            "An idle connection is closed after this; keep it above the idle timeout of a load balancer.",
+            "Idle time after which a connection is closed; keep it above the idle timeout of a load balancer.",
             unit="seconds",
             ge=0.05,
             le=3_600,
@@ -179,26 +203,28 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     send_timeout_s: Annotated[
         float,
         setting(
-            "In each such interval a client must take at least SLUICE_SEND_MIN_RATE times it, or all that is left of "
-            "its answer; else its connection is closed.",
+            "Interval in which a client must read at least SLUICE_SEND_MIN_RATE times its length, or the rest of the "
+            "response; otherwise its connection is closed.",
             unit="seconds",
             ge=0.05,
             le=3_600,
+            advanced="dashboards read large responses over links that stall for longer",
         ),
     ] = 60.0
     send_min_rate: Annotated[
         int,
         setting(
-            "Rate at which a client must go on reading an answer, for as long as that takes.",
+            "Minimum rate at which a client must read a response; at this rate it may take any time.",
             unit="bytes/s",
-            zero="a byte within SLUICE_SEND_TIMEOUT_S",
+            zero="one byte within SLUICE_SEND_TIMEOUT_S",
             ge=0,
+            advanced="dashboards read large responses over links slower than this",
         ),
     ] = 8_192
     drain_delay_s: Annotated[
         float,
         setting(
-            "After SIGTERM, how long /readyz says no while connections are still accepted.",
+            "After SIGTERM, how long /readyz fails while connections are still accepted.",
             unit="seconds",
             zero="stop accepting at once",
             ge=0,
@@ -212,19 +238,22 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     api_rate: Annotated[
         int,
         setting(
-            "Requests of one principal in one organization in the long run, aggregate and compare aside; one more is "
-            "answered 429. As with all rates each process counts for itself, unless there is a Redis.",
+            "Sustained rate of requests per principal and organization, except aggregate and compare; above it 429. "
+            "Without Redis, each process counts this and every other rate for itself.",
             unit="requests/min",
             zero="no limit",
             ge=0,
             le=10_000_000,
         ),
     ] = 3_000
-    api_burst: Annotated[int, setting("So many of them may come at once.", unit="requests", ge=1, le=10_000_000)] = 600
+    api_burst: Annotated[
+        int, setting("Burst of SLUICE_API_RATE: requests allowed at once.", unit="requests", ge=1, le=10_000_000)
+    ] = 600
     analysis_rate: Annotated[
         int,
         setting(
-            "The same for explore's aggregate and compare, which are counted apart.",
+            "Sustained rate of explore's aggregate and compare requests per principal and organization, counted "
+            "separately; above it 429.",
             unit="requests/min",
             zero="no limit",
             ge=0,
@@ -232,36 +261,54 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
         ),
     ] = 600
     analysis_burst: Annotated[
-        int, setting("So many of them may come at once.", unit="requests", ge=1, le=10_000_000)
+        int,
+        setting(
+            "Burst of SLUICE_ANALYSIS_RATE: requests allowed at once.",
+            unit="requests",
+            ge=1,
+            le=10_000_000,
+            advanced="a dashboard loads more panels at once",
+        ),
     ] = 120
     approval_rate: Annotated[
         int,
         setting(
-            "The same for requests that ask for an approval, which count among all requests, too.",
+            "Sustained rate of approval requests per user and organization, including the user's agents and "
+            "services; above it 429. They also count towards SLUICE_API_RATE.",
             unit="requests/min",
             zero="no limit",
             ge=0,
             le=10_000_000,
+            advanced="agents request approvals more often",
         ),
     ] = 120
     approval_burst: Annotated[
-        int, setting("So many of them may come at once.", unit="requests", ge=1, le=10_000_000)
+        int,
+        setting(
+            "Burst of SLUICE_APPROVAL_RATE: requests allowed at once.",
+            unit="requests",
+            ge=1,
+            le=10_000_000,
+            advanced="agents request more approvals at once",
+        ),
     ] = 60
     channel_test_rate: Annotated[
         int,
         setting(
-            "The same for tests of notification channels, which count among all requests, too. So many come at once.",
+            "Rate and burst of notification channel tests per principal and organization; above it 429. They also "
+            "count towards SLUICE_API_RATE.",
             unit="requests/min",
             zero="no limit",
             ge=0,
             le=10_000_000,
+            advanced="channels are set up by a script that tests each",
         ),
     ] = 20
     visitor_rate: Annotated[
         int,
         setting(
-            "Requests of one address for a session, good or bad, at once or spread out: to log in, go on, log out, "
-            "accept an invitation, read the keys; one more is answered 429 before its body is read.",
+            "Rate and burst of session requests per client address, successful or not: login, refresh, logout, "
+            "invitation acceptance, signing keys; above it 429, before the body is read.",
             unit="requests/min",
             zero="no limit",
             ge=0,
@@ -271,56 +318,57 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     refresh_rate: Annotated[
         int,
         setting(
-            "Times that one session may go on in a minute, at once or spread out; one more is answered 429 and ends "
-            "nothing.",
+            "Rate and burst of refreshes per session; above it 429, and the session stays valid.",
             unit="requests/min",
             zero="no limit",
             ge=0,
             le=10_000_000,
+            advanced="a client refreshes its session more often than every two seconds",
         ),
     ] = 30
     failed_bearer_rate: Annotated[
         int,
         setting(
-            "Requests for want of a good access token answered 401 to one address (of IPv6 one /64), at once or spread "
-            "out; after them it is answered 429, also with a good one. What was good once and has expired does not "
-            "count.",
+            "Failed access-token authentications (401) allowed per client address (IPv6: per /64), rate and burst; "
+            "above it 429, also with a valid token. Tokens that were valid and have expired do not count.",
             unit="requests/min",
             zero="no limit",
             ge=0,
             le=10_000_000,
+            advanced="many users share an address, and their expired tokens block it",
         ),
     ] = 30
     otlp_rate: Annotated[
         int,
         setting(
-            "Export requests with one project key in the long run, unless the key has a rate of its own; one more is "
-            "answered 429 before its body is read.",
+            "Sustained rate of export requests per project key, unless the key has its own rate; above it 429, "
+            "before the body is read.",
             unit="requests/s",
             zero="no limit",
             ge=0,
             le=10_000_000,
         ),
     ] = 5_000
-    otlp_burst: Annotated[int, setting("So many of them may come at once.", unit="requests", ge=1, le=10_000_000)] = (
-        10_000
-    )
+    otlp_burst: Annotated[
+        int, setting("Burst of SLUICE_OTLP_RATE: requests allowed at once.", unit="requests", ge=1, le=10_000_000)
+    ] = 10_000
     failed_key_rate: Annotated[
         int,
         setting(
-            "Export requests for want of a good project key answered 401 to one address, likewise; after them it is "
-            "answered 429, but for keys that are in use.",
+            "Failed project-key authentications (401) of exports allowed per client address (IPv6: per /64), rate "
+            "and burst; above it 429, except for keys that are in use.",
             unit="requests/min",
             zero="no limit",
             ge=0,
             le=10_000_000,
+            advanced="many senders share an address, and a wrong key of one blocks the unknown keys of the others",
         ),
     ] = 30
     failed_login_rate: Annotated[
         int,
         setting(
-            "Failed attempts to log in to one account, by password or by second factor; after them it is answered 429, "
-            "also with what is right.",
+            "Failed logins allowed per account, by password or second factor; above it 429, also with correct "
+            "credentials.",
             unit="attempts/15 min",
             zero="no limit",
             ge=0,
@@ -330,29 +378,28 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     trusted_proxies: Annotated[
         tuple[str, ...],
         setting(
-            "Addresses or networks whose X-Forwarded-For is believed, comma-separated.",
-            zero="empty: nobody's",
+            "Addresses or networks of proxies whose X-Forwarded-For is trusted, comma-separated.",
+            zero="empty: none",
         ),
     ] = ()
     metrics_token: Annotated[
         str,
-        setting("Bearer token that opens /metrics to other machines.", zero="empty: loopback only", secret=True),
+        setting("Bearer token that gives other machines access to /metrics.", zero="empty: loopback only", secret=True),
     ] = ""
 
     def validate(self) -> None:
-        """Refuse proxies that are no network, and stores that nobody speaks to or that would land elsewhere."""
+        """Reject proxies that are not networks, unsupported URL schemes, and a path that chDB would truncate."""
         for network in self.trusted_proxies:
             _require_network(network)
         if self.max_head_buffer_bytes < 16 * self.max_head_bytes:
             raise SettingsError("SLUICE_MAX_HEAD_BUFFER_BYTES must be at least 16 times SLUICE_MAX_HEAD_BYTES.")
         if self.clickhouse_url and not self.clickhouse_url.startswith(("chdb://", "http://", "https://")):
             raise SettingsError("SLUICE_CLICKHOUSE_URL must start with chdb://, http:// or https://.")
-        if self.uses_embedded_clickhouse and "?" in unquote(
-            self.effective_clickhouse_url
-        ):  # chdb knows no way to quote it
+        # chDB has no escape for it.
+        if self.uses_embedded_clickhouse and "?" in unquote(self.effective_clickhouse_url):
             raise SettingsError(
-                "SLUICE_DATA, or the directory of SLUICE_CLICKHOUSE_URL, must have no '?' in its absolute path: "
-                "the embedded ClickHouse would cut it there and keep its data elsewhere."
+                "SLUICE_DATA, or the directory of SLUICE_CLICKHOUSE_URL, must not have '?' in its absolute path: "
+                "the embedded ClickHouse would truncate the path there and store its data elsewhere."
             )
         if self.database_url and not self.database_url.startswith(("sqlite://", "postgresql://")):
             raise SettingsError("SLUICE_DATABASE_URL must start with sqlite:// or postgresql://.")
@@ -363,27 +410,27 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
 
     @property
     def data_dir(self) -> Path:
-        """The data directory, absolute."""
+        """Absolute path of the data directory."""
         return Path(self.data).absolute()
 
     @property
     def effective_clickhouse_url(self) -> str:
-        """URL of the telemetry store; by default the embedded engine inside the data directory."""
+        """URL of ClickHouse; by default the embedded engine in the data directory."""
         return self.clickhouse_url or f"chdb://{quote(str(self.data_dir / 'clickhouse'))}"
 
     @property
     def effective_database_url(self) -> str:
-        """URL of the relational store; by default a SQLite file inside the data directory."""
+        """URL of the database; by default a SQLite file in the data directory."""
         return self.database_url or f"sqlite:///{quote(str(self.data_dir / 'sluice.db'))}"
 
     @property
     def uses_embedded_clickhouse(self) -> bool:
-        """Whether the telemetry store runs inside this process."""
+        """Whether ClickHouse runs inside this process."""
         return self.effective_clickhouse_url.startswith("chdb:")
 
     @property
     def base_url(self) -> str:
-        """The URL that users are told, without a slash at the end."""
+        """The base URL shown to users, without a trailing slash."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return (self.public_url or f"http://{host}:{self.port}").rstrip("/")
 
@@ -392,4 +439,4 @@ def _require_network(text: str) -> None:
     try:
         ip_network(text, strict=False)
     except ValueError as error:
-        raise SettingsError(f"SLUICE_TRUSTED_PROXIES: {text!r} is no address and no network.") from error
+        raise SettingsError(f"SLUICE_TRUSTED_PROXIES: {text!r} is neither an address nor a network.") from error

@@ -38,9 +38,13 @@ def setting(
     shown_default: str | None = None,
     ge: float | None = None,
     le: float | None = None,
+    advanced: str = "",
 ) -> msgspec.Meta:
-    """Describe one field: its unit, what 0 (or empty) means, and the bounds that a value must keep."""
-    extra = {"unit": unit, "zero": zero, "secret": secret, "shown_default": shown_default}
+    """Describe one field: its unit, what 0 (or empty) means, and the bounds that a value must keep.
+
+    `advanced`: when anyone would change it; for settings that most operators need not know. Empty for the others.
+    """
+    extra = {"unit": unit, "zero": zero, "secret": secret, "shown_default": shown_default, "advanced": advanced}
     return msgspec.Meta(description=doc, extra=extra, ge=ge, le=le)
 
 
@@ -54,6 +58,7 @@ class SettingInfo(msgspec.Struct, frozen=True):
     zero: str
     doc: str
     value: str
+    advanced: str
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,6 +115,7 @@ def describe(settings: Settings) -> list[SettingInfo]:
                 zero=extra["zero"],
                 doc=meta.description or "",
                 value=masked,
+                advanced=extra["advanced"],
             )
         )
     return rows

@@ -34,24 +34,42 @@ def settings_classes() -> Sequence[type[Settings]]:
     return (ChassisSettings, GatewaySettings, QuerySettings, ControlSettings)
 
 
-_HEADINGS: Final = ("| Name | Default | Unit | 0 or empty means | What it is |", "| --- | --- | --- | --- | --- |")
+_COLUMNS: Final = ("Name", "Default", "Unit", "0 or empty means", "What it is")
 
 
 def markdown(rows: Sequence[SettingInfo]) -> Iterator[str]:
-    """The table of docs/settings.md, line by line."""
-    yield from (f"{line}\n" for line in _HEADINGS)
-    for row in rows:
-        default = f"`{row.default}`" if row.default else ""
-        yield f"| `{row.name}` | {default} | {row.unit} | {_cell(row.zero)} | {_cell(row.doc)} |\n"
+    """The tables of docs/settings.md, line by line."""
+    yield from _table(_COLUMNS, [_cells(row) for row in rows if not row.advanced])
+    yield "\n## Advanced\n\n"
+    yield "Most operators need none of these. The last column says when to change one.\n\n"
+    yield from _table((*_COLUMNS, "Change it when"), [(*_cells(row), row.advanced) for row in rows if row.advanced])
 
 
-def _cell(text: str) -> str:
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    for cells in (columns, ["---"] * len(columns), *rows):
+        yield f"| {' | '.join(cells)} |\n"
+
+
+def _cells(row: SettingInfo) -> tuple[str, ...]:
+    default = f"`{row.default}`" if row.default else ""
+    return f"`{row.name}`", default, row.unit, _escape(row.zero), _escape(row.doc)
+
+
+def _escape(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
 def _text(rows: Sequence[SettingInfo]) -> Iterator[str]:
-    for row in rows:
-        unit = f" {row.unit}" if row.unit and row.value else ""
-        yield f"{row.name} = {row.value}{unit}\n"
-        zero = f" 0 or empty: {row.zero.removeprefix('empty: ')}." if row.zero else ""
-        yield f"    {row.doc} Default: {row.default or 'empty'}.{zero} In a file: {row.key}.\n"
+    yield from map(_describe, [row for row in rows if not row.advanced])
+    yield "\nAdvanced settings; most operators need none of these.\n\n"
+    yield from map(_describe, [row for row in rows if row.advanced])
+
+
+def _describe(row: SettingInfo) -> str:
+    unit = f" {row.unit}" if row.unit and row.value else ""
+    zero = f" 0 or empty: {row.zero.removeprefix('empty: ')}." if row.zero else ""
+    advanced = f" Change it when {row.advanced}." if row.advanced else ""
+    return (
+        f"{row.name} = {row.value}{unit}\n"
+        f"    {row.doc} Default: {row.default or 'empty'}.{zero}{advanced} In a file: {row.key}.\n"
+    )

@@ -96,7 +96,7 @@ def test_the_variable_that_names_the_file_is_no_setting() -> None:
         ({"SLUICE_DATABASE_URL": "oracle://h/d"}, "", "SLUICE_DATABASE_URL must start with"),
         ({"SLUICE_REDIS_URL": "memcached://h"}, "", "SLUICE_REDIS_URL must start with"),
         ({"SLUICE_PUBLIC_URL": "sluice.example"}, "", "SLUICE_PUBLIC_URL must start with"),
-        ({"SLUICE_TRUSTED_PROXIES": "10.0.0.0/8,proxy"}, "", "SLUICE_TRUSTED_PROXIES: 'proxy' is no address"),
+        ({"SLUICE_TRUSTED_PROXIES": "10.0.0.0/8,proxy"}, "", "SLUICE_TRUSTED_PROXIES: 'proxy' is neither an address"),
         ({}, "port = ", "is not valid TOML"),
     ],
 )
