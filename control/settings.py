@@ -1,4 +1,4 @@
-"""What can be set about the control service: `SLUICE_CONTROL_<FIELD>`, or the table [control] of the settings file."""
+"""Settings of the control service: `SLUICE_CONTROL_<FIELD>`, or the table [control] of the settings file."""
 
 from ipaddress import ip_network
 from typing import Annotated, ClassVar
@@ -97,7 +97,7 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     ] = ()
 
     def validate(self) -> None:
-        """Refuse networks that are none, and a mail server that cannot be understood."""
+        """Raises SettingsError for invalid networks, ports and URLs, and for an invalid sender address."""
         for name, networks in (("EGRESS_ALLOW", self.egress_allow), ("SMTP_ALLOW", self.smtp_allow)):
             for network in networks:
                 _require_network(f"{self.prefix}{name}", network)
@@ -119,7 +119,7 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
 
     @property
     def egress_policy(self) -> EgressPolicy:
-        """Where channels may deliver to."""
+        """Networks, ports and schemes that channels may deliver to."""
         allowed = tuple(ip_network(text, strict=False) for text in self.egress_allow)
         return EgressPolicy(
             allowed, frozenset(self.egress_ports) | ({80} if self.egress_http else set()), self.egress_http
@@ -127,18 +127,18 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
 
     @property
     def mail_policy(self) -> EgressPolicy:
-        """Where the mail server may be."""
+        """Network and port of the SMTP server; no port is allowed where no server is configured."""
         server = self.mail_server()
         allowed = tuple(ip_network(text, strict=False) for text in self.smtp_allow)
         return EgressPolicy(allowed, frozenset() if server is None else frozenset({server.port}))
 
     @property
     def channel_rules(self) -> ChannelRules:
-        """What configs of channels are held to."""
+        """The rules that channel configurations are validated against."""
         return ChannelRules(self.egress_policy, self.chat_hosts)
 
     def mail_server(self) -> MailServer | None:
-        """The configured one. ValueError for a URL that is none."""
+        """The SMTP server, None if none is configured. Raises ValueError for an invalid URL."""
         return MailServer.parse(self.smtp_url, self.smtp_from) if self.smtp_url else None
 
 

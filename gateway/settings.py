@@ -10,8 +10,8 @@ from chassis.runtime.settings_loader import Settings, SettingsError, setting
 from proto.otlp.policy import NANOS_PER_DAY, SENSITIVE_WORDS, Policy
 
 _MIB = 2**20
-MIN_INFLIGHT_BYTES: Final = 160 * _MIB  # for the largest request alone, with its columns
-_JOURNAL_MARGIN_BYTES: Final = 512 * 2**10  # bytes, what eight of the smallest segments take: begun ones count whole
+MIN_INFLIGHT_BYTES: Final = 160 * _MIB  # enough for one request of the largest size, with its columns
+_JOURNAL_MARGIN_BYTES: Final = 512 * 2**10  # eight of the smallest segments: open ones count with their full size
 
 
 class GatewaySettings(Settings, frozen=True, kw_only=True):
@@ -335,7 +335,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     ] = ()
 
     def validate(self) -> None:
-        """Refuse a journal that the largest request would never fit in, and origins that no browser sends."""
+        """Reject a journal that is too small for the largest request, and origins that no browser sends."""
         least = self.max_wire_bytes + _JOURNAL_MARGIN_BYTES
         if 0 < self.journal_max_bytes < least:
             raise SettingsError(
@@ -345,12 +345,12 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         check_origins("SLUICE_GATEWAY_CORS_ORIGINS", self.cors_origins)
 
     def journal_directory(self, data_dir: Path) -> Path:
-        """Where journals are, given the data directory."""
+        """The directory of the journals: `journal_dir`, or `journal` in the data directory."""
         return Path(self.journal_dir) if self.journal_dir else data_dir / "journal"
 
     def within(self, memory: int) -> "GatewaySettings":
-        """These settings for a process that may use `memory` bytes: what waits in memory has a share of it at most, so
-        that all of it together, the embedded engine included, stays below it. From 8 GiB on nothing is lowered.
+        """These settings for a process that may use `memory` bytes: each buffer is limited to a fraction of it, so that
+        all of them and the embedded engine fit. From 8 GiB on no default is lowered.
         """
         return msgspec.structs.replace(
             self,
@@ -362,7 +362,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         )
 
     def policy(self, retention_days: int, words: tuple[str, ...] = ()) -> Policy:
-        """What the decoder is told for a project with additional sensitive `words`."""
+        """The decoder's policy for a project with additional sensitive `words`."""
         return Policy(
             max_items=self.max_items,
             max_parts=self.max_parts,

@@ -1,6 +1,4 @@
-"""What an operator may set of the query service: `SLUICE_QUERY_<FIELD>`, or the table `[query]` of the settings
-file.
-"""
+"""Settings of the query service: `SLUICE_QUERY_<FIELD>`, or the table `[query]` of the settings file."""
 
 import os
 from typing import Annotated, ClassVar, Final
@@ -11,11 +9,11 @@ from chassis.http.cors import check_origins
 from chassis.runtime.settings_loader import Settings, setting
 
 _MAX_HANDLES: Final = 64
-_MAX_DEFAULT_HANDLES: Final = 8  # each may take `max_memory_bytes`
+_MAX_DEFAULT_HANDLES: Final = 8  # each may use `max_memory_bytes`
 
 
 class QuerySettings(Settings, frozen=True, kw_only=True):
-    """Limits of reads. None of them has to do with what is stored."""
+    """Limits of reads. None of them affects what is stored."""
 
     prefix: ClassVar[str] = "SLUICE_QUERY_"
 
@@ -187,7 +185,7 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     ] = ()
 
     def within(self, memory: int) -> "QuerySettings":
-        """These settings for a process that may use `memory` bytes: answers have a share of it at most."""
+        """These settings for a process that may use `memory` bytes: caps the buffers of responses at a share of it."""
         return msgspec.structs.replace(
             self,
             max_sending_bytes=min(self.max_sending_bytes, memory // 32),
@@ -196,14 +194,14 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
 
     @property
     def effective_handles(self) -> int:
-        """`handles`, as many as that comes to."""
+        """`handles`, with 0 resolved to the number of processors, 2 to 8."""
         return self.handles or max(2, min(_cpu_count(), _MAX_DEFAULT_HANDLES))
 
     def validate(self) -> None:
-        """Refuse origins that no browser sends."""
+        """Raises for origins that no browser sends."""
         check_origins("SLUICE_QUERY_CORS_ORIGINS", self.cors_origins)
 
 
 def _cpu_count() -> int:
-    """Those that this process may use, as far as the system tells."""
+    """The number of CPUs this process may use, as far as the system reports it."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

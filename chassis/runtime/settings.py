@@ -1,4 +1,4 @@
-"""The settings that every service stands on."""
+"""The settings that all services share."""
 
 from ipaddress import ip_network
 from pathlib import Path
@@ -9,7 +9,7 @@ from chassis.runtime.settings_loader import Settings, SettingsError, setting
 
 
 class ChassisSettings(Settings, frozen=True, kw_only=True):
-    """What every service stands on."""
+    """The settings that all services share."""
 
     data: Annotated[str, setting("Directory of everything that is kept on disk; created with mode 0700.")] = "data"
     host: Annotated[str, setting("Address to listen on.")] = "127.0.0.1"
@@ -340,16 +340,16 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     ] = ""
 
     def validate(self) -> None:
-        """Refuse proxies that are no network, and stores that nobody speaks to or that would land elsewhere."""
+        """Reject proxies that are not networks, URLs with unsupported schemes, a head buffer of fewer than 16 heads,
+        and a path at which the embedded ClickHouse would store its data elsewhere.
+        """
         for network in self.trusted_proxies:
             _require_network(network)
         if self.max_head_buffer_bytes < 16 * self.max_head_bytes:
             raise SettingsError("SLUICE_MAX_HEAD_BUFFER_BYTES must be at least 16 times SLUICE_MAX_HEAD_BYTES.")
         if self.clickhouse_url and not self.clickhouse_url.startswith(("chdb://", "http://", "https://")):
             raise SettingsError("SLUICE_CLICKHOUSE_URL must start with chdb://, http:// or https://.")
-        if self.uses_embedded_clickhouse and "?" in unquote(
-            self.effective_clickhouse_url
-        ):  # chdb knows no way to quote it
+        if self.uses_embedded_clickhouse and "?" in unquote(self.effective_clickhouse_url):  # chdb cannot quote it
             raise SettingsError(
                 "SLUICE_DATA, or the directory of SLUICE_CLICKHOUSE_URL, must have no '?' in its absolute path: "
                 "the embedded ClickHouse would cut it there and keep its data elsewhere."
@@ -368,22 +368,22 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
 
     @property
     def effective_clickhouse_url(self) -> str:
-        """URL of the telemetry store; by default the embedded engine inside the data directory."""
+        """URL of ClickHouse; by default the embedded engine inside the data directory."""
         return self.clickhouse_url or f"chdb://{quote(str(self.data_dir / 'clickhouse'))}"
 
     @property
     def effective_database_url(self) -> str:
-        """URL of the relational store; by default a SQLite file inside the data directory."""
+        """URL of the database; by default a SQLite file inside the data directory."""
         return self.database_url or f"sqlite:///{quote(str(self.data_dir / 'sluice.db'))}"
 
     @property
     def uses_embedded_clickhouse(self) -> bool:
-        """Whether the telemetry store runs inside this process."""
+        """Whether ClickHouse runs inside this process."""
         return self.effective_clickhouse_url.startswith("chdb:")
 
     @property
     def base_url(self) -> str:
-        """The URL that users are told, without a slash at the end."""
+        """The public base URL, without a trailing slash."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return (self.public_url or f"http://{host}:{self.port}").rstrip("/")
 
